@@ -37,7 +37,8 @@ pub enum ChangedFor<'a> {
 
 type OnChange = dyn Fn(ChangedFor<'_>) + Send + Sync;
 
-/// The tools and resources over the artifacts of one caller: the one of [`ArtifactTools::of`], or else `local`.
+/// The tools and resources over the artifacts of one caller: the one of [`ArtifactTools::of`], or
+/// else `local`.
 #[derive(Clone)]
 pub struct ArtifactTools {
     store: Arc<dyn ArtifactStore>,
@@ -129,14 +130,16 @@ impl ArtifactTools {
         Self { scope: self.scope_of(cx), principal: cx.principal().cloned(), ..self.clone() }
     }
 
-    /// Returns the tools and resources over the artifacts of a principal outside of a session; `None` is the caller without a token.
+    /// Returns the tools and resources over the artifacts of a principal outside of a session;
+    /// `None` is the caller without a token.
     #[must_use]
     pub fn of_principal(&self, principal: Option<&Arc<Principal>>) -> Self {
         let scope = scope(self.rule, principal.map(AsRef::as_ref), None);
         Self { scope, principal: principal.cloned(), ..self.clone() }
     }
 
-    /// Announces a changed list to the clients that see it: those of the caller's principal, or all if artifacts are shared.
+    /// Announces a changed list to the clients that see it: those of the caller's principal, or all
+    /// if artifacts are shared.
     pub fn announce_change(&self) {
         (self.on_change)(match self.rule {
             ArtifactScope::Shared => ChangedFor::Everyone,

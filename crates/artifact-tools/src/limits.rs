@@ -4,7 +4,8 @@ use tokio::sync::Semaphore;
 
 use crate::kib;
 
-/// Limits of `read_artifact` and `resources/read`: the largest answers, and the memory that all `resources/read` may use together.
+/// Limits of `read_artifact` and `resources/read`: the largest answers, and the memory that all
+/// `resources/read` may use together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ReadLimits {
@@ -12,12 +13,13 @@ pub struct ReadLimits {
     pub default_bytes: NonZeroUsize,
     /// Largest limit that a call of `read_artifact` may name, in bytes; 256 KiB by default.
     pub max_bytes: NonZeroUsize,
-    /// Largest image that `read_artifact` returns as an image, in bytes after decoding; 3.75 MiB by default. Models do not accept much
-    /// larger ones.
+    /// Largest image that `read_artifact` returns as an image, in bytes after decoding; 3.75 MiB by
+    /// default. Models do not accept much larger ones.
     pub max_image_bytes: NonZeroUsize,
     /// Largest artifact that `resources/read` returns whole, in bytes; 16 MiB by default.
     pub max_resource_bytes: NonZeroUsize,
-    /// Artifacts in memory for `resources/read`, for all callers together, in bytes; 64 MiB by default. Further reads wait.
+    /// Artifacts in memory for `resources/read`, for all callers together, in bytes; 64 MiB by
+    /// default. Further reads wait.
     pub max_resource_reads_bytes: NonZeroUsize,
 }
 

@@ -1,4 +1,5 @@
-//! The agent loop: asks the model, makes and records its tool calls, and asks again, until an answer has no call.
+//! The agent loop: asks the model, makes and records its tool calls, and asks again, until an
+//! answer has no call.
 
 use std::{
     sync::Arc,
@@ -34,7 +35,8 @@ const MAX_TOKENS: u32 = 2048;
 pub(crate) struct Worked {
     pub(crate) turns: Vec<Turn>,
     pub(crate) calls: Vec<ToolCallRecord>,
-    /// For each call, whether its result is that of each expected call. Found before the result is cut.
+    /// For each call, whether its result is that of each expected call. Found before the result is
+    /// cut.
     pub(crate) results: Vec<Vec<bool>>,
     pub(crate) answer: String,
     /// Tokens of the work.
@@ -61,7 +63,8 @@ impl Agent<'_> {
         request.tools = self.connections.definitions();
         request.temperature = self.settings.temperature;
         request.max_tokens = Some(max_tokens);
-        // Each trial has another seed: with the same seed, all repetitions would give the same answer.
+        // Each trial has another seed: with the same seed, all repetitions would give the same
+        // answer.
         request.seed = self.settings.seed.map(|seed| seed.wrapping_add(u64::from(self.trial)));
         loop {
             if worked.turns.len() >= limits.max_turns as usize {
@@ -111,7 +114,8 @@ impl Agent<'_> {
         }
     }
 
-    /// Makes a call. If the trial has less time left than the limit of a call, a timeout is reported as the trial's limit.
+    /// Makes a call. If the trial has less time left than the limit of a call, a timeout is
+    /// reported as the trial's limit.
     async fn call_in_time(
         &self,
         tool: &OfferedTool,
@@ -154,7 +158,8 @@ impl Agent<'_> {
             error: Some("the trial ended before the answer".to_owned()),
             timestamp: Timestamp::now(),
         };
-        // Recorded before the call, so that the record exists even if the trial ends during the call.
+        // Recorded before the call, so that the record exists even if the trial ends during the
+        // call.
         let place = worked.calls.len();
         worked.calls.push(record.clone());
         let expected = self.case.expected_tools.as_deref().unwrap_or_default();
@@ -216,8 +221,8 @@ pub(crate) fn unasked(case: &TestCase, error: ChatError) -> TrialError {
     TrialError::Agent { member: case.agent_member(), error }
 }
 
-/// Returns a result, or the beginning of its text if it is too long or nested too deeply. Structured content within the limits is kept whole,
-/// because a part of it would mean nothing.
+/// Returns a result, or the beginning of its text if it is too long or nested too deeply.
+/// Structured content within the limits is kept whole, because a part of it would mean nothing.
 fn bounded(result: Value, most: usize) -> Value {
     let text = result.to_string();
     let is_deep = is_deep(&result);
@@ -238,7 +243,8 @@ fn bounded(result: Value, most: usize) -> Value {
     beginning
 }
 
-/// Returns the text of a result for the model: its text items, or the whole as JSON if it has others, too.
+/// Returns the text of a result for the model: its text items, or the whole as JSON if it has
+/// others, too.
 fn text_of(result: &Value) -> String {
     let items = result.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let texts: Vec<&str> =
@@ -251,7 +257,8 @@ fn text_of(result: &Value) -> String {
     }
 }
 
-/// Returns an item without its encoded bytes, which a model cannot read as text: those of an image or a sound, or of an embedded resource.
+/// Returns an item without its encoded bytes, which a model cannot read as text: those of an image
+/// or a sound, or of an embedded resource.
 fn without_bytes(item: &Value) -> Value {
     let mut item = item.clone();
     for member in ["/data", "/resource/blob"] {

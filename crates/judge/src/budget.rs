@@ -82,7 +82,8 @@ impl Budget {
     }
 }
 
-/// Returns the tokens of a request and its answer, estimated as one for 4 bytes where the provider reports none.
+/// Returns the tokens of a request and its answer, estimated as one for 4 bytes where the provider
+/// reports none.
 pub(crate) fn usage_of(
     request: &ChatRequest,
     answer: &ChatAnswer,

@@ -1,8 +1,10 @@
-//! Recordings of the answers of models and servers, which are replayed without network, programs or keys.
+//! Recordings of the answers of models and servers, which are replayed without network, programs or
+//! keys.
 //!
-//! A cassette has one channel for each model and each server of a case. A replay looks for an equal request among those not yet
-//! replayed on the channel. Without one, the error shows the first difference between the request and the next recorded request. Keys are not
-//! recorded: recorded requests to models contain none, and the secrets of a case are removed from all texts.
+//! A cassette has one channel for each model and each server of a case. A replay looks for an equal
+//! request among those not yet replayed on the channel. Without one, the error shows the first
+//! difference between the request and the next recorded request. Keys are not recorded: recorded
+//! requests to models contain none, and the secrets of a case are removed from all texts.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -190,9 +192,11 @@ impl Cassette {
         self.0.is_replay
     }
 
-    /// Writes a recording to a file, which is replaced as a whole. Requests without an answer are left out.
+    /// Writes a recording to a file, which is replaced as a whole. Requests without an answer are
+    /// left out.
     ///
-    /// The recording of a result with the status `error` is rarely of use: its replay ends with the same error.
+    /// The recording of a result with the status `error` is rarely of use: its replay ends with the
+    /// same error.
     ///
     /// # Errors
     ///
@@ -257,14 +261,15 @@ impl Cassette {
     }
 }
 
-/// Returns whether a channel belongs to this case. A prefix test is not enough: `files/read` is another case than `files`.
+/// Returns whether a channel belongs to this case. A prefix test is not enough: `files/read` is
+/// another case than `files`.
 fn is_of_case(channel: &str, case: &str) -> bool {
     let rest = channel.strip_prefix(case);
     rest.is_some_and(|rest| matches!(rest, "/agent" | "/judge") || rest.starts_with("/server:"))
 }
 
-/// Writes a new file that only this user can read, since it contains the answers of models and servers. Replaces an existing file, which
-/// would keep its mode.
+/// Writes a new file that only this user can read, since it contains the answers of models and
+/// servers. Replaces an existing file, which would keep its mode.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -352,7 +357,8 @@ impl Channel {
         CassetteError::Invalid { channel: self.name.clone(), problem: problem.to_string() }
     }
 
-    /// Records a request, and returns its index for [`Self::answer`]. Indices keep the order of concurrent requests.
+    /// Records a request, and returns its index for [`Self::answer`]. Indices keep the order of
+    /// concurrent requests.
     pub(crate) fn request(&self, request: Value) -> usize {
         let request = self.redactor.value(request);
         let mut tape = self.cassette.tape();
@@ -416,8 +422,8 @@ pub(crate) struct TapedModel {
 }
 
 impl TapedModel {
-    /// Records the answers of `live`; without it, replays them. `name` is the model's name in the case, which is the same
-    /// for both.
+    /// Records the answers of `live`; without it, replays them. `name` is the model's name in the
+    /// case, which is the same for both.
     pub(crate) fn new(channel: Channel, name: &str, live: Option<Arc<dyn ChatModel>>) -> Self {
         Self { channel, name: name.to_owned(), live }
     }

@@ -1,4 +1,5 @@
-//! Checks by code: the calls with their arguments and results, their number and duration, and the tokens.
+//! Checks by code: the calls with their arguments and results, their number and duration, and the
+//! tokens.
 
 use std::{borrow::Cow, cell::LazyCell};
 
@@ -13,8 +14,8 @@ use crate::{
 
 /// Maximum number of expected calls of a case.
 ///
-/// The time to pair them with the calls grows with `expected · calls` in order, and in the worst case with `expected² · calls` in any
-/// order.
+/// The time to pair them with the calls grows with `expected · calls` in order, and in the worst
+/// case with `expected² · calls` in any order.
 pub const MAX_EXPECTED: usize = 1000;
 
 /// The work of a trial.
@@ -22,8 +23,8 @@ pub const MAX_EXPECTED: usize = 1000;
 pub struct Work<'a> {
     /// The tool calls, in order.
     pub calls: &'a [ToolCallRecord],
-    /// `results[call][expected]`: whether the uncut result of the call meets the expectation. If `None`, `check` computes it from
-    /// `calls`.
+    /// `results[call][expected]`: whether the uncut result of the call meets the expectation. If
+    /// `None`, `check` computes it from `calls`.
     pub results: Option<&'a [Vec<bool>]>,
     /// The model's last text.
     pub answer: &'a str,
@@ -36,7 +37,8 @@ pub struct Work<'a> {
 /// The results of all checks of a case.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Checked {
-    /// F1 of the expected calls against the actual calls; 1 if the case has no `expectedTools`, or if both lists are empty.
+    /// F1 of the expected calls against the actual calls; 1 if the case has no `expectedTools`, or
+    /// if both lists are empty.
     pub tool_accuracy: f64,
     /// The checks.
     pub results: Vec<CheckResult>,
@@ -66,7 +68,8 @@ pub fn check(case: &TestCase, work: &Work<'_>) -> Checked {
     Checked { tool_accuracy, results }
 }
 
-/// Pairs expected calls with actual calls: as many as possible, each at most once, and in order if the mode demands it.
+/// Pairs expected calls with actual calls: as many as possible, each at most once, and in order if
+/// the mode demands it.
 ///
 /// A pair is (index in `expected`, index in `calls`).
 pub fn pairs(
@@ -87,7 +90,8 @@ fn pairs_of(fits: &[Vec<bool>], calls: usize, matching: Matching) -> Vec<(usize,
     }
 }
 
-/// Whether a call is the expected one, by tool, server and arguments. A call that was not sent to a server does not count.
+/// Whether a call is the expected one, by tool, server and arguments. A call that was not sent to a
+/// server does not count.
 pub fn has_call(expected: &ExpectedTool, call: &ToolCallRecord) -> bool {
     call.was_sent()
         && expected.name == call.tool_name
@@ -230,8 +234,9 @@ fn of_results(
     };
     let fits: Vec<Vec<bool>> = expected.iter().enumerate().map(row).collect();
     let pairs = pairs_of(&fits, calls.len(), matching);
-    // Results pass if pairing by call and result finds as many pairs as pairing by call alone. Comparing the numbers ensures that an
-    // expectation without a result does not lose its call to an expectation with one.
+    // Results pass if pairing by call and result finds as many pairs as pairing by call alone.
+    // Comparing the numbers ensures that an expectation without a result does not lose its call to
+    // an expectation with one.
     let passed = pairs.len() == by_call.len();
     let is_open = |row: usize| !pairs.iter().any(|(paired, _)| *paired == row);
     let is_left = |column: usize| !pairs.iter().any(|(_, paired)| *paired == column);

@@ -42,7 +42,8 @@ type TrialChildren = (TaskTracker, Weak<()>);
 #[derive(Clone, Default)]
 pub(crate) struct Environment {
     pub(crate) variables: BTreeMap<String, String>,
-    /// The guard program through which servers that are programs are started; see [`StdioCommand::through_guard`].
+    /// The guard program through which servers that are programs are started; see
+    /// [`StdioCommand::through_guard`].
     pub(crate) guard: Option<PathBuf>,
     /// Texts that are hidden in results, such as the keys of models.
     pub(crate) secrets: Vec<String>,
@@ -60,7 +61,8 @@ impl Environment {
         self.secrets.extend(self.variables.values().flat_map(|value| likely_secrets_of_url(value)));
     }
 
-    /// Returns a tracker of the programs of one trial, and a handle that the trial keeps as long as it may start more programs.
+    /// Returns a tracker of the programs of one trial, and a handle that the trial keeps as long as
+    /// it may start more programs.
     pub(crate) fn children_of_trial(&self) -> (TaskTracker, Arc<()>) {
         let tracker = TaskTracker::new();
         tracker.close();
@@ -395,8 +397,8 @@ impl Connections {
     }
 }
 
-/// Returns whether a call failed before it reached the tool, so that the model could not avoid the failure. Statuses about the request itself
-/// are passed to the model.
+/// Returns whether a call failed before it reached the tool, so that the model could not avoid the
+/// failure. Statuses about the request itself are passed to the model.
 fn is_of_transport(error: &ClientError) -> bool {
     match error {
         ClientError::Http { status, .. } => !matches!(status, 400 | 413 | 422),
@@ -540,7 +542,8 @@ async fn open(
     Ok((Server { id: id.to_owned(), link, stderr, _open: open }, tools))
 }
 
-/// Gives each tool a name that is unique among all servers. A name that several servers have begins with the server's.
+/// Gives each tool a name that is unique among all servers. A name that several servers have begins
+/// with the server's.
 fn offered(servers: &[Server], listed: Vec<Vec<Tool>>) -> Vec<OfferedTool> {
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for tool in listed.iter().flatten() {

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-/// Levels of nesting that arguments and results may have. Readers of JSON stop at 128 levels, and stores and reports add some.
+/// Levels of nesting that arguments and results may have. Readers of JSON stop at 128 levels, and
+/// stores and reports add some.
 pub(crate) const MAX_LEVELS: usize = 64;
 
 /// Returns whether a value has more levels of arrays and objects than [`MAX_LEVELS`].

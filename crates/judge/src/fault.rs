@@ -1,9 +1,10 @@
 //! Seeded faults, to measure how many faults a judge notices.
 //!
-//! Each good trace is changed in one place, so that it should fail, and judged again. The share of faults that the judge
-//! notices is its detection. The share of good traces that it rejects are its false alarms, if a person has confirmed that
-//! the traces are good. Without a person, a trace counts as good because it passed, mostly by the verdict of the same judge:
-//! if the judge rejects it now, that only shows that its verdicts change.
+//! Each good trace is changed in one place, so that it should fail, and judged again. The share of
+//! faults that the judge notices is its detection. The share of good traces that it rejects are its
+//! false alarms, if a person has confirmed that the traces are good. Without a person, a trace
+//! counts as good because it passed, mostly by the verdict of the same judge: if the judge rejects
+//! it now, that only shows that its verdicts change.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -43,8 +44,8 @@ impl Trace {
         Self::with_overrides(result, &[])
     }
 
-    /// Returns the first trial of a result of which a person says that it passed, else the first that passed and of which no
-    /// person says that it failed. `overrides` are those of the result.
+    /// Returns the first trial of a result of which a person says that it passed, else the first
+    /// that passed and of which no person says that it failed. `overrides` are those of the result.
     pub fn with_overrides(result: &TestResult, overrides: &[Override]) -> Option<Self> {
         let verdict = |trial: &Trial| {
             let of_trial = overrides.iter().filter(|it| it.trial == trial.index);
@@ -96,7 +97,8 @@ impl FaultKind {
     pub const ALL: [Self; 3] = [Self::DroppedCall, Self::ChangedArgument, Self::FailedResult];
 }
 
-/// Returns a trace with a fault in a place that the seed chooses; None if the trace has no place for it.
+/// Returns a trace with a fault in a place that the seed chooses; None if the trace has no place
+/// for it.
 pub fn with_fault(trace: &Trace, kind: FaultKind, seed: u64) -> Option<Trace> {
     let mut shuffle = Shuffle::new(seed, kind as u64);
     let mut faulty = trace.clone();
@@ -179,8 +181,9 @@ pub struct FaultReport {
     pub detection: Rate,
     /// The traces that it rejected, of those that a person has confirmed. The aim is 0.05 and less.
     pub false_alarms: Rate,
-    /// The traces that it rejected, of those that no person has confirmed. They passed before, mostly by the verdict of the
-    /// same judge, so this is how often its verdict changes, and not how often it is wrong.
+    /// The traces that it rejected, of those that no person has confirmed. They passed before,
+    /// mostly by the verdict of the same judge, so this is how often its verdict changes, and not
+    /// how often it is wrong.
     pub unconfirmed_rejections: Rate,
     /// The detection of each kind of fault.
     pub kinds: Vec<KindReport>,

@@ -1,5 +1,5 @@
-//! The functions of the fuzz targets in `fuzz/`, one for each. Compiled only for them and for the test that replays
-//! their corpora.
+//! The functions of the fuzz targets in `fuzz/`, one for each. Compiled only for them and for the
+//! test that replays their corpora.
 
 use serde_json::json;
 
@@ -11,8 +11,8 @@ pub type Target = fn(&[u8]);
 /// The targets of this crate, by the names of their corpora.
 pub const TARGETS: &[(&str, Target)] = &[("vote", vote)];
 
-/// Checks that every answer of a judge parses as an error or as a vote on all items, and that a vote gives the same result
-/// with thoughts before it and inside a Markdown fence.
+/// Checks that every answer of a judge parses as an error or as a vote on all items, and that a
+/// vote gives the same result with thoughts before it and inside a Markdown fence.
 pub fn vote(data: &[u8]) {
     let ids = ["item1", "item2"].map(str::to_owned);
     let Ok(vote) = parse_vote(&String::from_utf8_lossy(data), &ids) else { return };

@@ -1,7 +1,9 @@
-//! Matchers of JSON values: a value that must be equal, with operators where equality is too strict.
+//! Matchers of JSON values: a value that must be equal, with operators where equality is too
+//! strict.
 //!
-//! An object matches if each of its members does; further members of the value are ignored. An array matches an array of
-//! the same length. An object with one member whose name begins with `$` is an operator:
+//! An object matches if each of its members does; further members of the value are ignored. An
+//! array matches an array of the same length. An object with one member whose name begins with `$`
+//! is an operator:
 //!
 //! | operator | matches |
 //! |---|---|

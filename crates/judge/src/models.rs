@@ -27,7 +27,8 @@ pub(crate) async fn ask(
     if is_streamed { model.stream(request, &mut |_| {}).await } else { model.chat(request).await }
 }
 
-/// Returns what to change in a case after this error, to append to the error: `member` is that of the model.
+/// Returns what to change in a case after this error, to append to the error: `member` is that of
+/// the model.
 pub(crate) fn advice(error: &ChatError, member: &str) -> String {
     let ChatError::Provider(failure) = error else { return String::new() };
     match failure {
@@ -70,7 +71,8 @@ pub trait Models: Send + Sync {
     fn model(&self, role: Role, settings: &ModelSettings) -> Result<Arc<dyn ChatModel>, ChatError>;
 }
 
-/// Two fixed models, used whatever model a case names: for tests, and for programs with their own models.
+/// Two fixed models, used whatever model a case names: for tests, and for programs with their own
+/// models.
 #[derive(Clone)]
 pub struct FixedModels {
     /// The model that works.
@@ -125,8 +127,8 @@ impl RemoteModels {
         })
     }
 
-    /// Models whose key and URL `access` decides. It must not send a key of this machine to a URL from a case, because
-    /// the author of the case would receive the key.
+    /// Models whose key and URL `access` decides. It must not send a key of this machine to a URL
+    /// from a case, because the author of the case would receive the key.
     pub fn with_access(
         access: impl Fn(Provider, &ModelSettings) -> Result<ModelAccess, ChatError>
         + Send

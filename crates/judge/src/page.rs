@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PageRequest {
-    /// Number of items at most, 1 to 200; 50 if absent. A page of results ends before it has about 16 MiB.
+    /// Number of items at most, 1 to 200; 50 if absent. A page of results ends before it has about
+    /// 16 MiB.
     pub limit: Option<u32>,
     /// `nextCursor` of the page before.
     pub cursor: Option<String>,
@@ -20,7 +21,8 @@ impl PageRequest {
     }
 }
 
-/// Approximate maximum size of a page of results, in bytes, since results contain all answers of their tools.
+/// Approximate maximum size of a page of results, in bytes, since results contain all answers of
+/// their tools.
 pub(crate) const MAX_PAGE_BYTES: usize = 16 << 20;
 
 /// A part of a list.
@@ -35,8 +37,9 @@ pub struct Page<T> {
 }
 
 impl<T> Page<T> {
-    /// Returns a page of at most `size` items, and of about [`MAX_PAGE_BYTES`], but of at least one. `items` has each item with its size in
-    /// bytes, and one item more than the page if there is a next page.
+    /// Returns a page of at most `size` items, and of about [`MAX_PAGE_BYTES`], but of at least
+    /// one. `items` has each item with its size in bytes, and one item more than the page if there
+    /// is a next page.
     pub(crate) fn bounded(
         items: impl IntoIterator<Item = (T, usize)>,
         size: usize,

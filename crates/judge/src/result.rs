@@ -18,7 +18,8 @@ pub struct TestResult {
     pub run_id: Option<String>,
     /// The case, without keys.
     pub test_case: TestCase,
-    /// The tool calls of the trial that is shown: the first whose status is that of the result, or else the first.
+    /// The tool calls of the trial that is shown: the first whose status is that of the result, or
+    /// else the first.
     pub tool_calls: Vec<ToolCallRecord>,
     /// The verdict on that trial.
     pub verdict: Verdict,
@@ -224,7 +225,8 @@ impl ToolCallRecord {
         }
     }
 
-    /// Whether the call was sent to a server. Calls of tools that no server has, and calls whose arguments are no object, are refused before.
+    /// Whether the call was sent to a server. Calls of tools that no server has, and calls whose
+    /// arguments are no object, are refused before.
     pub(crate) fn was_sent(&self) -> bool {
         self.server_id != Self::UNKNOWN_SERVER && self.parameters.is_object()
     }
@@ -247,12 +249,13 @@ impl ToolCallRecord {
 pub struct Verdict {
     /// Whether every check passed and the judge agrees, if one is asked.
     pub passed: bool,
-    /// The share of votes for the judge's verdict, from 0 to 1; 1 without a judge; 0 without a verdict.
+    /// The share of votes for the judge's verdict, from 0 to 1; 1 without a judge; 0 without a
+    /// verdict.
     pub confidence: f64,
     /// Why, in words.
     pub reasoning: String,
-    /// F1 of the expected calls against the actual calls, from 0 to 1; 1 if the case has no `expectedTools`, or if both lists are empty. Code
-    /// computes it.
+    /// F1 of the expected calls against the actual calls, from 0 to 1; 1 if the case has no
+    /// `expectedTools`, or if both lists are empty. Code computes it.
     pub tool_accuracy: f64,
     /// Advice to make the case pass.
     #[serde(default, skip_serializing_if = "Option::is_none")]

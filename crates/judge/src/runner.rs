@@ -26,7 +26,8 @@ use crate::{
     time::{millis, new_id},
 };
 
-/// Largest `maxResultBytes`. A server that sends an endless answer uses up to four times as much memory.
+/// Largest `maxResultBytes`. A server that sends an endless answer uses up to four times as much
+/// memory.
 const MAX_RESULT_BYTES: u64 = 16 << 20;
 
 /// Most repetitions of a case.
@@ -86,8 +87,9 @@ impl RunContext {
         Self { cassette: Some(cassette), ..self }
     }
 
-    /// Stops the test when the future completes; its output is the reason. Connections are closed then, and a result
-    /// with the status `error`, the reason and the work so far is stored. A test that has ended is not affected.
+    /// Stops the test when the future completes; its output is the reason. Connections are closed
+    /// then, and a result with the status `error`, the reason and the work so far is stored. A test
+    /// that has ended is not affected.
     #[must_use]
     pub fn stopped_by(self, stopped: impl Future<Output = String> + Send + 'static) -> Self {
         Self { stopped: Some(stopped.boxed().shared()), ..self }
@@ -103,15 +105,15 @@ impl RunContext {
 }
 
 impl Runner {
-    /// Returns a runner with these models, which stores each result. Servers that are programs inherit no environment
-    /// variables; see [`Self::with_environment`].
+    /// Returns a runner with these models, which stores each result. Servers that are programs
+    /// inherit no environment variables; see [`Self::with_environment`].
     pub fn new(models: impl Models + 'static, store: Arc<dyn ResultStore>) -> Self {
         Self { models: Arc::new(models), store, environment: Environment::default(), most: None }
     }
 
-    /// Lets servers that are programs inherit those of the given variables that programs need: `PATH`, `HOME` and the like, and
-    /// those for proxies, certificates and the language. All others are left out, because they may be keys. Passwords of proxies are
-    /// hidden in results.
+    /// Lets servers that are programs inherit those of the given variables that programs need:
+    /// `PATH`, `HOME` and the like, and those for proxies, certificates and the language. All
+    /// others are left out, because they may be keys. Passwords of proxies are hidden in results.
     #[must_use]
     pub fn with_environment(
         mut self,
@@ -121,14 +123,16 @@ impl Runner {
         self
     }
 
-    /// Hides these texts, such as the keys of the runner's models, in results and cassettes, as the keys of cases are hidden.
+    /// Hides these texts, such as the keys of the runner's models, in results and cassettes, as the
+    /// keys of cases are hidden.
     #[must_use]
     pub fn with_secrets(mut self, secrets: impl IntoIterator<Item = String>) -> Self {
         self.environment.secrets.extend(secrets);
         self
     }
 
-    /// Starts servers that are programs through a guard, so that they end with this process even if it is killed; see
+    /// Starts servers that are programs through a guard, so that they end with this process even if
+    /// it is killed; see
     /// [`StdioCommand::through_guard`](marquetry_protocol::client::StdioCommand::through_guard).
     #[must_use]
     pub fn with_guard(mut self, guard: impl Into<PathBuf>) -> Self {
@@ -152,14 +156,14 @@ impl Runner {
         self.environment.open.load(Ordering::Relaxed)
     }
 
-    /// Waits until all programs that this runner or its clones started have exited. A case that ends waits for its
-    /// own programs; this also waits for the programs of dropped cases.
+    /// Waits until all programs that this runner or its clones started have exited. A case that
+    /// ends waits for its own programs; this also waits for the programs of dropped cases.
     pub async fn closed(&self) {
         self.environment.closed().await;
     }
 
-    /// Runs a case, stores its result and returns it. Every failure gives a result with the status `error`, including
-    /// a failure to store the result.
+    /// Runs a case, stores its result and returns it. Every failure gives a result with the status
+    /// `error`, including a failure to store the result.
     ///
     /// Dropping the future ends the work and closes the connections; nothing is stored then. See
     /// [`RunContext::stopped_by`] for an early end with a result.
@@ -343,7 +347,8 @@ impl Attempt<'_> {
         let model =
             |role, settings| self.runner.model(role, settings, case, self.context, redactor);
         let settings = case.agent().ok_or_else(no_model)?;
-        // Both models are created before any server is started, so that a wrong configuration fails at once.
+        // Both models are created before any server is started, so that a wrong configuration fails
+        // at once.
         let agent = model(Role::Agent, settings).map_err(|error| unasked(case, error))?;
         let judge = case
             .judge()
@@ -483,7 +488,8 @@ impl TrialState {
 /// Trials without a verdict in a row after which a case is not tried again.
 const MAX_ERRORS_IN_A_ROW: usize = 3;
 
-/// Returns whether more trials have no use: the last ones had no verdict, so that the case will have none, and the next may take as long.
+/// Returns whether more trials have no use: the last ones had no verdict, so that the case will
+/// have none, and the next may take as long.
 fn has_no_use(trials: &[Trial]) -> bool {
     let last = trials.iter().rev().take(MAX_ERRORS_IN_A_ROW);
     trials.len() >= MAX_ERRORS_IN_A_ROW
@@ -517,8 +523,8 @@ fn no_model() -> TrialError {
     )
 }
 
-/// Replaces numbers that JSON cannot represent, such as NaN, by defaults: a result with them could not be read back. A case from
-/// JSON has none.
+/// Replaces numbers that JSON cannot represent, such as NaN, by defaults: a result with them could
+/// not be read back. A case from JSON has none.
 ///
 /// # Errors
 ///
@@ -655,7 +661,8 @@ fn redacted(trial: Trial, redactor: &Redactor) -> Trial {
     let (index, duration_ms) = (trial.index, trial.duration_ms);
     let value = serde_json::to_value(&trial).map(|value| redactor.value(value));
     value.and_then(serde_json::from_value).unwrap_or_else(|_| {
-        // The secret is part of a number or a time. Losing the trial is better than storing a secret in a database.
+        // The secret is part of a number or a time. Losing the trial is better than storing a
+        // secret in a database.
         let error = "the trial holds a secret of the case in a place where it cannot be removed: use another secret";
         let budget = Budget::new(Limits::default());
         let mut trial = TrialState::default().finish(index, Err(TrialError::case("serverConfigs", error)), &budget);

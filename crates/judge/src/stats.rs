@@ -19,7 +19,8 @@ const Z: f64 = 1.959_963_984_540_054;
 /// Fewest trials on each side for [`change`] to decide.
 pub const FEWEST_TRIALS: u32 = 5;
 
-/// Returns the F1 score for this number of pairs between expected and found items; 1 if there are no items.
+/// Returns the F1 score for this number of pairs between expected and found items; 1 if there are
+/// no items.
 pub fn f1(pairs: usize, expected: usize, found: usize) -> f64 {
     match expected + found {
         0 => 1.0,
@@ -27,19 +28,21 @@ pub fn f1(pairs: usize, expected: usize, found: usize) -> f64 {
     }
 }
 
-/// Returns the chance that at least one of `k` trials passes, from `passed` of `trials` (the unbiased estimator of Chen
-/// et al., arXiv 2107.03374). `k` is at most the number of trials; NaN without trials.
+/// Returns the chance that at least one of `k` trials passes, from `passed` of `trials` (the
+/// unbiased estimator of Chen et al., arXiv 2107.03374). `k` is at most the number of trials; NaN
+/// without trials.
 pub fn pass_at_k(trials: u32, passed: u32, k: u32) -> f64 {
     1.0 - all_of(trials, trials.saturating_sub(passed), k)
 }
 
-/// Returns the chance that all of `k` trials pass (pass^k of τ-bench, arXiv 2406.12045). `k` is at most the number of
-/// trials; NaN without trials.
+/// Returns the chance that all of `k` trials pass (pass^k of τ-bench, arXiv 2406.12045). `k` is at
+/// most the number of trials; NaN without trials.
 pub fn pass_hat_k(trials: u32, passed: u32, k: u32) -> f64 {
     all_of(trials, passed.min(trials), k)
 }
 
-/// Returns C(some, k) / C(all, k), the probability that `k` items drawn from `all` are all among `some`.
+/// Returns C(some, k) / C(all, k), the probability that `k` items drawn from `all` are all among
+/// `some`.
 fn all_of(all: u32, some: u32, k: u32) -> f64 {
     if all == 0 {
         return f64::NAN;
@@ -114,14 +117,16 @@ pub enum Change {
     InsufficientData,
 }
 
-/// Compares the rates of two sets of trials, given as passed and all trials: by Newcombe's interval of the difference
-/// (method 10 of Statistics in Medicine 17, 1998), which combines both Wilson intervals.
+/// Compares the rates of two sets of trials, given as passed and all trials: by Newcombe's interval
+/// of the difference (method 10 of Statistics in Medicine 17, 1998), which combines both Wilson
+/// intervals.
 pub fn change(base: (u32, u32), new: (u32, u32)) -> Change {
     change_among(1, base, new)
 }
 
-/// Compares two sets of trials as [`change`] does, as one of several comparisons. The confidence of 95 % is that of all of them together
-/// (Bonferroni's correction): of many cases that have not changed, some would differ by chance.
+/// Compares two sets of trials as [`change`] does, as one of several comparisons. The confidence of
+/// 95 % is that of all of them together (Bonferroni's correction): of many cases that have not
+/// changed, some would differ by chance.
 pub fn change_among(comparisons: usize, base: (u32, u32), new: (u32, u32)) -> Change {
     if base.1 < FEWEST_TRIALS || new.1 < FEWEST_TRIALS {
         return Change::InsufficientData;
@@ -130,11 +135,12 @@ pub fn change_among(comparisons: usize, base: (u32, u32), new: (u32, u32)) -> Ch
     if fall > variance.sqrt() { Change::Regression } else { Change::None }
 }
 
-/// Compares the mean rates of cases, each given by its trials before and after. A case counts by its rate, not by its number of trials: else a
-/// case that is tried more often than before would change the mean.
+/// Compares the mean rates of cases, each given by its trials before and after. A case counts by
+/// its rate, not by its number of trials: else a case that is tried more often than before would
+/// change the mean.
 ///
-/// The interval of the mean difference combines those of the rates, as Newcombe's does for two (MOVER: Zou and Donner, Statistics in Medicine
-/// 27, 2008). Cases need a trial on both sides.
+/// The interval of the mean difference combines those of the rates, as Newcombe's does for two
+/// (MOVER: Zou and Donner, Statistics in Medicine 27, 2008). Cases need a trial on both sides.
 pub fn change_of_mean(cases: &[[(u32, u32); 2]]) -> Change {
     let trials = |side: usize| cases.iter().map(|sides| u64::from(sides[side].1)).sum::<u64>();
     if trials(0).min(trials(1)) < u64::from(FEWEST_TRIALS) {
@@ -145,7 +151,8 @@ pub fn change_of_mean(cases: &[[(u32, u32); 2]]) -> Change {
     if sum > variance.sqrt() { Change::Regression } else { Change::None }
 }
 
-/// Returns how far a rate fell, and the square of the distance to the lower bound of that difference.
+/// Returns how far a rate fell, and the square of the distance to the lower bound of that
+/// difference.
 fn fall(z: f64, base: (u32, u32), new: (u32, u32)) -> (f64, f64) {
     let rate = |(passed, all): (u32, u32)| f64::from(passed.min(all)) / f64::from(all);
     let (before, after) = (wilson_at(z, base.0, base.1), wilson_at(z, new.0, new.1));
@@ -153,7 +160,8 @@ fn fall(z: f64, base: (u32, u32), new: (u32, u32)) -> (f64, f64) {
     (rate(base) - rate(new), square)
 }
 
-/// Returns the quantile of the normal distribution for two-sided intervals of which all hold at 95 % confidence.
+/// Returns the quantile of the normal distribution for two-sided intervals of which all hold at 95
+/// % confidence.
 fn quantile(intervals: usize) -> f64 {
     if intervals <= 1 {
         return Z;
@@ -205,8 +213,8 @@ impl Confusion {
         (self.total() > 0).then(|| equal / f64::from(self.total()))
     }
 
-    /// Returns Cohen's κ: the agreement beyond what chance would give, from -1 to 1. `None` without pairs, and if
-    /// both always gave the same single verdict: κ is then undefined.
+    /// Returns Cohen's κ: the agreement beyond what chance would give, from -1 to 1. `None` without
+    /// pairs, and if both always gave the same single verdict: κ is then undefined.
     pub fn kappa(&self) -> Option<f64> {
         let all = f64::from(self.total());
         let judge = f64::from(self.both_passed + self.only_judge_passed) / all;

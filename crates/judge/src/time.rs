@@ -78,17 +78,19 @@ impl From<Timestamp> for String {
 #[error("not a time such as 2026-11-22T21:50:00.000Z: {0}")]
 pub struct TimestampError(String);
 
-/// Returns an id that sorts by its creation time: exactly within a process, to the millisecond between
-/// processes.
+/// Returns an id that sorts by its creation time: exactly within a process, to the millisecond
+/// between processes.
 pub(crate) fn new_id() -> String {
-    /// The last id: its time in milliseconds, and in the low 12 bits its number within that millisecond.
+    /// The last id: its time in milliseconds, and in the low 12 bits its number within that
+    /// millisecond.
     static LAST: AtomicU64 = AtomicU64::new(0);
     let now = Timestamp::now().millis() << 12;
     let next = |last: u64| now.max(last + 1);
     let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
     let place = next(last.unwrap_or_default());
     let mut random = [0; 8];
-    // Without random numbers ids of two processes may collide; the database then refuses the second.
+    // Without random numbers ids of two processes may collide; the database then refuses the
+    // second.
     _ = getrandom::fill(&mut random);
     format!("{place:014x}-{:016x}", u64::from_be_bytes(random))
 }

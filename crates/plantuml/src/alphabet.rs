@@ -1,4 +1,5 @@
-//! PlantUML's alphabet: six bits a character, like Base64 with the characters `0-9A-Za-z-_`, padded with zero bits.
+//! PlantUML's alphabet: six bits a character, like Base64 with the characters `0-9A-Za-z-_`, padded
+//! with zero bits.
 
 const CHARACTERS: &[u8; 64] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
 
@@ -15,7 +16,8 @@ const VALUES: [u8; 256] = {
     values
 };
 
-/// Encodes `bytes`. The last group is padded with zero bytes, so that the length is a multiple of 4.
+/// Encodes `bytes`. The last group is padded with zero bytes, so that the length is a multiple of
+/// 4.
 pub fn encode(bytes: &[u8]) -> String {
     let mut code = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
@@ -28,8 +30,8 @@ pub fn encode(bytes: &[u8]) -> String {
     code
 }
 
-/// Decodes `code`. Missing characters of the last group count as `0`. The error is the index of the first byte that is
-/// not in the alphabet; all bytes before it are ASCII.
+/// Decodes `code`. Missing characters of the last group count as `0`. The error is the index of the
+/// first byte that is not in the alphabet; all bytes before it are ASCII.
 pub(crate) fn decode(code: &str) -> Result<Vec<u8>, usize> {
     let mut bytes = Vec::with_capacity(code.len().div_ceil(4) * 3);
     for (group, characters) in code.as_bytes().chunks(4).enumerate() {

@@ -13,16 +13,17 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct DecodeOptions {
-    /// Largest text that is decoded, in bytes; [`DecodeOptions::DEFAULT_MAX_BYTES`] by default. It also bounds the memory
-    /// in use.
+    /// Largest text that is decoded, in bytes; [`DecodeOptions::DEFAULT_MAX_BYTES`] by default. It
+    /// also bounds the memory in use.
     pub max_bytes: usize,
-    /// Wraps text in `@startuml` and `@enduml` if none of its lines starts with `@start`, as a server does. The wrapper
-    /// does not count towards `max_bytes`. Off by default.
+    /// Wraps text in `@startuml` and `@enduml` if none of its lines starts with `@start`, as a
+    /// server does. The wrapper does not count towards `max_bytes`. Off by default.
     pub restore_wrapper: bool,
 }
 
 impl DecodeOptions {
-    /// 1 MiB: twenty times the limit of [`Source`](crate::Source), since other encoders have other limits.
+    /// 1 MiB: twenty times the limit of [`Source`](crate::Source), since other encoders have other
+    /// limits.
     pub const DEFAULT_MAX_BYTES: usize = 1 << 20;
 
     /// Returns the default options.
@@ -51,10 +52,11 @@ impl Default for DecodeOptions {
 
 /// Decodes the text of a diagram from its code, or from a URL that ends in its code.
 ///
-/// Accepts what PlantUML servers accept: a bare code or one with the prefix `~0` (both DEFLATE), `~1` (a zlib stream), `~g`
-/// (gzip) or `~h` (plain bytes in hexadecimal); a zlib stream without its prefix, which old plug-ins write; and codes
-/// without padding, where missing characters count as `0`. Data after the compressed stream is ignored. In a URL the code
-/// is the last segment of the path, and its `~` may be escaped as `%7E`. Query, fragment and white space around the input
+/// Accepts what PlantUML servers accept: a bare code or one with the prefix `~0` (both DEFLATE),
+/// `~1` (a zlib stream), `~g` (gzip) or `~h` (plain bytes in hexadecimal); a zlib stream without
+/// its prefix, which old plug-ins write; and codes without padding, where missing characters count
+/// as `0`. Data after the compressed stream is ignored. In a URL the code is the last segment of
+/// the path, and its `~` may be escaped as `%7E`. Query, fragment and white space around the input
 /// are ignored.
 ///
 /// ```
@@ -194,8 +196,8 @@ fn locate(input: &str) -> Range<usize> {
     start..end
 }
 
-/// Returns whether the data has the header of zlib. Raw DEFLATE never begins so: it would be a stored block with padding
-/// other than zero.
+/// Returns whether the data has the header of zlib. Raw DEFLATE never begins so: it would be a
+/// stored block with padding other than zero.
 fn is_zlib(packed: &[u8]) -> bool {
     matches!(packed, [method, flags, ..] if method & 15 == 8 && u16::from_be_bytes([*method, *flags]) % 31 == 0)
 }

@@ -5,15 +5,17 @@ use std::cell::RefCell;
 use flate2::{Compress, Compression, FlushCompress, Status};
 
 thread_local! {
-    /// Each thread keeps a compressor (260 KB): allocating and clearing one takes longer than compressing a one-page diagram.
+    /// Each thread keeps a compressor (260 KB): allocating and clearing one takes longer than
+    /// compressing a one-page diagram.
     static COMPRESSOR: RefCell<Compress> = RefCell::new(Compress::new(Compression::best(), false));
 }
 
-/// Compresses `bytes` as raw DEFLATE whose first six bits, the first character of the code, are not all zero.
+/// Compresses `bytes` as raw DEFLATE whose first six bits, the first character of the code, are not
+/// all zero.
 ///
-/// PlantUML 1.2020.2 would read a code that begins with zero bits as Brotli. Old documents say that such codes do not
-/// occur, but zlib begins with a stored block, and so with zero bits, for short labels outside of ASCII. For empty input
-/// there is no data without zero bits.
+/// PlantUML 1.2020.2 would read a code that begins with zero bits as Brotli. Old documents say that
+/// such codes do not occur, but zlib begins with a stored block, and so with zero bits, for short
+/// labels outside of ASCII. For empty input there is no data without zero bits.
 pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
     // Room for the worst case of either form, since `compress_vec` does not allocate.
     let mut packed = Vec::with_capacity(bytes.len() + bytes.len() / 8 + 16);
@@ -28,9 +30,9 @@ pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// Writes `bytes` as one final block of literals in the fixed Huffman codes of RFC 1951, section 3.2.6. It is at most an
-/// eighth and two bytes larger than `bytes`. Where zlib would store the bytes, it found no repetition, so literals cost
-/// next to nothing.
+/// Writes `bytes` as one final block of literals in the fixed Huffman codes of RFC 1951, section
+/// 3.2.6. It is at most an eighth and two bytes larger than `bytes`. Where zlib would store the
+/// bytes, it found no repetition, so literals cost next to nothing.
 pub fn fixed_block(bytes: &[u8]) -> Vec<u8> {
     let mut packed = Vec::with_capacity(bytes.len() + bytes.len() / 8 + 3);
     // The block's header: BFINAL is 1 and BTYPE is 01, both from the lowest bit on.
@@ -120,8 +122,8 @@ mod tests {
             prop_assert_eq!(inflate(crate::Compression::Deflate, &packed, bytes.len()), Ok(bytes));
         }
 
-        /// Incompressible bytes need the most space, and no text consists of them. The buffer must be large enough for them,
-        /// too.
+        /// Incompressible bytes need the most space, and no text consists of them. The buffer must
+        /// be large enough for them, too.
         #[test]
         fn any_bytes_come_back(bytes in prop::collection::vec(any::<u8>(), 1..60_000)) {
             let packed = deflate(&bytes);

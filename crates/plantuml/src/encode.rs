@@ -8,8 +8,8 @@ use crate::{alphabet, deflate, source::Source, wrapper};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct EncodeOptions {
-    /// Encodes the whole text. By default, as in PlantUML's own encoder, a bare `@startuml`/`@enduml` wrapper is left out:
-    /// servers restore it, and the code is shorter.
+    /// Encodes the whole text. By default, as in PlantUML's own encoder, a bare
+    /// `@startuml`/`@enduml` wrapper is left out: servers restore it, and the code is shorter.
     pub verbatim: bool,
 }
 
@@ -43,7 +43,8 @@ pub fn encode(source: Source<'_>, options: &EncodeOptions) -> Code {
     Code(alphabet::encode(&deflate::deflate(text.as_bytes())))
 }
 
-/// The code of a diagram: a multiple of four characters of `0-9A-Za-z-_`, the first of which is not `0`.
+/// The code of a diagram: a multiple of four characters of `0-9A-Za-z-_`, the first of which is not
+/// `0`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Code(String);
 

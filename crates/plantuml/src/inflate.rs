@@ -33,7 +33,8 @@ pub(crate) enum InflateError {
     TooLong,
 }
 
-/// Decompresses the stream at the start of `packed`. Data after the stream is ignored, since codes end in padding.
+/// Decompresses the stream at the start of `packed`. Data after the stream is ignored, since codes
+/// end in padding.
 ///
 /// Memory stays near `max_bytes`, since a few kilobytes can decompress to a thousand times as much.
 pub(crate) fn inflate(

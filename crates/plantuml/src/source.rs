@@ -13,15 +13,16 @@
 pub struct Source<'a>(&'a str);
 
 impl<'a> Source<'a> {
-    /// The longest diagram, in bytes of UTF-8, including white space around it (seed 002, scenario 6: 50 KB).
+    /// The longest diagram, in bytes of UTF-8, including white space around it (seed 002, scenario
+    /// 6: 50 KB).
     pub const MAX_BYTES: usize = 51_200;
 
     /// Checks `text`. It is not trimmed.
     ///
     /// # Errors
     ///
-    /// When JavaScript's `trim` would leave nothing of `text`, whatever its length, or `text` is longer than
-    /// [`Source::MAX_BYTES`].
+    /// When JavaScript's `trim` would leave nothing of `text`, whatever its length, or `text` is
+    /// longer than [`Source::MAX_BYTES`].
     pub fn new(text: &'a str) -> Result<Self, SourceError> {
         if is_blank(text) {
             return Err(SourceError::Blank);
@@ -57,8 +58,8 @@ pub(crate) fn is_blank(text: &str) -> bool {
     text.chars().all(is_space)
 }
 
-/// Returns whether JavaScript's `trim` removes a character: Unicode's white space, with U+FEFF and without U+0085
-/// (ECMA-262, `WhiteSpace` and `LineTerminator`).
+/// Returns whether JavaScript's `trim` removes a character: Unicode's white space, with U+FEFF and
+/// without U+0085 (ECMA-262, `WhiteSpace` and `LineTerminator`).
 pub(crate) fn is_space(c: char) -> bool {
     c == '\u{feff}' || (c.is_whitespace() && c != '\u{85}')
 }

@@ -25,8 +25,9 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When the address does not start with `http://` or `https://`, has no host, or contains a character that the path of a
-    /// URL may not have. URLs are shown to people and put into pages, so scripts, queries and quotes are refused.
+    /// When the address does not start with `http://` or `https://`, has no host, or contains a
+    /// character that the path of a URL may not have. URLs are shown to people and put into pages,
+    /// so scripts, queries and quotes are refused.
     pub fn new(base: &str) -> Result<Self, ServerError> {
         let scheme = ["https://", "http://"].into_iter().find(|scheme| {
             base.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
@@ -144,8 +145,8 @@ pub struct UnknownFormat {
 pub struct DiagramUrl(String);
 
 impl DiagramUrl {
-    /// The longest URL without a [warning](Self::warning). Servers accept 8,192 bytes for all headers of a request (Jetty's
-    /// default), which includes cookies and headers of proxies.
+    /// The longest URL without a [warning](Self::warning). Servers accept 8,192 bytes for all
+    /// headers of a request (Jetty's default), which includes cookies and headers of proxies.
     pub const WARN_LENGTH: usize = 4_000;
 
     /// Returns the URL, which is ASCII.
@@ -181,7 +182,8 @@ impl fmt::Display for DiagramUrl {
     }
 }
 
-/// Warning about a URL that servers and proxies may refuse for its length. Its `Display` is a sentence for the user.
+/// Warning about a URL that servers and proxies may refuse for its length. Its `Display` is a
+/// sentence for the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct LongUrl {
@@ -200,8 +202,8 @@ impl fmt::Display for LongUrl {
     }
 }
 
-/// Returns whether a path of RFC 3986 may contain the character, or an IPv6 host may. A query or a fragment would absorb the
-/// code.
+/// Returns whether a path of RFC 3986 may contain the character, or an IPv6 host may. A query or a
+/// fragment would absorb the code.
 fn may_stand_in_path(character: char) -> bool {
     character.is_ascii_alphanumeric() || "-._~%!$&'()*+,;=:@/[]".contains(character)
 }

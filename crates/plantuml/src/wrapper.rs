@@ -1,13 +1,13 @@
-//! Removes and restores the lines `@startuml` and `@enduml`. Servers restore them in codes without them, which saves 14 % of
-//! the URL of a small diagram.
+//! Removes and restores the lines `@startuml` and `@enduml`. Servers restore them in codes without
+//! them, which saves 14 % of the URL of a small diagram.
 
 use crate::source::is_blank;
 
 /// Returns the lines between a bare wrapper; `None` if `text` must stay unchanged.
 ///
-/// The wrapper is bare when the first line is exactly `@startuml`, the last is exactly `@enduml`, and no other line starts
-/// or ends a diagram. Line ends next to the wrapper are removed, as PlantUML does. A blank body stays wrapped: its code
-/// would be empty and start with `0`.
+/// The wrapper is bare when the first line is exactly `@startuml`, the last is exactly `@enduml`,
+/// and no other line starts or ends a diagram. Line ends next to the wrapper are removed, as
+/// PlantUML does. A blank body stays wrapped: its code would be empty and start with `0`.
 pub(crate) fn strip(text: &str) -> Option<&str> {
     let body = text.strip_prefix("@startuml")?;
     let body = body.strip_prefix('\n').or_else(|| body.strip_prefix("\r\n"))?;
@@ -18,7 +18,8 @@ pub(crate) fn strip(text: &str) -> Option<&str> {
 
 /// Wraps `text`, unless one of its lines starts a diagram of any kind.
 ///
-/// PlantUML also removes white space around the text and names after `@startuml`; this function keeps both.
+/// PlantUML also removes white space around the text and names after `@startuml`; this function
+/// keeps both.
 pub(crate) fn restore(text: String) -> String {
     if text.lines().any(|line| line.trim_start().starts_with("@start")) {
         return text;

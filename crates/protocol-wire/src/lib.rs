@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod auth;
+mod descriptions;
 pub mod envelope;
 mod error;
 mod feature;
@@ -21,6 +22,7 @@ pub mod schema;
 pub mod types;
 
 pub use crate::{
+    descriptions::join_description_lines,
     envelope::{
         Batch, DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request,
         RequestId, Response, write_error, write_notification, write_request, write_result,

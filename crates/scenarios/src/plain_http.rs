@@ -53,8 +53,8 @@ pub(crate) async fn send_unread(
     Ok(Unread { _stream: stream })
 }
 
-/// Sends a request to `address` and returns the answer as `{status, headers, body}`. Header names are in lower case.
-/// The body is parsed if its type is JSON, else it is a string.
+/// Sends a request to `address` and returns the answer as `{status, headers, body}`. Header names
+/// are in lower case. The body is parsed if its type is JSON, else it is a string.
 ///
 /// # Errors
 /// When the request is malformed, and when the connection fails.

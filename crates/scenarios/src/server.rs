@@ -25,8 +25,9 @@ pub trait TestedServer: Send + Sync {
         Limits::default()
     }
 
-    /// Returns the program that serves an upstream of a scenario over stdio, with its first arguments. The runner adds the
-    /// file that [`serve_upstream`](crate::serve_upstream) reads as the last argument. `None` for servers without upstreams.
+    /// Returns the program that serves an upstream of a scenario over stdio, with its first
+    /// arguments. The runner adds the file that [`serve_upstream`](crate::serve_upstream) reads as
+    /// the last argument. `None` for servers without upstreams.
     fn upstream_program(&self) -> Option<(PathBuf, Vec<String>)> {
         None
     }

@@ -51,7 +51,8 @@ impl JsonSocket {
         self.0.send(Message::text(message.to_string())).await.map_err(io::Error::other)
     }
 
-    /// Waits for `count` messages, at most for `limit`, and returns them with those that follow at once, as `{messages, closed}`.
+    /// Waits for `count` messages, at most for `limit`, and returns them with those that follow at
+    /// once, as `{messages, closed}`.
     ///
     /// # Errors
     /// When a message is not JSON, or the connection breaks.

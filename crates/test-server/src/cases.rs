@@ -11,7 +11,8 @@
 //!     expectedTools: [write_file]
 //! ```
 //!
-//! A file whose top level has `cases` is a case file; any other YAML file is a scenario without a model.
+//! A file whose top level has `cases` is a case file; any other YAML file is a scenario without a
+//! model.
 
 use std::{
     collections::BTreeMap,
@@ -21,6 +22,7 @@ use std::{
 };
 
 use marquetry_judge::{ModelSettings, ServerConfig, TestCase};
+use marquetry_protocol::join_description_lines;
 use schemars::{JsonSchema, generate::SchemaSettings};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::Value;
@@ -97,7 +99,8 @@ pub enum CaseFileError {
 pub struct TestFiles {
     /// Case files.
     pub cases: Vec<PathBuf>,
-    /// Scenarios, and files that are neither, but not empty ones: the reader of scenarios says what is wrong with them.
+    /// Scenarios, and files that are neither, but not empty ones: the reader of scenarios says what
+    /// is wrong with them.
     pub scenarios: Vec<PathBuf>,
 }
 
@@ -161,8 +164,16 @@ impl CaseFile {
     /// Returns the JSON Schema of case files.
     #[must_use]
     pub fn schema() -> Value {
-        SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<Self>().into()
+        schema_of::<Self>()
     }
+}
+
+/// Returns the JSON Schema (2020-12) of a type.
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
+    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
+    let mut schema = schema.to_value();
+    join_description_lines(&mut schema);
+    schema
 }
 
 /// Reads `cases:` without a value as an empty list, which has an error of its own.
@@ -177,7 +188,8 @@ fn fill<T: Clone>(given: &mut Option<T>, default: Option<&T>) {
 }
 
 impl TestFiles {
-    /// Finds the files in `given`: files, and folders with all their files that end with `.yaml` or `.yml`.
+    /// Finds the files in `given`: files, and folders with all their files that end with `.yaml` or
+    /// `.yml`.
     ///
     /// # Errors
     /// When a file or folder cannot be read.
@@ -326,7 +338,6 @@ cases:
         }
     }
 
-    /// `MARQUETRY_UPDATE=1 cargo test -p marquetry-test-server --lib schema` rewrites the file.
     #[test]
     fn the_schema_is_up_to_date() {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("case-file.schema.json");
@@ -334,7 +345,11 @@ cases:
         if std::env::var_os("MARQUETRY_UPDATE").is_some() {
             fs::write(&path, &schema).unwrap();
         }
-        assert!(fs::read_to_string(&path).unwrap() == schema, "{} is old", path.display());
+        assert!(
+            fs::read_to_string(&path).unwrap() == schema,
+            "{} is out of date: run cargo xtask generate",
+            path.display()
+        );
         let validator = jsonschema::validator_for(&CaseFile::schema()).unwrap();
         let case =
             serde_json::json!({"name": "a", "prompt": "p", "expectedTools": ["x", {"name": "y"}]});

@@ -7,8 +7,9 @@ type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Keys and base URLs that the server has for each provider.
 ///
-/// A key of the server goes only to a URL that the server chose: the provider's own, or the one in the environment. A request that names
-/// another `baseUrl` must bring its own key; otherwise the sender could redirect the server's key to themselves.
+/// A key of the server goes only to a URL that the server chose: the provider's own, or the one in
+/// the environment. A request that names another `baseUrl` must bring its own key; otherwise the
+/// sender could redirect the server's key to themselves.
 #[derive(Clone, Debug, Default)]
 pub struct ModelEnvironment {
     openai: Endpoint,

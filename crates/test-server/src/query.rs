@@ -76,7 +76,8 @@ pub(crate) fn configurations(text: &str) -> Result<ConfigurationFilter, String> 
     Ok(filter)
 }
 
-/// Returns the values of the parameters of these names. The error is a sentence about the parameter that is unknown.
+/// Returns the values of the parameters of these names. The error is a sentence about the parameter
+/// that is unknown.
 #[cfg(any(feature = "api", test))]
 pub(crate) fn values<const N: usize>(
     text: &str,

@@ -24,7 +24,8 @@ pub struct CaseDefaults {
     pub server_configs: Option<Vec<ServerConfig>>,
     /// Judge of tests without `judgeConfig`.
     pub judge_config: Option<ModelSettings>,
-    /// Agent of tests that have neither `agentConfig` nor `judgeConfig`. A test without an agent uses its judge's model.
+    /// Agent of tests that have neither `agentConfig` nor `judgeConfig`. A test without an agent
+    /// uses its judge's model.
     pub agent_config: Option<ModelSettings>,
     /// Upper bounds of the limits of tests.
     pub limits: Option<Limits>,
@@ -32,10 +33,12 @@ pub struct CaseDefaults {
     pub commands: Commands,
 }
 
-/// Whether tests from requests may name commands in `serverConfigs`. The server's own servers are not affected.
+/// Whether tests from requests may name commands in `serverConfigs`. The server's own servers are
+/// not affected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Commands {
-    /// Requests may run programs as the user of this server. Every caller who may send requests can do that.
+    /// Requests may run programs as the user of this server. Every caller who may send requests can
+    /// do that.
     Allowed,
     /// Only URLs.
     #[default]
@@ -58,7 +61,8 @@ pub struct Health {
 }
 
 impl Tests {
-    /// Returns an executor that runs test cases with this runner, and completes them with these defaults.
+    /// Returns an executor that runs test cases with this runner, and completes them with these
+    /// defaults.
     #[must_use]
     pub fn new(runner: Runner, defaults: CaseDefaults) -> Self {
         Self { runner, defaults: Arc::new(defaults) }
@@ -83,8 +87,8 @@ impl Tests {
         })
     }
 
-    /// Runs a test, completed with the defaults. A test that fails or cannot be run is a result, too, and every result is
-    /// stored.
+    /// Runs a test, completed with the defaults. A test that fails or cannot be run is a result,
+    /// too, and every result is stored.
     pub async fn run(&self, case: TestCase, run: Option<&str>) -> TestResult {
         let mut context = RunContext::default();
         if let Some(run) = run {
@@ -109,8 +113,8 @@ impl Tests {
         }
     }
 
-    /// Returns the configuration that all these cases share, completed with the defaults of this server; see
-    /// [`Configuration::shared_by`].
+    /// Returns the configuration that all these cases share, completed with the defaults of this
+    /// server; see [`Configuration::shared_by`].
     #[must_use]
     pub fn configuration(&self, cases: &[TestCase]) -> Option<Configuration> {
         let mut cases = cases.to_vec();

@@ -25,7 +25,8 @@ pub enum Matching {
     Superset,
 }
 
-/// A call that is expected, or forbidden: the name of a tool, or an object with more about the call.
+/// A call that is expected, or forbidden: the name of a tool, or an object with more about the
+/// call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(from = "NameOrCall", into = "NameOrCall")]
 #[schemars(with = "NameOrCall")]
@@ -35,7 +36,8 @@ pub struct ExpectedTool {
     pub name: String,
     /// The server that has the tool; absent: any.
     pub server: Option<String>,
-    /// A [matcher](crate::matcher) of the arguments. Arguments that it does not name may have any value.
+    /// A [matcher](crate::matcher) of the arguments. Arguments that it does not name may have any
+    /// value.
     pub arguments: Option<Matcher>,
     /// The expected result.
     pub result: Option<ResultExpectation>,
@@ -168,7 +170,8 @@ pub struct Expectations {
     /// Most tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_calls: Option<u32>,
-    /// Calls that must not be made: names of tools, or objects with a name and the server or the arguments of the call.
+    /// Calls that must not be made: names of tools, or objects with a name and the server or the
+    /// arguments of the call.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub forbidden_tools: Vec<ExpectedTool>,
     /// A matcher of the model's last text.

@@ -3,7 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Limits of one trial. A trial that reaches one ends with the status `error`, and the reason names the limit.
+/// Limits of one trial. A trial that reaches one ends with the status `error`, and the reason names
+/// the limit.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -12,22 +13,24 @@ pub struct Limits {
     pub max_turns: u32,
     /// Most tool calls; 50 by default.
     pub max_tool_calls: u32,
-    /// Most tokens, of requests and answers, of both models; 200,000 by default. If a provider reports no
-    /// usage, every 4 bytes count as one token.
+    /// Most tokens, of requests and answers, of both models; 200,000 by default. If a provider
+    /// reports no usage, every 4 bytes count as one token.
     pub max_tokens: u64,
     /// Most time of a trial, in milliseconds; 300,000 by default.
     pub timeout_ms: u64,
     /// Most time of one tool call, in milliseconds; 60,000 by default.
     pub call_timeout_ms: u64,
-    /// Most time until a server has started and listed its tools, in milliseconds; 30,000 by default.
+    /// Most time until a server has started and listed its tools, in milliseconds; 30,000 by
+    /// default.
     pub connect_timeout_ms: u64,
-    /// Most cost in US dollars. It requires the `price` of each model. Without it, 1 where the `price` of the models is given.
+    /// Most cost in US dollars. It requires the `price` of each model. Without it, 1 where the
+    /// `price` of the models is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<f64>,
     /// Most tools that the model gets; 128 by default, which is OpenAI's limit.
     pub max_tools: u32,
-    /// Longest result of a tool that the model is shown and that is recorded, in bytes; 65,536 by default. The rest is
-    /// cut off.
+    /// Longest result of a tool that the model is shown and that is recorded, in bytes; 65,536 by
+    /// default. The rest is cut off.
     pub max_result_bytes: u64,
 }
 
@@ -56,7 +59,8 @@ impl Limits {
         self.max_cost_usd.unwrap_or(USUAL_COST_USD)
     }
 
-    /// Returns bounds for [`Self::at_most`] by their names in cases, such as `maxTurns`; all others stay open.
+    /// Returns bounds for [`Self::at_most`] by their names in cases, such as `maxTurns`; all others
+    /// stay open.
     ///
     /// # Errors
     /// A limit that does not exist, or a value that it cannot have.

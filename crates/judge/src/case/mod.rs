@@ -39,13 +39,14 @@ pub struct TestCase {
     /// Instructions for the model, instead of the usual ones.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
-    /// The tools that the model should call. An empty list means that it should call none; without a list, the calls
-    /// are not compared.
+    /// The tools that the model should call. An empty list means that it should call none; without
+    /// a list, the calls are not compared.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub expected_tools: Option<Vec<ExpectedTool>>,
     /// How the calls must agree with `expectedTools`.
     pub matching: Matching,
-    /// The MCP servers whose tools the model gets. Absent: those that the runner is configured with.
+    /// The MCP servers whose tools the model gets. Absent: those that the runner is configured
+    /// with.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub server_configs: Option<Vec<ServerConfig>>,
     /// Names of the tools that the model gets; absent: all tools of the servers.
@@ -65,7 +66,8 @@ pub struct TestCase {
     pub judged: Option<bool>,
     /// Expectations of the whole run, which code checks.
     pub expect: Expectations,
-    /// How often the case is tried: 1 to 100. After 3 trials in a row without a verdict, the remaining repetitions are skipped.
+    /// How often the case is tried: 1 to 100. After 3 trials in a row without a verdict, the
+    /// remaining repetitions are skipped.
     pub repetitions: u32,
     /// The least share of trials that must pass: more than 0, and at most 1.
     pub required_pass_rate: f64,

@@ -22,7 +22,8 @@ pub struct ModelSettings {
     /// Longest answer, in tokens; 2048 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u32>,
-    /// API key. Prefer a key in the runner's environment, because case files are shared. Results never contain it.
+    /// API key. Prefer a key in the runner's environment, because case files are shared. Results
+    /// never contain it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub api_key: Option<String>,
     /// Base URL up to and including `/v1`; the provider's usual one if absent.
@@ -34,10 +35,12 @@ pub struct ModelSettings {
     /// As a judge: most votes after a split, 11 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_votes: Option<u32>,
-    /// Seed of the order in which a judge sees items and evidence, and of the provider's sampling if it has one.
+    /// Seed of the order in which a judge sees items and evidence, and of the provider's sampling
+    /// if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seed: Option<u64>,
-    /// Whether the model is asked for a stream, for services that end long requests without one; false if absent.
+    /// Whether the model is asked for a stream, for services that end long requests without one;
+    /// false if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stream: Option<bool>,
     /// Price of tokens, for `limits.maxCostUsd` and for the cost in results.

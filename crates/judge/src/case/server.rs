@@ -21,8 +21,8 @@ pub enum ServerConfig {
         /// Its arguments.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         args: Vec<String>,
-        /// Environment variables. The program inherits no others but those that find programs and folders (`PATH`,
-        /// `HOME` and the like), so that it does not see keys.
+        /// Environment variables. The program inherits no others but those that find programs and
+        /// folders (`PATH`, `HOME` and the like), so that it does not see keys.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         env: BTreeMap<String, String>,
         /// Its working folder; that of the runner if absent.

@@ -26,8 +26,8 @@ const MAX_BYTES: usize = 64 << 10;
 
 /// Servers and judge that several cases share; the seed's `test_configurations`.
 ///
-/// A configuration has no secrets. Where a server or a judge needs one, it has a reference to a variable, such as `${API_TOKEN}`, whose value
-/// is given with each run: see [`Self::resolve`].
+/// A configuration has no secrets. Where a server or a judge needs one, it has a reference to a
+/// variable, such as `${API_TOKEN}`, whose value is given with each run: see [`Self::resolve`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -77,12 +77,14 @@ impl ConfigurationOrigin {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NewConfiguration {
-    /// Its name, 1 to 200 bytes. A configuration of the same name is a new version; the older ones stay for their runs.
+    /// Its name, 1 to 200 bytes. A configuration of the same name is a new version; the older ones
+    /// stay for their runs.
     pub name: String,
     /// Text for people, at most 4,096 bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
-    /// The servers of its cases, at most 64. Values of `env` and `headers` are references, such as `${API_TOKEN}` or `Bearer ${API_TOKEN}`.
+    /// The servers of its cases, at most 64. Values of `env` and `headers` are references, such as
+    /// `${API_TOKEN}` or `Bearer ${API_TOKEN}`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub server_configs: Vec<ServerConfig>,
     /// The judge of its cases. Its `apiKey` is absent, or a reference.
@@ -210,7 +212,8 @@ impl Configuration {
     /// Returns the configuration that these cases share, with `…` in place of secrets. `None` if
     /// their servers or judges differ, or if they name neither.
     ///
-    /// Its id is a hash of its content, so that a configuration is stored once, however many runs have it.
+    /// Its id is a hash of its content, so that a configuration is stored once, however many runs
+    /// have it.
     #[must_use]
     pub fn shared_by<'a>(cases: impl IntoIterator<Item = &'a TestCase>) -> Option<Self> {
         let mut cases = cases.into_iter();
@@ -243,7 +246,8 @@ impl Configuration {
         Some(Self { id: blake3::hash(&content).to_hex()[..16].to_owned(), ..shared })
     }
 
-    /// Returns the text that continues a list after this configuration: lists are sorted by time and id.
+    /// Returns the text that continues a list after this configuration: lists are sorted by time
+    /// and id.
     pub(crate) fn cursor(&self) -> String {
         format!("{}~{}", self.created_at, self.id)
     }

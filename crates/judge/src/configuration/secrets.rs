@@ -10,10 +10,12 @@ use crate::{
     redact::{HIDDEN, Reference, hide_server},
 };
 
-/// Longest values of the variables of a configuration, in bytes, counted at each reference. Each case that runs has them.
+/// Longest values of the variables of a configuration, in bytes, counted at each reference. Each
+/// case that runs has them.
 const MAX_RESOLVED_BYTES: usize = 256 << 10;
 
-/// The servers and the judge of a configuration with the values of its variables. It has secrets, so it is neither stored nor shown.
+/// The servers and the judge of a configuration with the values of its variables. It has secrets,
+/// so it is neither stored nor shown.
 #[derive(Clone, Debug)]
 pub struct ResolvedConfiguration {
     server_configs: Vec<ServerConfig>,
@@ -22,7 +24,8 @@ pub struct ResolvedConfiguration {
 }
 
 impl ResolvedConfiguration {
-    /// Gives a case the servers and the judge of the configuration, instead of its own. A case keeps its own ones if the configuration has none.
+    /// Gives a case the servers and the judge of the configuration, instead of its own. A case
+    /// keeps its own ones if the configuration has none.
     pub fn apply(&self, case: &mut TestCase) {
         if !self.server_configs.is_empty() {
             case.server_configs = Some(self.server_configs.clone());
@@ -80,8 +83,8 @@ impl Configuration {
     ///
     /// # Errors
     ///
-    /// Returns an error if a variable has no value, if the values are longer than 256 KiB together, or if a secret was left out when the
-    /// configuration was stored.
+    /// Returns an error if a variable has no value, if the values are longer than 256 KiB together,
+    /// or if a secret was left out when the configuration was stored.
     pub fn resolve(
         &self,
         variable: impl Fn(&str) -> Option<String>,
@@ -222,7 +225,8 @@ impl<'a> Member<'a> {
         }
     }
 
-    /// Returns whether a stored member has the same value. The spaces of a JSON object in an argument are not stored.
+    /// Returns whether a stored member has the same value. The spaces of a JSON object in an
+    /// argument are not stored.
     fn is_equal(&self, stored: &Self) -> bool {
         let json = |text| serde_json::from_str::<serde_json::Map<_, _>>(text).ok();
         let is_same_json = || {

@@ -1,7 +1,9 @@
-//! The judge: a model that answers a checklist with yes and no, each with evidence, in several votes.
+//! The judge: a model that answers a checklist with yes and no, each with evidence, in several
+//! votes.
 //!
-//! The verdict is derived from the votes, never asked for. Every vote sees items and evidence in another order. A judge
-//! that cannot be asked, or that answers anything else than the checklist, is a [`JudgeError`]: no verdict.
+//! The verdict is derived from the votes, never asked for. Every vote sees items and evidence in
+//! another order. A judge that cannot be asked, or that answers anything else than the checklist,
+//! is a [`JudgeError`]: no verdict.
 
 mod parse;
 mod prompt;
@@ -67,8 +69,9 @@ pub struct JudgeOptions {
     pub temperature: Option<f64>,
     /// Longest answer, in tokens; 2048 by default.
     pub max_tokens: u32,
-    /// Longest text of one result or answer that the judge sees, in bytes; 65,536 by default, as much as the model that works sees of a result.
-    /// The rest is cut off, and the judge is told so. All evidence of a trial has 256 KiB.
+    /// Longest text of one result or answer that the judge sees, in bytes; 65,536 by default, as
+    /// much as the model that works sees of a result. The rest is cut off, and the judge is told
+    /// so. All evidence of a trial has 256 KiB.
     pub max_evidence_bytes: usize,
     /// Whether the model is asked for a stream; false by default.
     pub stream: bool,
@@ -186,7 +189,8 @@ impl Judge {
         Self { model, options }
     }
 
-    /// Collects votes until there is a verdict, and adds them to `votes`, including those before an error.
+    /// Collects votes until there is a verdict, and adds them to `votes`, including those before an
+    /// error.
     ///
     /// # Errors
     ///
@@ -237,7 +241,8 @@ impl Judge {
         loop {
             let (yes, no) = count(votes);
             let left = most - (yes + no).min(most);
-            // Voting stops if the votes are unanimous, or if the remaining votes cannot change the majority.
+            // Voting stops if the votes are unanimous, or if the remaining votes cannot change the
+            // majority.
             if yes == 0 || no == 0 || left == 0 || yes.abs_diff(no) > left {
                 return Ok(judgement(votes, checklist));
             }

@@ -51,8 +51,8 @@ pub enum VoteError {
     Missing(String),
 }
 
-/// Reads an answer to the items of these ids. Thoughts (`<think>`), text around the object and fences of Markdown are
-/// left out; every member is checked.
+/// Reads an answer to the items of these ids. Thoughts (`<think>`), text around the object and
+/// fences of Markdown are left out; every member is checked.
 ///
 /// # Errors
 ///
@@ -63,8 +63,8 @@ pub fn parse_vote(text: &str, ids: &[String]) -> Result<ParsedVote, VoteError> {
     }
     let vote = object_in(text)?;
     let needs = |path: &str, needs| VoteError::Type { path: path.to_owned(), needs };
-    // Members of the seed's verdict, which a model may add unasked. Code derives their values, but an invalid
-    // value shows that the model did not understand its task.
+    // Members of the seed's verdict, which a model may add unasked. Code derives their values, but
+    // an invalid value shows that the model did not understand its task.
     for name in ["confidence", "toolAccuracy"] {
         if let Some(value) = vote.get(name)
             && !value.as_f64().is_some_and(|number| (0.0..=1.0).contains(&number))

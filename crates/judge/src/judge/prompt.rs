@@ -23,13 +23,15 @@ Answer with one JSON object and nothing else:
 Every item appears once. \"reasoning\" is a summary in one or two sentences. \"suggestions\" says what the agent or its \
 tools should do better; leave it empty if there is nothing.";
 
-/// Maximum evidence in one question, in bytes before escaping as JSON. If all values together are longer, the longest are shortened.
+/// Maximum evidence in one question, in bytes before escaping as JSON. If all values together are
+/// longer, the longest are shortened.
 const MAX_EVIDENCE_BYTES: usize = 256 << 10;
 
 /// Minimum length to which a value is cut.
 const MIN_VALUE_BYTES: usize = 200;
 
-/// Maximum number of calls in a question. If there are more, the first and the last calls are shown.
+/// Maximum number of calls in a question. If there are more, the first and the last calls are
+/// shown.
 const MAX_CALLS: usize = MAX_EVIDENCE_BYTES / (4 * MIN_VALUE_BYTES);
 
 /// Returns the question of one vote.
@@ -87,7 +89,8 @@ pub(super) fn question(
 /// The members of evidence that a model or a server wrote.
 const WRITTEN: [&str; 4] = ["arguments", "error", "result", "text"];
 
-/// Replaces long values by the beginnings of their JSON, and says so: each over `max_bytes`, and the longest if all are too long together.
+/// Replaces long values by the beginnings of their JSON, and says so: each over `max_bytes`, and
+/// the longest if all are too long together.
 fn shorten(evidence: &mut [Value], max_bytes: usize) {
     let lengths =
         evidence.iter().flat_map(|item| WRITTEN.iter().filter_map(|name| item.get(*name)));
@@ -118,7 +121,8 @@ fn shorten(evidence: &mut [Value], max_bytes: usize) {
     }
 }
 
-/// Returns the most bytes of each text with which all fit into a total, where shorter texts leave their share to longer ones.
+/// Returns the most bytes of each text with which all fit into a total, where shorter texts leave
+/// their share to longer ones.
 fn fair_share(mut lengths: Vec<usize>, total: usize) -> usize {
     lengths.sort_unstable();
     let mut left = total;

@@ -4,7 +4,8 @@ use serde_json::Value;
 
 use super::{HIDDEN, is_long_enough, is_mixed, names_a_secret};
 
-/// Words of a token are at least this long. Shorter ones are in versions and names of packages, too.
+/// Words of a token are at least this long. Shorter ones are in versions and names of packages,
+/// too.
 const SHORTEST_TOKEN_WORD: usize = 12;
 
 /// Returns the password of a URL such as `postgres://user:password@host`.
@@ -25,8 +26,9 @@ pub(crate) fn secrets_of_url(url: &str) -> impl Iterator<Item = String> {
     password_of(url).into_iter().chain(values).map(str::to_owned)
 }
 
-/// Returns the password of a URL, and the values of its query and its fragment that are named or look like secrets. Other values are ordinary
-/// words, such as the name of a project, which results and cassettes have to keep.
+/// Returns the password of a URL, and the values of its query and its fragment that are named or
+/// look like secrets. Other values are ordinary words, such as the name of a project, which results
+/// and cassettes have to keep.
 pub(crate) fn likely_secrets_of_url(url: &str) -> impl Iterator<Item = String> {
     let values = pairs_of_url(url).filter(|(name, value)| names_a_secret(name) || is_token(value));
     password_of(url).into_iter().chain(values.map(|(_, value)| value)).map(str::to_owned)
@@ -41,8 +43,8 @@ fn pairs_of_url(url: &str) -> impl Iterator<Item = (&str, &str)> {
     query.split(['&', '#']).filter_map(|pair| pair.split_once('='))
 }
 
-/// Returns a value that is a secret, and its parts that are secrets by themselves: of `Bearer TOKEN`, `{"token": "TOKEN"}` or a URL with
-/// a key, others may show the token alone.
+/// Returns a value that is a secret, and its parts that are secrets by themselves: of
+/// `Bearer TOKEN`, `{"token": "TOKEN"}` or a URL with a key, others may show the token alone.
 pub(super) fn secrets_of_value(value: &str) -> Vec<String> {
     const AROUND: [char; 11] = ['"', '\'', '{', '}', '[', ']', '(', ')', ',', ';', ':'];
     let mut secrets: Vec<String> = secrets_of_url(value).collect();
@@ -61,7 +63,8 @@ pub(super) fn is_scheme(word: &str) -> bool {
     ["basic", "bearer", "digest", "token"].iter().any(|it| it.eq_ignore_ascii_case(word))
 }
 
-/// Collects the texts of a JSON value whose names say that they are secret, or that look like tokens, and hides them.
+/// Collects the texts of a JSON value whose names say that they are secret, or that look like
+/// tokens, and hides them.
 fn hide_in_json(value: &mut Value, is_named: bool, secrets: &mut Vec<String>) {
     match value {
         Value::String(text) if is_named || is_token(text) => {
@@ -126,7 +129,8 @@ fn tokens(arg: &str) -> impl Iterator<Item = &str> {
     arg.split(ends).filter(|part| is_token(part))
 }
 
-/// Whether a text is probably a token: it has a long word of letters and digits, as no name and no version has, and is no path.
+/// Whether a text is probably a token: it has a long word of letters and digits, as no name and no
+/// version has, and is no path.
 fn is_token(text: &str) -> bool {
     let is_name = text.starts_with(['/', '.', '~', '@']);
     let is_random = |word: &str| {

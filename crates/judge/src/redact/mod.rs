@@ -20,14 +20,17 @@ pub(crate) const HIDDEN: &str = "…";
 /// Mark at the end of a text that was cut.
 const CUT: char = '…';
 
-/// Minimum length of a value that is searched for in other texts. Shorter values would be found by chance.
+/// Minimum length of a value that is searched for in other texts. Shorter values would be found by
+/// chance.
 const SHORTEST_SECRET: usize = 8;
 
-/// The same for values of mixed letters and digits: they are not words, so shorter ones are searched for, too.
+/// The same for values of mixed letters and digits: they are not words, so shorter ones are
+/// searched for, too.
 const SHORTEST_MIXED_SECRET: usize = 5;
 
-/// A `…` in the place of a secret may come after the beginning of another one, which is found at the next pass. A text without secrets must
-/// stay as it is, or a replay would differ from its recording; but a text that is made for it must not take passes without end.
+/// A `…` in the place of a secret may come after the beginning of another one, which is found at
+/// the next pass. A text without secrets must stay as it is, or a replay would differ from its
+/// recording; but a text that is made for it must not take passes without end.
 const MAX_PASSES: usize = 4;
 
 /// Words in the names of variables and arguments whose values are secrets.
@@ -50,8 +53,8 @@ fn is_long_enough(secret: &[u8]) -> bool {
     secret.len() >= SHORTEST_SECRET || (secret.len() >= SHORTEST_MIXED_SECRET && is_mixed(secret))
 }
 
-/// Returns whether a value is probably a secret, regardless of its variable's name: a URL with a password, or letters and digits that
-/// are not a path.
+/// Returns whether a value is probably a secret, regardless of its variable's name: a URL with a
+/// password, or letters and digits that are not a path.
 fn looks_secret(value: &str) -> bool {
     let is_path = value.starts_with(['/', '.', '~']);
     password_of(value).is_some()
@@ -145,8 +148,8 @@ impl Redactor {
 }
 
 impl TestCase {
-    /// Returns the case without keys, values of environment variables and headers, and user and query of URLs: as it is
-    /// stored and shown.
+    /// Returns the case without keys, values of environment variables and headers, and user and
+    /// query of URLs: as it is stored and shown.
     #[must_use]
     pub fn redacted(&self) -> Self {
         let mut case = self.clone();

@@ -1,10 +1,10 @@
 //! The plain form of a text, which is the same for all of its encodings.
 
-/// A text without percent-encoding and without the escapes of JSON, however often it was encoded. It knows where its bytes are in the
-/// original.
+/// A text without percent-encoding and without the escapes of JSON, however often it was encoded.
+/// It knows where its bytes are in the original.
 ///
-/// It may differ from what was encoded: all backslashes are left out, and a `+` is a space. A secret is searched for in its own plain form,
-/// which differs in the same way.
+/// It may differ from what was encoded: all backslashes are left out, and a `+` is a space. A
+/// secret is searched for in its own plain form, which differs in the same way.
 pub(super) struct Plain {
     pub(super) text: Vec<u8>,
     decoded: OffsetMap,
@@ -24,7 +24,8 @@ impl Plain {
     }
 }
 
-/// The map of a changed text in the text before: after each change, the place in both. Up to the next change, both texts are the same.
+/// The map of a changed text in the text before: after each change, the place in both. Up to the
+/// next change, both texts are the same.
 #[derive(Default)]
 struct OffsetMap(Vec<(usize, usize)>);
 

@@ -2,7 +2,8 @@
 
 use super::arguments::is_scheme;
 
-/// A reference to a variable, `${NAME}`, after the name of an authentication scheme if there is one: `Bearer ${NAME}`.
+/// A reference to a variable, `${NAME}`, after the name of an authentication scheme if there is
+/// one: `Bearer ${NAME}`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Reference<'a> {
     /// The scheme with the space after it; empty without a scheme.
@@ -11,7 +12,8 @@ pub(crate) struct Reference<'a> {
 }
 
 impl<'a> Reference<'a> {
-    /// Parses a value that consists of a reference. A value with any other text may contain a secret.
+    /// Parses a value that consists of a reference. A value with any other text may contain a
+    /// secret.
     pub(crate) fn parse(value: &'a str) -> Option<Self> {
         let (before, rest) = value.split_once("${")?;
         let name = rest.strip_suffix('}')?;

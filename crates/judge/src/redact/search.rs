@@ -1,4 +1,5 @@
-//! Finds secrets in texts: as they are, escaped as JSON, encoded for URLs or decoded, line by line, and where a text was cut within one.
+//! Finds secrets in texts: as they are, escaped as JSON, encoded for URLs or decoded, line by line,
+//! and where a text was cut within one.
 
 use std::ops::Range;
 
@@ -10,11 +11,13 @@ const SHORTEST_LINE: usize = 16;
 /// Longest beginning of an escape that a cut leaves, such as `\ud83d\ude0`.
 const LONGEST_CUT_ESCAPE: usize = 11;
 
-/// Most texts that are searched for, and most bytes of all of them: each is searched for in all that servers and models write.
+/// Most texts that are searched for, and most bytes of all of them: each is searched for in all
+/// that servers and models write.
 const MAX_PATTERNS: usize = 1_000;
 const MAX_PATTERN_BYTES: usize = 256 << 10;
 
-/// Searches texts for secrets, in a time that grows with the length of the text, whatever it contains.
+/// Searches texts for secrets, in a time that grows with the length of the text, whatever it
+/// contains.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Searcher {
     patterns: Vec<Pattern>,
@@ -134,7 +137,8 @@ impl Searcher {
     }
 }
 
-/// Returns the length of the mark of a cut at the beginning of a text, with the beginning of an escape before it.
+/// Returns the length of the mark of a cut at the beginning of a text, with the beginning of an
+/// escape before it.
 fn cut_at(text: &[u8]) -> Option<usize> {
     let is_escape = |byte: &&u8| byte.is_ascii_hexdigit() || matches!(byte, b'\\' | b'%' | b'u');
     let escape = text.iter().take(LONGEST_CUT_ESCAPE).take_while(is_escape).count();

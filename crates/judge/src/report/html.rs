@@ -13,7 +13,8 @@ table{border-collapse:collapse;width:100%}th,td{text-align:left;vertical-align:t
 @media(prefers-color-scheme:dark){body{color:#e6e6e6;background:#181818}pre{background:#242424}details,th,td{border-color:#444}\
 .passed{color:#6fce85}.failed{color:#ff8a8a}.error{color:#ffc06b}}";
 
-/// Returns results as one HTML page. It loads nothing and runs no script; everything in it is escaped.
+/// Returns results as one HTML page. It loads nothing and runs no script; everything in it is
+/// escaped.
 pub fn html(results: &[TestResult]) -> String {
     let Summary { total, passed, failed, errors, duration_ms } = Summary::of(results);
     let mut page = format!(

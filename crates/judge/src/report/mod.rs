@@ -1,7 +1,7 @@
 //! Results for programs and people: JSON, JUnit XML, TAP and one HTML page.
 //!
-//! JUnit XML is written here: for the five elements that are needed, the crate `quick-junit` would add a second, older
-//! version of an XML library of this workspace, and a library of dates.
+//! JUnit XML is written here: for the five elements that are needed, the crate `quick-junit` would
+//! add a second, older version of an XML library of this workspace, and a library of dates.
 
 mod html;
 mod junit;
@@ -65,8 +65,9 @@ pub fn json(results: &[TestResult]) -> String {
     text.unwrap_or_else(|error| format!("{{\"error\": {:?}}}", error.to_string())) + "\n"
 }
 
-/// Describes how the trials of a repeated case ended: the 95 % interval of its pass rate, the probability that at least one of 3 trials
-/// passes, and the probability that all 3 pass. `None` for a case with one trial.
+/// Describes how the trials of a repeated case ended: the 95 % interval of its pass rate, the
+/// probability that at least one of 3 trials passes, and the probability that all 3 pass. `None`
+/// for a case with one trial.
 ///
 /// ```text
 /// 4 of 5 trials passed (95 % interval 38 to 96 %; at least one of 3 passes: 100 %; all of 3: 40 %)
@@ -101,7 +102,8 @@ pub fn trials_in_words(result: &TestResult) -> Option<String> {
     Some(words)
 }
 
-/// Returns why a result did not pass, in a few lines: the error, or the failed checks and the judge's reasons.
+/// Returns why a result did not pass, in a few lines: the error, or the failed checks and the
+/// judge's reasons.
 fn problem(result: &TestResult) -> String {
     if let Some(error) = &result.error {
         return error.clone();
@@ -135,7 +137,8 @@ fn problem(result: &TestResult) -> String {
     lines.join("\n")
 }
 
-/// Returns a text with the characters that XML and HTML reserve as entities, and without those that XML forbids.
+/// Returns a text with the characters that XML and HTML reserve as entities, and without those that
+/// XML forbids.
 fn escaped(text: &str) -> String {
     let mut safe = String::with_capacity(text.len());
     for one in text.chars() {

@@ -11,12 +11,13 @@ use crate::Timestamp;
 /// Time between two signs that the program of a batch still runs.
 const SIGN_EVERY: Duration = Duration::from_secs(15);
 
-/// A batch without a sign for this time counts as failed: its program was killed, or its machine stopped.
+/// A batch without a sign for this time counts as failed: its program was killed, or its machine
+/// stopped.
 #[cfg(any(feature = "libsql", test))]
 const LONGEST_SILENCE: Duration = Duration::from_mins(1);
 
-/// Completes with `work`, which runs a batch. Meanwhile it tells the store that the batch is still running: a batch without a sign for a minute
-/// is shown as failed.
+/// Completes with `work`, which runs a batch. Meanwhile it tells the store that the batch is still
+/// running: a batch without a sign for a minute is shown as failed.
 pub async fn while_run_lives<T>(
     store: &dyn ResultStore,
     run: &str,

@@ -191,7 +191,8 @@ async fn pages_are_whole(store: &dyn ResultStore) {
     assert_eq!((paged.flips.count, paged.flips.of), (6, 6));
 }
 
-/// Long results come in more pages than the limit asks for, and one that is longer than a page has a page of its own.
+/// Long results come in more pages than the limit asks for, and one that is longer than a page has
+/// a page of its own.
 async fn pages_are_bounded(store: &dyn ResultStore) {
     let mut ids = Vec::new();
     for bytes in [7, 7, 7, 20, 1] {

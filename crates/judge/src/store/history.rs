@@ -72,7 +72,8 @@ pub struct Flakiness {
     pub flips: Rate,
 }
 
-/// Returns how much the results of each case vary, the most varying first, from the newest 10,000 results.
+/// Returns how much the results of each case vary, the most varying first, from the newest 10,000
+/// results.
 ///
 /// # Errors
 ///
@@ -116,13 +117,15 @@ pub struct Comparison {
     pub base_run: String,
     /// The newer batch.
     pub new_run: String,
-    /// `regression` if the rate of any case or of all cases together fell; `insufficient_data` if there are too few trials to
-    /// decide for all of them together; else `none`.
+    /// `regression` if the rate of any case or of all cases together fell; `insufficient_data` if
+    /// there are too few trials to decide for all of them together; else `none`.
     pub verdict: Change,
-    /// The cases together that have trials with a verdict in both batches: the numbers are those of all their trials, and the change is
-    /// that of the mean rate of the cases, each with the same weight.
+    /// The cases together that have trials with a verdict in both batches: the numbers are those of
+    /// all their trials, and the change is that of the mean rate of the cases, each with the same
+    /// weight.
     pub all: CaseComparison,
-    /// The cases, by name. With 95 % confidence, no case is called a regression that has not changed, however many are compared.
+    /// The cases, by name. With 95 % confidence, no case is called a regression that has not
+    /// changed, however many are compared.
     pub cases: Vec<CaseComparison>,
 }
 
@@ -174,8 +177,8 @@ pub async fn compare(
     let counted = |counts: TrialCounts| (counts.passed, counts.passed + counts.failed);
     let counts = counts.into_iter().map(|(name, sides)| (name, sides.map(counted)));
     let counts: BTreeMap<String, [Counted; 2]> = counts.collect();
-    // Counts only cases that both batches have: a new difficult case must not look like a regression, and a new easy
-    // one must not hide one.
+    // Counts only cases that both batches have: a new difficult case must not look like a
+    // regression, and a new easy one must not hide one.
     let both: Vec<[Counted; 2]> =
         counts.values().copied().filter(|sides| sides.iter().all(|(_, all)| *all > 0)).collect();
     let cases: Vec<_> = counts

@@ -26,8 +26,8 @@ struct Bounds {
 
 const BOUNDS: Bounds = Bounds { results: 10_000, result_bytes: 256 << 20, runs: 10_000 };
 
-/// A store in memory, for tests and for runs without a history. It keeps the newest 10,000 results of up to 256 MiB of JSON together, and
-/// their runs and overrides.
+/// A store in memory, for tests and for runs without a history. It keeps the newest 10,000 results
+/// of up to 256 MiB of JSON together, and their runs and overrides.
 #[derive(Debug)]
 pub struct MemoryStore {
     tables: Mutex<Tables>,
@@ -74,7 +74,8 @@ impl Tables {
         self.results.values().map(|stored| &stored.result)
     }
 
-    /// Removes the oldest result with its overrides, and its run if that has ended and has no other result.
+    /// Removes the oldest result with its overrides, and its run if that has ended and has no other
+    /// result.
     fn drop_oldest_result(&mut self) {
         let Some((id, StoredResult { result, bytes })) = self.results.pop_first() else { return };
         self.result_bytes -= bytes;
@@ -100,7 +101,8 @@ impl Tables {
         }
     }
 
-    /// Makes room for a configuration: removes the oldest one that no run has, and one that a user created only if there is no other.
+    /// Makes room for a configuration: removes the oldest one that no run has, and one that a user
+    /// created only if there is no other.
     fn drop_unused_configuration(&mut self) {
         let unused = self.configurations.values().filter(|it| self.runs_of(&it.id) == 0);
         let oldest = unused

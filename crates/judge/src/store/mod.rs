@@ -94,15 +94,16 @@ impl StoreError {
 
 /// A store of results, runs and overrides. One conformance suite checks every implementation.
 ///
-/// The queries [`history()`], [`flakiness()`], [`compare()`] and [`judge_agreement()`] work on any store.
+/// The queries [`history()`], [`flakiness()`], [`compare()`] and [`judge_agreement()`] work on any
+/// store.
 #[async_trait]
 pub trait ResultStore: Send + Sync {
     /// Stores a result with its trials, calls and votes: all or nothing. Keys are left out.
     ///
     /// # Errors
     ///
-    /// [`StoreError::Exists`] if the id is taken, [`StoreError::NotFound`] for an unknown batch, and errors of the
-    /// database.
+    /// [`StoreError::Exists`] if the id is taken, [`StoreError::NotFound`] for an unknown batch,
+    /// and errors of the database.
     async fn put_result(&self, result: &TestResult) -> Result<(), StoreError>;
 
     /// Returns a result.
@@ -126,7 +127,8 @@ pub trait ResultStore: Send + Sync {
     /// Errors of the database.
     async fn outcomes(&self, filter: &OutcomeFilter) -> Result<Vec<Outcome>, StoreError>;
 
-    /// Stores a configuration, or replaces the one of its id, which keeps the time of its creation. Secrets are left out.
+    /// Stores a configuration, or replaces the one of its id, which keeps the time of its creation.
+    /// Secrets are left out.
     ///
     /// # Errors
     ///
@@ -154,7 +156,8 @@ pub trait ResultStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`] for an unknown id, [`StoreError::InUse`] if runs have it, and errors of the database.
+    /// [`StoreError::NotFound`] for an unknown id, [`StoreError::InUse`] if runs have it, and
+    /// errors of the database.
     async fn delete_configuration(&self, id: &str) -> Result<Configuration, StoreError>;
 
     /// Begins a batch, and returns it with its id.
@@ -164,8 +167,8 @@ pub trait ResultStore: Send + Sync {
     /// [`StoreError::NotFound`] for an unknown configuration, and errors of the database.
     async fn start_run(&self, run: NewRun) -> Result<TestRun, StoreError>;
 
-    /// Records a sign that the program of a batch still runs. A batch without a sign for a minute is shown
-    /// as failed; [`while_run_lives`] sends the signs.
+    /// Records a sign that the program of a batch still runs. A batch without a sign for a minute
+    /// is shown as failed; [`while_run_lives`] sends the signs.
     ///
     /// # Errors
     ///

@@ -1,14 +1,16 @@
 //! The real PlantUML on this machine: checks and draws diagrams, and nothing leaves the machine.
 //!
-//! [`Engine`] keeps one process and gives it one diagram after the other: the start of Java costs seconds, a diagram
-//! less than 100 ms. Two things keep a diagram from reading files, addresses and the environment:
+//! [`Engine`] keeps one process and gives it one diagram after the other: the start of Java costs
+//! seconds, a diagram less than 100 ms. Two things keep a diagram from reading files, addresses and
+//! the environment:
 //!
-//! - A diagram whose text says that it reads is refused, with its line, before the process sees it ([`Forbidden`]).
-//! - The process is in a sandbox, since a diagram can hide what it reads behind variables: it has an empty working
-//!   directory, an environment of its own, and a security manager of Java that allows no connection and only the files of
-//!   Java, PlantUML and Graphviz. Java 24 and later have no security manager; PlantUML's own sandbox, which versions since
-//!   1.2020.11 have, does the same there. A process that reads a file nevertheless is not used
-//!   ([`EngineError::NoSandbox`]).
+//! - A diagram whose text says that it reads is refused, with its line, before the process sees it
+//!   ([`Forbidden`]).
+//! - The process is in a sandbox, since a diagram can hide what it reads behind variables: it has
+//!   an empty working directory, an environment of its own, and a security manager of Java that
+//!   allows no connection and only the files of Java, PlantUML and Graphviz. Java 24 and later have
+//!   no security manager; PlantUML's own sandbox, which versions since 1.2020.11 have, does the
+//!   same there. A process that reads a file nevertheless is not used ([`EngineError::NoSandbox`]).
 //!
 //! ```no_run
 //! use marquetry_plantuml::{Source, engine::{Engine, EngineOptions, Program}};
@@ -114,7 +116,8 @@ pub enum EngineError {
         /// The limit in bytes.
         limit: usize,
     },
-    /// PlantUML ended instead of an answer. Older versions do so when a diagram reads what the sandbox refuses.
+    /// PlantUML ended instead of an answer. Older versions do so when a diagram reads what the
+    /// sandbox refuses.
     #[error(
         "PlantUML ended without a picture; it does so when a diagram reads a file or an address, which is refused"
     )]
@@ -137,8 +140,9 @@ pub enum EngineError {
 #[derive(Debug)]
 pub struct Engine {
     options: EngineOptions,
-    /// The process; `None` before the first diagram and after a failed one. A call that draws takes the process out.
-    /// If the call is cancelled, the process is dropped and ends, because it may still write an answer.
+    /// The process; `None` before the first diagram and after a failed one. A call that draws takes
+    /// the process out. If the call is cancelled, the process is dropped and ends, because it may
+    /// still write an answer.
     process: Mutex<Option<Process>>,
 }
 
@@ -165,7 +169,8 @@ impl Engine {
         let drawn = timeout(limit, async {
             let mut slot = self.process.lock().await;
             let reply = match slot.take() {
-                // The process may have ended since the last diagram. Then another one is started, once.
+                // The process may have ended since the last diagram. Then another one is started,
+                // once.
                 Some(mut process) => match process.draw(&diagram.text).await {
                     Ok(reply) => Ok((process, reply)),
                     Err(process::DrawError::Ended) => self.draw_anew(&diagram.text).await,
@@ -200,8 +205,9 @@ impl Engine {
 
     /// Starts a process that reads nothing.
     ///
-    /// A process that ends at once may be Java 24 or later, which has no security manager, or a start that failed by chance. So where a process
-    /// without a security manager reads files, one with it is tried again.
+    /// A process that ends at once may be Java 24 or later, which has no security manager, or a
+    /// start that failed by chance. So where a process without a security manager reads files, one
+    /// with it is tried again.
     async fn start(&self) -> Result<Process, EngineError> {
         use SecurityManager::{Off, On};
         let mut reads_files = false;

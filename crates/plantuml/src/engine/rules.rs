@@ -1,11 +1,12 @@
-//! Decides which diagrams the engine draws: none that could read files, addresses or the environment.
+//! Decides which diagrams the engine draws: none that could read files, addresses or the
+//! environment.
 //!
-//! Only directives and functions that are known to be harmless are allowed, so that a new one of a later PlantUML is
-//! refused until it has been reviewed.
+//! Only directives and functions that are known to be harmless are allowed, so that a new one of a
+//! later PlantUML is refused until it has been reviewed.
 //!
-//! The rules see the text before PlantUML substitutes variables, definitions and functions, so a diagram can hide from
-//! them what it reads: `"<i" + "mg:"` is one of endless ways. They are there for the message, which names the line; the
-//! sandbox of the process (`sandbox.rs`) is what holds.
+//! The rules see the text before PlantUML substitutes variables, definitions and functions, so a
+//! diagram can hide from them what it reads: `"<i" + "mg:"` is one of endless ways. They are there
+//! for the message, which names the line; the sandbox of the process (`sandbox.rs`) is what holds.
 
 /// Why a diagram is not given to PlantUML.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -50,7 +51,8 @@ impl Forbidden {
 /// A diagram as the engine takes it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Diagram {
-    /// The diagram: a line that begins with `@start`, other lines, and a line that begins with `@end`.
+    /// The diagram: a line that begins with `@start`, other lines, and a line that begins with
+    /// `@end`.
     pub(super) text: String,
     /// The line of the source, counted from 1, that PlantUML counts as 0.
     pub(super) first_line: usize,
@@ -60,7 +62,8 @@ pub(super) struct Diagram {
 const KINDS: [&str; 9] =
     ["uml", "mindmap", "wbs", "gantt", "salt", "json", "yaml", "ebnf", "regex"];
 
-/// The directives after `!`. `!include` is allowed with a name of PlantUML's own library, `!theme` with a name.
+/// The directives after `!`. `!include` is allowed with a name of PlantUML's own library, `!theme`
+/// with a name.
 const DIRECTIVES: [&str; 31] = [
     "if",
     "ifdef",
@@ -95,8 +98,9 @@ const DIRECTIVES: [&str; 31] = [
     "theme",
 ];
 
-/// The allowed functions after `%`. Excluded are those that read (`%getenv`, `%load_json`, `%file_exists`,
-/// `%dirpath`) and those that call a function by a computed name (`%call_user_func`, `%invoke_procedure`).
+/// The allowed functions after `%`. Excluded are those that read (`%getenv`, `%load_json`,
+/// `%file_exists`, `%dirpath`) and those that call a function by a computed name
+/// (`%call_user_func`, `%invoke_procedure`).
 const FUNCTIONS: [&str; 40] = [
     "chr",
     "ord",
@@ -225,8 +229,8 @@ fn check_body(lines: &[&str], from: usize) -> Result<(), Forbidden> {
     for (at, line) in lines.iter().enumerate() {
         check_line(line, from + at)?;
     }
-    // A directive may be written over several lines, with comments in between. PlantUML joins lines that end with a
-    // backslash, and leaves comments out.
+    // A directive may be written over several lines, with comments in between. PlantUML joins lines
+    // that end with a backslash, and leaves comments out.
     let joined = joined(lines);
     check_line(&joined, from)?;
     check_line(&without_comments(&joined), from)?;
@@ -257,7 +261,8 @@ fn without_comments(text: &str) -> String {
     kept + rest
 }
 
-/// Checks every position at which a reading function or directive could begin; `text` may have several lines.
+/// Checks every position at which a reading function or directive could begin; `text` may have
+/// several lines.
 fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
     let reads = |what: &str| Err(Forbidden::Reads { line, what: what.to_owned() });
     let word = |text: &str| -> String {
@@ -279,7 +284,8 @@ fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
                 return reads("!theme with a place");
             }
         } else if begins_line && !name.is_empty() && !DIRECTIVES.contains(&name.as_str()) {
-            // Older diagrams name variables without a dollar sign: `!name = value` is an assignment.
+            // Older diagrams name variables without a dollar sign: `!name = value` is an
+            // assignment.
             if !rest.starts_with(['=', '?']) {
                 return reads(&format!("!{name}"));
             }
@@ -341,7 +347,8 @@ fn hidden_picture(lower: &str) -> Option<String> {
             }
             continue;
         }
-        // A sprite is `<$name>`, with options after a comma or a brace. A tag that goes on otherwise has a variable as its name.
+        // A sprite is `<$name>`, with options after a comma or a brace. A tag that goes on
+        // otherwise has a variable as its name.
         for (at, _) in line.match_indices("<$") {
             let after = line[at + 1..].trim_start_matches(is_name);
             let goes_on = after.starts_with([':', ' ', '\t', '=']) && after.contains('>');
@@ -355,7 +362,8 @@ fn hidden_picture(lower: &str) -> Option<String> {
     is_argument.then(|| "\"img:…\"".to_owned())
 }
 
-/// Returns whether an argument of `!include` is a name of PlantUML's own library, such as `<C4/C4_Container>`.
+/// Returns whether an argument of `!include` is a name of PlantUML's own library, such as
+/// `<C4/C4_Container>`.
 fn is_library(argument: &str) -> bool {
     let name = argument.strip_prefix('<').and_then(|it| it.strip_suffix('>'));
     let is_part = |part: &str| {

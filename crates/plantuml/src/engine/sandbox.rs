@@ -1,9 +1,11 @@
-//! The sandbox of the process: whatever a diagram makes of itself, PlantUML reads no file and opens no connection.
+//! The sandbox of the process: whatever a diagram makes of itself, PlantUML reads no file and opens
+//! no connection.
 //!
-//! The rules for text (`rules.rs`) see a diagram before PlantUML substitutes variables, so they cannot be complete. Java
-//! itself refuses here: a security manager allows the files that PlantUML needs and nothing else. Java 24 and later have
-//! none; then PlantUML's own profile `SANDBOX` has to do it, which PlantUML has since 1.2020.11. Each process is asked
-//! once to read a file before it gets a diagram, and is not used if it does.
+//! The rules for text (`rules.rs`) see a diagram before PlantUML substitutes variables, so they
+//! cannot be complete. Java itself refuses here: a security manager allows the files that PlantUML
+//! needs and nothing else. Java 24 and later have none; then PlantUML's own profile `SANDBOX` has
+//! to do it, which PlantUML has since 1.2020.11. Each process is asked once to read a file before
+//! it gets a diagram, and is not used if it does.
 
 use std::{
     ffi::OsStr,
@@ -32,10 +34,12 @@ pub(super) struct Sandbox {
     marker: String,
 }
 
-/// Folders that PlantUML loads classes from. `jlatexmath` reads its fonts there, from the jar of another library.
+/// Folders that PlantUML loads classes from. `jlatexmath` reads its fonts there, from the jar of
+/// another library.
 const LIBRARIES: [&str; 2] = ["/usr/share/java", "/usr/share/plantuml"];
 
-/// Places of Graphviz besides the `PATH`: PlantUML looks at the first two, and Homebrew and MacPorts name the others.
+/// Places of Graphviz besides the `PATH`: PlantUML looks at the first two, and Homebrew and
+/// MacPorts name the others.
 const GRAPHVIZ: [&str; 6] = [
     "/usr/bin/dot",
     "/usr/local/bin/dot",
@@ -45,7 +49,8 @@ const GRAPHVIZ: [&str; 6] = [
     "/opt/local/bin/dot",
 ];
 
-/// Proxies that nothing listens at, for every connection, also to this machine. They hold where the security manager is off.
+/// Proxies that nothing listens at, for every connection, also to this machine. They hold where the
+/// security manager is off.
 const NO_NETWORK: &str = "-DsocksProxyHost=127.0.0.1 -DsocksProxyPort=1 -DsocksNonProxyHosts= \
     -Dhttp.proxyHost=127.0.0.1 -Dhttp.proxyPort=1 -Dhttp.nonProxyHosts= \
     -Dhttps.proxyHost=127.0.0.1 -Dhttps.proxyPort=1 \
@@ -103,8 +108,9 @@ impl Sandbox {
     }
 }
 
-/// The policy of Java's security manager. It has no permission for sockets. Files can be written on Windows alone, in a folder of the working
-/// directory, where PlantUML unpacks the Graphviz that it contains.
+/// The policy of Java's security manager. It has no permission for sockets. Files can be written on
+/// Windows alone, in a folder of the working directory, where PlantUML unpacks the Graphviz that it
+/// contains.
 fn policy(program: &Program, path: &OsStr, work: &Path) -> String {
     let mut policy = "grant {\n".to_owned();
     let mut file = |path: &Path, actions: &str| {
@@ -123,8 +129,8 @@ fn policy(program: &Program, path: &OsStr, work: &Path) -> String {
         for jar in &jars_beside(jar) {
             file(jar, "read");
         }
-        // In some minutes of an hour the picture of an error asks for donations, unless a licence lies beside the jar. Without these two
-        // permissions PlantUML ends then.
+        // In some minutes of an hour the picture of an error asks for donations, unless a licence
+        // lies beside the jar. Without these two permissions PlantUML ends then.
         if let Some(folder) = jar.parent() {
             file(folder, "read");
             file(&folder.join("license.txt"), "read");

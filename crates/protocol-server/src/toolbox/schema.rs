@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use marquetry_protocol_wire::join_description_lines;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Value, json};
 
@@ -29,6 +30,7 @@ pub(super) fn schema_of<T: JsonSchema>() -> Value {
     schema.remove("title");
     let mut schema = schema.to_value();
     remove_integer_formats(&mut schema);
+    join_description_lines(&mut schema);
     schema
 }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// How long and for whom a result may be cached. By default it may not be reused at all, and only its client may
-/// store it.
+/// How long and for whom a result may be cached. By default it may not be reused at all, and only
+/// its client may store it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct CacheHint {

@@ -43,7 +43,8 @@ impl ServerCapabilities {
         self.extensions.contains_key(identifier)
     }
 
-    /// Declares an extension without settings, for example [`TASKS_EXTENSION`](super::TASKS_EXTENSION).
+    /// Declares an extension without settings, for example
+    /// [`TASKS_EXTENSION`](super::TASKS_EXTENSION).
     pub fn add_extension(&mut self, identifier: &str) {
         self.extensions.entry(identifier).or_insert_with(|| JsonObject::new().into());
     }
@@ -70,7 +71,8 @@ pub struct ResourcesCapability {
     pub subscribe: bool,
 }
 
-/// The capabilities of a client: the questions that servers may ask it, and the extensions that it supports.
+/// The capabilities of a client: the questions that servers may ask it, and the extensions that it
+/// supports.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -215,7 +217,8 @@ impl ClientCapabilities {
         self.extensions.entry(identifier).or_insert_with(|| JsonObject::new().into());
     }
 
-    /// Returns whether the client can show forms to the user: always, unless it declares only pages.
+    /// Returns whether the client can show forms to the user: always, unless it declares only
+    /// pages.
     #[must_use]
     pub fn has_form_elicitation(&self) -> bool {
         self.elicitation.as_ref().is_some_and(|it| it.form.is_some() || it.url.is_none())
@@ -234,8 +237,8 @@ impl ClientCapabilities {
     }
 }
 
-/// Treats a capability with invalid settings as one without settings, so that it does not hide the others. `null` and `false`
-/// declare no capability.
+/// Treats a capability with invalid settings as one without settings, so that it does not hide the
+/// others. `null` and `false` declare no capability.
 fn declared<'de, D, T>(deserializer: D) -> Result<Option<T>, D::Error>
 where
     D: serde::Deserializer<'de>,

@@ -5,14 +5,15 @@ use serde_json::Value;
 
 use super::JsonObject;
 
-/// An icon for people. A program should fetch it only from the server's own origin, and accept only images from there
-/// (2025-11-25, "Icons").
+/// An icon for people. A program should fetch it only from the server's own origin, and accept only
+/// images from there (2025-11-25, "Icons").
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Icon {
     /// URI of the image, with the scheme `https:` or `data:`.
     pub src: String,
-    /// MIME type of the image, for example `image/png`. It overrides the type that the image's server sends.
+    /// MIME type of the image, for example `image/png`. It overrides the type that the image's
+    /// server sends.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mime_type: Option<String>,
     /// Sizes of the image in pixels (`48x48`), or `any`. Empty: the image is good for every size.

@@ -88,8 +88,8 @@ impl ElicitParams {
         }
     }
 
-    /// Returns the initial values of the form: the `default` of each field that has one (SEP-1034). A field that the
-    /// user does not change keeps its default in the answer.
+    /// Returns the initial values of the form: the `default` of each field that has one (SEP-1034).
+    /// A field that the user does not change keeps its default in the answer.
     #[must_use]
     pub fn defaults(&self) -> JsonObject {
         let properties = self.requested_schema.as_ref().and_then(|schema| schema.get("properties"));
@@ -123,7 +123,8 @@ pub struct ElicitResult {
 }
 
 impl ElicitResult {
-    /// Returns the answer of a user who sent these values. After a visit to a web page there are no values.
+    /// Returns the answer of a user who sent these values. After a visit to a web page there are no
+    /// values.
     #[must_use]
     pub fn accept(content: impl Into<Option<JsonObject>>) -> Self {
         Self { action: ElicitAction::Accept, content: content.into() }

@@ -128,8 +128,8 @@ pub struct DiscoverResult {
     pub meta: JsonObject,
 }
 
-/// Reads the capabilities of a server. Without any, or if they are not an object, the server is asked for its tools: few servers have
-/// none.
+/// Reads the capabilities of a server. Without any, or if they are not an object, the server is
+/// asked for its tools: few servers have none.
 fn capabilities<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<ServerCapabilities, D::Error> {
@@ -155,7 +155,8 @@ pub struct RequestMeta {
     /// Name and version of the client (since 2026-07-28).
     #[serde(rename = "io.modelcontextprotocol/clientInfo")]
     pub client_info: Option<Implementation>,
-    /// The lowest level of log messages that the client wants (since 2026-07-28); `None` if it wants none.
+    /// The lowest level of log messages that the client wants (since 2026-07-28); `None` if it
+    /// wants none.
     #[serde(rename = "io.modelcontextprotocol/logLevel")]
     pub log_level: Option<super::LogLevel>,
     /// Token under which the client wants progress notifications.

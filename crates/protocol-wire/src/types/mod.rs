@@ -1,7 +1,7 @@
 //! Types of the values in requests and results, the same for every revision.
 //!
-//! A member that a revision does not have is absent in its messages. Types whose values are passed through keep
-//! unknown members (`extra`).
+//! A member that a revision does not have is absent in its messages. Types whose values are passed
+//! through keep unknown members (`extra`).
 
 mod annotations;
 mod cache;

@@ -22,7 +22,8 @@ pub struct CreateMessageParams {
     /// Tools that the model may call (since 2025-11-25).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<Value>>,
-    /// Members that this crate does not act on: model preferences, stop sequences, `toolChoice`, metadata.
+    /// Members that this crate does not act on: model preferences, stop sequences, `toolChoice`,
+    /// metadata.
     #[serde(flatten)]
     pub extra: JsonObject,
 }
@@ -32,7 +33,8 @@ pub struct CreateMessageParams {
 pub struct SamplingMessage {
     /// The author.
     pub role: Role,
-    /// The items of the message. A single item may be written without a list, as every revision understands it.
+    /// The items of the message. A single item may be written without a list, as every revision
+    /// understands it.
     #[serde(with = "one_or_many")]
     pub content: Vec<SamplingContent>,
 }
@@ -62,7 +64,8 @@ pub struct CreateMessageResult {
     pub content: Vec<SamplingContent>,
     /// The name of the model.
     pub model: String,
-    /// Why the model stopped: `endTurn`, `stopSequence`, `maxTokens`, `toolUse` or another word of the provider.
+    /// Why the model stopped: `endTurn`, `stopSequence`, `maxTokens`, `toolUse` or another word of
+    /// the provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
 }

@@ -1,4 +1,5 @@
-//! Tasks: work that continues after its request was answered (extension `io.modelcontextprotocol/tasks`, SEP-2663).
+//! Tasks: work that continues after its request was answered (extension
+//! `io.modelcontextprotocol/tasks`, SEP-2663).
 
 use std::collections::BTreeMap;
 
@@ -10,8 +11,8 @@ use crate::RpcError;
 /// Identifier of the extension in `extensions` of both sides (SEP-2663).
 pub const TASKS_EXTENSION: &str = "io.modelcontextprotocol/tasks";
 
-/// A task as `tasks/get` and `notifications/tasks` show it. The answer that creates one lacks result, error and
-/// questions.
+/// A task as `tasks/get` and `notifications/tasks` show it. The answer that creates one lacks
+/// result, error and questions.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Task {

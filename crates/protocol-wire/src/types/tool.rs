@@ -40,8 +40,8 @@ pub struct Tool {
     pub extra: JsonObject,
 }
 
-/// Hints on a tool's behaviour (since 2025-03-26). A server may be wrong or lie: do not base decisions about safety
-/// on the hints of a server that you do not trust.
+/// Hints on a tool's behaviour (since 2025-03-26). A server may be wrong or lie: do not base
+/// decisions about safety on the hints of a server that you do not trust.
 ///
 /// ```
 /// use marquetry_protocol_wire::types::{Tool, ToolAnnotations};
@@ -155,7 +155,8 @@ impl CallToolResult {
         Self { is_error: Some(true), ..Self::text(text) }
     }
 
-    /// Returns an answer with structured data, and with the same data as JSON text for clients that read only text.
+    /// Returns an answer with structured data, and with the same data as JSON text for clients that
+    /// read only text.
     #[must_use]
     pub fn structured(data: Value) -> Self {
         Self { structured_content: Some(data.clone()), ..Self::text(data.to_string()) }

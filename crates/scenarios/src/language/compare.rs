@@ -32,8 +32,8 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Returns every difference between a matcher and a value. An `actual` of [`None`] means that the value is
-    /// missing.
+    /// Returns every difference between a matcher and a value. An `actual` of [`None`] means that
+    /// the value is missing.
     pub(crate) fn compare(
         &self,
         at: &str,
@@ -55,7 +55,8 @@ pub(crate) fn sha256(bytes: &[u8]) -> String {
     Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Formats bytes for a report: text as it is, other bytes as base64; long content as its digest and its first bytes.
+/// Formats bytes for a report: text as it is, other bytes as base64; long content as its digest and
+/// its first bytes.
 pub(crate) fn show_bytes(bytes: &[u8]) -> String {
     const SHOWN: usize = 400;
     if bytes.len() <= SHOWN {

@@ -23,8 +23,8 @@ pub(crate) struct Expect {
     /// Of a `call`: the capture report in `_meta`. Without this key the answer must have none.
     pub(crate) capture: Option<Matcher>,
 
-    /// Of a `call`: its progress notifications before the answer, as a list. With this key the call asks for
-    /// progress.
+    /// Of a `call`: its progress notifications before the answer, as a list. With this key the call
+    /// asks for progress.
     pub(crate) progress: Option<Matcher>,
 
     /// Of a `request`: its result.
@@ -38,8 +38,8 @@ pub(crate) struct Expect {
     pub(crate) headers: BTreeMap<String, Matcher>,
     /// Of an `http` request: the body; parsed if it is JSON, else a string.
     pub(crate) body: Option<Matcher>,
-    /// Of an `http` request that is answered by a stream: its events so far, each as `{id, event, data, retry}`.
-    /// `data` is parsed if it is JSON.
+    /// Of an `http` request that is answered by a stream: its events so far, each as
+    /// `{id, event, data, retry}`. `data` is parsed if it is JSON.
     pub(crate) events: Option<Matcher>,
 
     /// Of a `socket`: the messages that were received, as a list.
@@ -67,8 +67,8 @@ pub(crate) struct FinalExpect {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpstreamExpect {
-    /// Its calls in order, each as `{tool, arguments}`; also `{cancelled: tool}` for a call that the agent cancelled,
-    /// and `{asked, answer}` for a question that the agent answered.
+    /// Its calls in order, each as `{tool, arguments}`; also `{cancelled: tool}` for a call that
+    /// the agent cancelled, and `{asked, answer}` for a question that the agent answered.
     pub(crate) calls: Matcher,
 }
 

@@ -213,7 +213,8 @@ fn pad_diagram(content: &mut Vec<u8>, room: usize) {
     content.push(b'\n');
 }
 
-/// Returns a frame of MPEG-1 layer III, 128 kbit/s, 44.1 kHz, mono: 417 bytes that decode to silence.
+/// Returns a frame of MPEG-1 layer III, 128 kbit/s, 44.1 kHz, mono: 417 bytes that decode to
+/// silence.
 fn silent_frame() -> Vec<u8> {
     let mut frame = vec![0xff, 0xfb, 0x90, 0xc4];
     frame.resize(417, 0);

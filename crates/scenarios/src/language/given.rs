@@ -17,11 +17,13 @@ use super::{source::Source, units::Span};
 pub struct Given {
     /// Settings that replace those of the server's configuration, key by key.
     pub config: Map<String, Value>,
-    /// The agent's answers to requests of servers. It offers the capabilities that have an answer here.
+    /// The agent's answers to requests of servers. It offers the capabilities that have an answer
+    /// here.
     pub agent: AgentAnswers,
     /// The servers behind the gateway, by name.
     pub upstreams: BTreeMap<String, Upstream>,
-    /// The answers of the chat model, one for each request. With this key a model is served at a loopback address.
+    /// The answers of the chat model, one for each request. With this key a model is served at a
+    /// loopback address.
     pub model: Option<Vec<ModelAnswer>>,
     /// Faults of the artifact store.
     pub store: Vec<StoreFault>,
@@ -67,7 +69,8 @@ pub struct AgentAnswers {
     pub extensions: Map<String, Value>,
 }
 
-/// One answer of the chat model's provider: exactly one of `says`, `status`, `garbage` and `silence`.
+/// One answer of the chat model's provider: exactly one of `says`, `status`, `garbage` and
+/// `silence`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ModelAnswer {
@@ -87,7 +90,8 @@ pub struct ModelAnswer {
     pub pace: Option<Span>,
 }
 
-/// A question of an upstream to the agent before it answers a call: exactly one of `elicit`, `sample` and `roots`.
+/// A question of an upstream to the agent before it answers a call: exactly one of `elicit`,
+/// `sample` and `roots`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Question {
@@ -177,7 +181,8 @@ pub(crate) struct Answer(pub(crate) AnswerParts);
 pub(crate) struct AnswerParts {
     /// Number of progress notifications before the answer, if the caller asked for progress.
     pub(crate) progress: u32,
-    /// Questions to the agent before the answer. Their answers are in the upstream's `calls` as `{asked, answer}`.
+    /// Questions to the agent before the answer. Their answers are in the upstream's `calls` as
+    /// `{asked, answer}`.
     pub(crate) asks: Vec<Question>,
     /// Wait before the answer.
     pub(crate) delay: Option<Span>,

@@ -32,8 +32,8 @@ impl fmt::Display for LoadError {
 
 impl std::error::Error for LoadError {}
 
-/// Returns the scenarios in the given files and below the given folders, in the order of their paths, and the errors of those
-/// that cannot be read. Messages name files relative to `root`.
+/// Returns the scenarios in the given files and below the given folders, in the order of their
+/// paths, and the errors of those that cannot be read. Messages name files relative to `root`.
 pub(crate) fn load(root: &Path, given: &[PathBuf], rules: Rules) -> (Vec<Loaded>, Vec<LoadError>) {
     let mut paths = Vec::new();
     let mut errors = Vec::new();
@@ -116,7 +116,8 @@ fn parse(text: &str, file: &str) -> Result<Scenario, LoadError> {
         .map_err(|error| LoadError(explain(&error, text, file)))
 }
 
-/// Formats an error as `file:line:column: message`, with the line, a mark below it, and the nearest known key.
+/// Formats an error as `file:line:column: message`, with the line, a mark below it, and the nearest
+/// known key.
 fn explain(error: &YamlError, text: &str, file: &str) -> String {
     let error = error.without_snippet();
     let (message, width, hint) = match error {

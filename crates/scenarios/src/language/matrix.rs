@@ -87,8 +87,8 @@ impl Default for Limits {
 }
 
 impl Limits {
-    /// Returns the cells of a server with one transport and these revisions, whose artifact store the runner cannot
-    /// choose.
+    /// Returns the cells of a server with one transport and these revisions, whose artifact store
+    /// the runner cannot choose.
     #[must_use]
     pub fn only(transport: Transport, revisions: Vec<Revision>) -> Self {
         let (transports, stores) = (vec![transport], vec![Store::Memory]);
@@ -169,8 +169,8 @@ impl<T: JsonSchema> JsonSchema for Side<T> {
 }
 
 impl Matrix {
-    /// Returns every cell that the server offers and the scenario allows. HTTP+SSE exists only in revisions with
-    /// sessions.
+    /// Returns every cell that the server offers and the scenario allows. HTTP+SSE exists only in
+    /// revisions with sessions.
     pub(crate) fn cells(&self, limits: &Limits) -> impl Iterator<Item = Cell> + use<> {
         fn side<T: Copy + PartialEq>(said: Option<&[T]>, offered: &[T], has_more: bool) -> Vec<T> {
             let said = said.unwrap_or(offered).iter().copied();
@@ -229,8 +229,8 @@ pub(crate) enum Only {
 }
 
 impl Cell {
-    /// Returns whether a step with this `only` runs in `cell`: the cell's transport, revision and store must be
-    /// named, for each of the three of which `only` names any.
+    /// Returns whether a step with this `only` runs in `cell`: the cell's transport, revision and
+    /// store must be named, for each of the three of which `only` names any.
     pub(crate) fn is_in(self, only: &[Only]) -> bool {
         let fits = |names: &[(Only, bool)]| {
             let mut named = names.iter().filter(|(name, _)| only.contains(name)).peekable();

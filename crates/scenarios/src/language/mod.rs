@@ -1,7 +1,7 @@
 //! The scenario language: a YAML file with the state before, the steps, and the expected results.
 //!
-//! The README describes the language for authors of scenarios. These types define it, and the JSON Schema for editors
-//! is generated from them.
+//! The README describes the language for authors of scenarios. These types define it, and the JSON
+//! Schema for editors is generated from them.
 
 mod check;
 pub(crate) mod compare;
@@ -48,7 +48,8 @@ pub(crate) use self::{
 pub struct Scenario {
     /// Its name; the file's name without `.yaml`.
     pub(crate) id: String,
-    /// The test of a specification that it implements, such as `000/2.1.2`. The seed of random numbers is `given.seed`.
+    /// The test of a specification that it implements, such as `000/2.1.2`. The seed of random
+    /// numbers is `given.seed`.
     pub(crate) seed: Option<String>,
     /// The behaviour that the scenario tests, in one sentence.
     pub(crate) title: String,

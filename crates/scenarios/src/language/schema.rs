@@ -1,5 +1,8 @@
 //! The JSON Schema of the language, for editors.
 
+use marquetry_protocol::join_description_lines;
+use schemars::Schema;
+
 use super::Scenario;
 
 /// Returns the JSON Schema of the scenario language. Editors complete scenarios with it.
@@ -8,7 +11,10 @@ use super::Scenario;
 ///
 /// Never: a schema is plain JSON.
 pub fn schema() -> String {
-    let schema = schemars::schema_for!(Scenario);
+    let mut schema = schemars::schema_for!(Scenario).to_value();
+    join_description_lines(&mut schema);
+    // A `Schema` is written with its title and description first.
+    let schema = Schema::try_from(schema).expect("a schema is an object");
     let mut text = serde_json::to_string_pretty(&schema).expect("a schema is plain JSON");
     text.push('\n');
     text

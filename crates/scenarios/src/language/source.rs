@@ -15,7 +15,8 @@ use serde::{
 
 use super::generate::{Generate, GenerateError};
 
-/// Content: a plain string, or a mapping with exactly one of `text`, `base64`, `file` and `generate`.
+/// Content: a plain string, or a mapping with exactly one of `text`, `base64`, `file` and
+/// `generate`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Source {
     /// The string itself, as UTF-8.

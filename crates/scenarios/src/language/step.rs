@@ -71,8 +71,8 @@ pub(crate) struct HttpRequest {
     pub(crate) body: Option<Source>,
     /// Reads the response for this time, then closes the connection.
     pub(crate) hang_up_after: Option<Span>,
-    /// Sends this many copies of the request, each on its own connection, and never reads an answer. The connections
-    /// stay open until the case ends.
+    /// Sends this many copies of the request, each on its own connection, and never reads an
+    /// answer. The connections stay open until the case ends.
     pub(crate) unread: Option<usize>,
 }
 
@@ -80,7 +80,8 @@ pub(crate) struct HttpRequest {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SocketExchange {
-    /// Opens a connection at this path, which may hold captures. Without it, the step uses the open one.
+    /// Opens a connection at this path, which may hold captures. Without it, the step uses the open
+    /// one.
     pub(crate) open: Option<String>,
     /// The subprotocols of a new connection.
     #[serde(default)]
@@ -88,7 +89,8 @@ pub(crate) struct SocketExchange {
     /// JSON messages to send, in order.
     #[serde(default)]
     pub(crate) send: Vec<Template>,
-    /// Number of messages to wait for, at most for `within`; those that follow at once are received, too.
+    /// Number of messages to wait for, at most for `within`; those that follow at once are
+    /// received, too.
     #[serde(default)]
     pub(crate) receive: usize,
 }

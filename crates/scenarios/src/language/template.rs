@@ -14,8 +14,8 @@ use super::{
     vars::{self, UnknownVar, Vars},
 };
 
-/// A JSON value to send. Strings may hold `${captures}`. `{$text: SOURCE}` and `{$base64: SOURCE}` stand for a string
-/// with that content, and `{$literal: VALUE}` for a value without replacements.
+/// A JSON value to send. Strings may hold `${captures}`. `{$text: SOURCE}` and `{$base64: SOURCE}`
+/// stand for a string with that content, and `{$literal: VALUE}` for a value without replacements.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Template {
     /// Null, a boolean or a number.

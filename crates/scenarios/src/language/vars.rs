@@ -19,8 +19,8 @@ impl Vars {
         self.0.insert(name.into(), value);
     }
 
-    /// Replaces the captures in a string. A string that is exactly one `${name}` becomes the saved value itself, of
-    /// any type; otherwise the value is written into the text.
+    /// Replaces the captures in a string. A string that is exactly one `${name}` becomes the saved
+    /// value itself, of any type; otherwise the value is written into the text.
     pub(crate) fn value(&self, template: &str) -> Result<Value, UnknownVar> {
         if let [Piece::Var(name)] = pieces(template)[..] {
             return self.get(name).cloned();
@@ -33,8 +33,8 @@ impl Vars {
         self.text_with(template, |value| value)
     }
 
-    /// Replaces captures as [`Self::text`] does, and changes each value, for example to escape it for a regular
-    /// expression.
+    /// Replaces captures as [`Self::text`] does, and changes each value, for example to escape it
+    /// for a regular expression.
     pub(crate) fn text_with(
         &self,
         template: &str,
@@ -77,7 +77,8 @@ enum Piece<'a> {
     Var(&'a str),
 }
 
-/// Splits a string into text and names. `$${` stands for a literal `${`; a `${` that starts no name is text.
+/// Splits a string into text and names. `$${` stands for a literal `${`; a `${` that starts no name
+/// is text.
 fn pieces(template: &str) -> Vec<Piece<'_>> {
     let mut pieces = Vec::new();
     let mut rest = template;

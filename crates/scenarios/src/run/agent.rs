@@ -1,4 +1,5 @@
-//! The agent: an MCP client that sends the requests of a scenario and returns the answers unchanged.
+//! The agent: an MCP client that sends the requests of a scenario and returns the answers
+//! unchanged.
 
 use std::{sync::Arc, time::Duration};
 
@@ -28,7 +29,8 @@ use crate::language::AgentAnswers;
 /// The request whose answer comes only when the stream ends.
 const LISTEN: &str = "subscriptions/listen";
 
-/// The request that was sent when the connection was made, or `server/discover` in its place. A step shows its answer.
+/// The request that was sent when the connection was made, or `server/discover` in its place. A
+/// step shows its answer.
 const INITIALIZE: &str = "initialize";
 
 /// The key of the capture report in an answer's `_meta`.
@@ -108,8 +110,8 @@ impl Agent {
         Self { client, notifications }
     }
 
-    /// Sends a request. The outcome is `{"result": …}` or, for a JSON-RPC error, `{"error": …}`. Other failures are
-    /// errors of the runner.
+    /// Sends a request. The outcome is `{"result": …}` or, for a JSON-RPC error, `{"error": …}`.
+    /// Other failures are errors of the runner.
     pub(crate) async fn request(&self, method: &str, params: Value) -> Result<Value, String> {
         match method {
             LISTEN => return self.listen(&params).await,
@@ -123,7 +125,8 @@ impl Agent {
         self.send(method, params.as_deref(), CallOptions::default()).await
     }
 
-    /// Returns the description of itself that the server sent when the connection was made, in either era.
+    /// Returns the description of itself that the server sent when the connection was made, in
+    /// either era.
     fn introduction(&self) -> Result<Value, String> {
         let server = self.client.server();
         let capabilities =
@@ -132,7 +135,8 @@ impl Agent {
         Ok(json!({ "result": { "capabilities": capabilities, "serverInfo": info } }))
     }
 
-    /// Starts to listen until the end of the scenario. Steps with `wait_for` wait for the notifications.
+    /// Starts to listen until the end of the scenario. Steps with `wait_for` wait for the
+    /// notifications.
     async fn listen(&self, params: &Value) -> Result<Value, String> {
         let uris = params["notifications"]["resourceSubscriptions"].as_array();
         let uris =
@@ -175,8 +179,9 @@ impl Agent {
         }
     }
 
-    /// Calls a tool. The outcome has the whole `result`, and its parts by their names in expectations: `content`,
-    /// `structured`, `is_error`, `capture`, and `progress` if the call asks for it.
+    /// Calls a tool. The outcome has the whole `result`, and its parts by their names in
+    /// expectations: `content`, `structured`, `is_error`, `capture`, and `progress` if the call
+    /// asks for it.
     pub(crate) async fn call(
         &self,
         tool: &str,

@@ -14,8 +14,8 @@ pub struct Case {
 /// Which cases to run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filter<'a> {
-    /// Parts of a case's name (id/transport/revision/store) or file, or seeds (`000/2.1` is its whole section). A
-    /// case runs if one of them matches. Without words every case runs.
+    /// Parts of a case's name (id/transport/revision/store) or file, or seeds (`000/2.1` is its
+    /// whole section). A case runs if one of them matches. Without words every case runs.
     pub words: &'a [String],
     /// The words are whole names or seeds.
     pub exact: bool,

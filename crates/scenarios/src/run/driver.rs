@@ -125,7 +125,8 @@ impl Run<'_> {
         })
     }
 
-    /// Compares the calls that an upstream received. A cancellation may reach it a little later than the agent.
+    /// Compares the calls that an upstream received. A cancellation may reach it a little later
+    /// than the agent.
     async fn calls(&self, name: &str, expected: &Matcher) -> Result<Vec<Mismatch>, Failure> {
         let started = Instant::now();
         loop {
@@ -299,8 +300,8 @@ impl Run<'_> {
     }
 }
 
-/// Returns every difference between the expectation of a step and its outcome. A step without an expectation must
-/// succeed.
+/// Returns every difference between the expectation of a step and its outcome. A step without an
+/// expectation must succeed.
 fn judge(context: Context<'_>, step: &Step, outcome: &Value) -> Vec<Mismatch> {
     let nothing = Expect::default();
     let expect = step.expect.as_ref();

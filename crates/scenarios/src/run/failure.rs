@@ -7,7 +7,8 @@ use crate::language::Mismatch;
 /// A failure: its place in the scenario, and the differences.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Failure {
-    /// The step's number from 1, its line and its name; `None` before the first and after the last step.
+    /// The step's number from 1, its line and its name; `None` before the first and after the last
+    /// step.
     pub(crate) step: Option<(usize, u64, String)>,
     /// Error message of a failure that is not a difference.
     pub(crate) message: Option<String>,
@@ -23,7 +24,8 @@ impl Failure {
         Self { message: Some(message.into()), ..Self::default() }
     }
 
-    /// Formats the report without the case's name, `width` characters wide. `file` is the path of the scenario.
+    /// Formats the report without the case's name, `width` characters wide. `file` is the path of
+    /// the scenario.
     pub(crate) fn report(&self, file: &str, rerun: &str, width: usize) -> String {
         let mut text = match &self.step {
             Some((number, line, name)) => format!("{file}:{line}: step {number}, {name}\n"),

@@ -54,8 +54,8 @@ pub struct Options {
     pub time_limit: Duration,
     /// Prints a line for each case that has ended, and a bar on a terminal.
     pub prints: bool,
-    /// Counts panics in this process, on all threads: any panic makes the run fail. For servers in this process. Off
-    /// by default, because other tests of the process may panic on purpose.
+    /// Counts panics in this process, on all threads: any panic makes the run fail. For servers in
+    /// this process. Off by default, because other tests of the process may panic on purpose.
     pub counts_panics: bool,
     /// Command that runs one case, when the case's name is added to it; for reports.
     pub rerun: String,
@@ -74,8 +74,9 @@ impl Default for Options {
 }
 
 impl Suite {
-    /// Reads the scenarios in these files and below these folders (all files there whose name ends with `.yaml`), for
-    /// a server that offers `limits`. Messages and reports name files from `root`.
+    /// Reads the scenarios in these files and below these folders (all files there whose name ends
+    /// with `.yaml`), for a server that offers `limits`. Messages and reports name files from
+    /// `root`.
     ///
     /// # Errors
     /// Errors of the files that cannot be used.
@@ -105,8 +106,8 @@ impl Suite {
         self
     }
 
-    /// Keeps one case of each scenario. Its cell varies from scenario to scenario, so that all cells of the matrix are
-    /// still met.
+    /// Keeps one case of each scenario. Its cell varies from scenario to scenario, so that all
+    /// cells of the matrix are still met.
     #[must_use]
     pub fn once_each(mut self) -> Self {
         let is_same = |one: &Case, other: &Case| Arc::ptr_eq(&one.loaded, &other.loaded);
@@ -153,7 +154,8 @@ impl Suite {
 ///
 /// # Panics
 ///
-/// With the report when a scenario fails, when a file cannot be used, and when there is no scenario for this server.
+/// With the report when a scenario fails, when a file cannot be used, and when there is no scenario
+/// for this server.
 #[track_caller]
 pub fn assert_all_pass(path: impl AsRef<Path>, server: impl TestedServer + 'static) {
     let path = path.as_ref();

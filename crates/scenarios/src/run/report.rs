@@ -1,4 +1,5 @@
-//! The outcome of a run: as text in cargo's manner, as JSON, as JUnit's XML, as TAP, as an HTML page.
+//! The outcome of a run: as text in cargo's manner, as JSON, as JUnit's XML, as TAP, as an HTML
+//! page.
 
 mod html;
 mod tap;

@@ -129,7 +129,8 @@ impl World {
         self.server.model_requests()
     }
 
-    /// Stops the server. Fails if the server does not exit cleanly, or if one of its child processes still runs.
+    /// Stops the server. Fails if the server does not exit cleanly, or if one of its child
+    /// processes still runs.
     pub(crate) async fn end(self) -> Result<(), String> {
         self.agent.close().await;
         let mut ended = self.server.end().await;

@@ -35,7 +35,8 @@ impl CommandServer {
         Self { program: program.into(), arguments, revisions: vec![Revision::V2025_11_25] }
     }
 
-    /// Starts the command for one case. For implementations of [`TestedServer`] that give the command a configuration of each case.
+    /// Starts the command for one case. For implementations of [`TestedServer`] that give the
+    /// command a configuration of each case.
     ///
     /// # Errors
     /// [`StartError::Failed`] if the command cannot be started.

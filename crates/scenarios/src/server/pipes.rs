@@ -20,8 +20,8 @@ impl<F> PipeServer<F>
 where
     F: Fn(DuplexStream) -> JoinHandle<()> + Send + Sync,
 {
-    /// Creates a server that `serve` starts for each case. `serve` reads from and writes to the stream until its
-    /// input ends.
+    /// Creates a server that `serve` starts for each case. `serve` reads from and writes to the
+    /// stream until its input ends.
     pub fn new(serve: F) -> Self {
         Self { serve, revisions: vec![Revision::V2025_11_25] }
     }

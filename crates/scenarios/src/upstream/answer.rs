@@ -63,7 +63,8 @@ impl AnswerSpec {
             Send::Error { code: error.code, message: error.message.clone() }
         } else if let Some(raw) = &parts.raw {
             let text = raw.text(folder)?;
-            // The protocol crate can only send valid JSON. Apart from that, a raw result may be wrong in any way.
+            // The protocol crate can only send valid JSON. Apart from that, a raw result may be
+            // wrong in any way.
             serde_json::from_str::<&RawValue>(&text)?;
             Send::Result(text.trim().to_owned())
         } else {

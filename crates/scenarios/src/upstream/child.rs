@@ -16,8 +16,8 @@ use super::{
     server::{Behaviour, CRASHED},
 };
 
-/// A command from the runner to a running upstream: a JSON object on one line. The upstream answers with a blank line
-/// after it has carried out the command.
+/// A command from the runner to a running upstream: a JSON object on one line. The upstream answers
+/// with a blank line after it has carried out the command.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Command {

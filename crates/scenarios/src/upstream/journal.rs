@@ -10,8 +10,8 @@ use std::{
 
 use serde_json::{Value, json};
 
-/// The calls of one upstream, each as a JSON object on one line: `{"tool": …, "arguments": …}`, `{"cancelled": …}`,
-/// or `{"asked": …, "answer": …}`.
+/// The calls of one upstream, each as a JSON object on one line: `{"tool": …, "arguments": …}`,
+/// `{"cancelled": …}`, or `{"asked": …, "answer": …}`.
 #[derive(Debug)]
 pub struct Journal {
     path: PathBuf,

@@ -1,7 +1,8 @@
 //! Upstream servers of a scenario: real MCP servers with prescribed answers.
 //!
-//! The gateway starts an upstream over stdio as a child process: a program that calls [`serve`] with the file that
-//! describes the upstream. An upstream over HTTP runs in the runner, on a loopback port.
+//! The gateway starts an upstream over stdio as a child process: a program that calls [`serve`]
+//! with the file that describes the upstream. An upstream over HTTP runs in the runner, on a
+//! loopback port.
 
 mod answer;
 mod child;

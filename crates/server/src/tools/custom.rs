@@ -10,7 +10,8 @@ use marquetry_protocol::{
     },
 };
 
-/// The toolboxes of the embedding program, offered beside the tools of this server and its upstreams.
+/// The toolboxes of the embedding program, offered beside the tools of this server and its
+/// upstreams.
 #[derive(Default)]
 pub(crate) struct CustomTools {
     toolboxes: Vec<Toolbox>,

@@ -1,10 +1,12 @@
-//! Shortens the schemas of the built-in tools: clients send every listed byte to the model in each conversation.
+//! Shortens the schemas of the built-in tools: clients send every listed byte to the model in each
+//! conversation.
 
 use serde_json::{Map, Value};
 
 use marquetry_protocol::types::Tool;
 
-/// Returns a tool for `tools/list`: the input schema in fewer bytes and no output schema. Calls are checked against the whole schema.
+/// Returns a tool for `tools/list`: the input schema in fewer bytes and no output schema. Calls are
+/// checked against the whole schema.
 pub(super) fn short(tool: &Tool) -> Tool {
     let mut input_schema = tool.input_schema.clone();
     if let Some(members) = input_schema.as_object_mut() {

@@ -29,7 +29,8 @@ use crate::{
     knowledge::{ERROR, Knowledge},
 };
 
-/// Code of a failed call of a built-in tool whose arguments do not match its schema; that of knowledge, too.
+/// Code of a failed call of a built-in tool whose arguments do not match its schema; that of
+/// knowledge, too.
 pub(crate) const INVALID_ARGUMENTS: &str = "invalid_params";
 
 /// The built-in tools that are switched on.

@@ -1,4 +1,5 @@
-//! `encodePlantUML` and `decodePlantUML`; with an engine on this machine also `renderPlantUML` and `checkPlantUML`.
+//! `encodePlantUML` and `decodePlantUML`; with an engine on this machine also `renderPlantUML` and
+//! `checkPlantUML`.
 
 use std::sync::Arc;
 
@@ -23,7 +24,8 @@ pub(crate) const CHECK: &str = "checkPlantUML";
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct EncodeArguments {
-    /// PlantUML source, at most 51,200 bytes, with real line breaks; @startuml and @enduml are optional.
+    /// PlantUML source, at most 51,200 bytes, with real line breaks; @startuml and @enduml are
+    /// optional.
     pub(crate) plantuml_code: String,
     /// "txt" is text art, for sequence diagrams.
     #[serde(default)]
@@ -45,8 +47,8 @@ pub(crate) struct DecodeArguments {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct DrawArguments {
-    /// PlantUML source, at most 51,200 bytes, with real line breaks; @startuml and @enduml are optional. One diagram, which reads no files,
-    /// addresses or environment variables.
+    /// PlantUML source, at most 51,200 bytes, with real line breaks; @startuml and @enduml are
+    /// optional. One diagram, which reads no files, addresses or environment variables.
     pub(crate) plantuml_code: String,
 }
 

@@ -84,7 +84,8 @@ pub(super) async fn batch(
     start(shared, slot, connection, batch).await
 }
 
-/// A slot among the open batches. A handler acquires it before it reads the body: the cases stay in memory until the batch ends.
+/// A slot among the open batches. A handler acquires it before it reads the body: the cases stay in
+/// memory until the batch ends.
 pub(super) struct BatchSlot(
     #[expect(dead_code, reason = "it is held until it is dropped")] OwnedSemaphorePermit,
 );
@@ -130,9 +131,11 @@ pub(super) struct Batch {
     pub(super) configuration: Option<Arc<ResolvedConfiguration>>,
 }
 
-/// Starts a batch. Its events are `started`, `result` for each test, and `completed` or `failed`. When the client disconnects,
-/// or does not read for [`ApiOptions::batch_read_timeout`](super::ApiOptions::batch_read_timeout), the batch stops: running
-/// tests end with the status `error`, no further test is started, and the run is stored as failed.
+/// Starts a batch. Its events are `started`, `result` for each test, and `completed` or `failed`.
+/// When the client disconnects, or does not read for
+/// [`ApiOptions::batch_read_timeout`](super::ApiOptions::batch_read_timeout), the batch stops:
+/// running tests end with the status `error`, no further test is started, and the run is stored as
+/// failed.
 pub(super) async fn start(
     shared: Shared,
     slot: BatchSlot,
@@ -220,7 +223,8 @@ async fn work(
             if let Some(configuration) = &configuration {
                 configuration.apply(&mut case);
             }
-            // A task, so that a test neither waits nor keeps its slot while the client does not read the result of another one.
+            // A task, so that a test neither waits nor keeps its slot while the client does not
+            // read the result of another one.
             let test = test(shared.clone(), id.clone(), index, case, stopped.clone());
             shared.tasks.spawn(test)
         })
@@ -285,7 +289,8 @@ async fn test(
 fn event(name: &str, data: &impl Serialize) -> Event {
     let event = Event::default().event(name);
     event.json_data(data).unwrap_or_else(|error| {
-        // Results have only text as keys, so they can be written as JSON. If a change breaks this, the client gets the error.
+        // Results have only text as keys, so they can be written as JSON. If a change breaks this,
+        // the client gets the error.
         Event::default().event("failed").data(json!({"error": error.to_string()}).to_string())
     })
 }

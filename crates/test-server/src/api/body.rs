@@ -8,8 +8,8 @@ use serde::de::DeserializeOwned;
 
 use super::{ApiError, Shared};
 
-/// Limits of bytes and time for discarding the rest of a body that is too long. A connection that closes with unread input is reset,
-/// and the client may lose the answer.
+/// Limits of bytes and time for discarding the rest of a body that is too long. A connection that
+/// closes with unread input is reset, and the client may lose the answer.
 const DROPPED_BYTES: usize = 32 << 20;
 const DROPPED_TIME: Duration = Duration::from_secs(2);
 
@@ -69,7 +69,8 @@ mod tests {
 
     use super::*;
 
-    /// Reads a body of `chunks` chunks of 1 MiB. Returns its length or error, and the number of chunks that were read.
+    /// Reads a body of `chunks` chunks of 1 MiB. Returns its length or error, and the number of
+    /// chunks that were read.
     async fn take(chunks: usize, limit: usize) -> (Result<usize, String>, usize) {
         let taken = AtomicUsize::new(0);
         let chunk = vec![b'a'; 1 << 20];

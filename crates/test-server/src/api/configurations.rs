@@ -75,7 +75,8 @@ pub(super) async fn delete(
     Ok(Json(shared.tests.runner().store().delete_configuration(&id).await?))
 }
 
-/// Runs cases with the servers and the judge of a configuration; the run has the id of the configuration.
+/// Runs cases with the servers and the judge of a configuration; the run has the id of the
+/// configuration.
 pub(super) async fn run(
     State(shared): State<Shared>,
     connection: Option<Extension<ConnectionInfo>>,

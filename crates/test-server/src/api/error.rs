@@ -10,7 +10,8 @@ use http::{HeaderValue, StatusCode, header};
 use marquetry_judge::{StoreError, store::ConfigurationError};
 use serde_json::json;
 
-/// Why a request has no result. A test that fails or cannot be run is a result, not an error of the API.
+/// Why a request has no result. A test that fails or cannot be run is a result, not an error of the
+/// API.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
     #[error("the body is not a valid {wanted}: {problem}")]

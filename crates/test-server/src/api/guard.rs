@@ -12,8 +12,8 @@ use super::{ApiError, Shared};
 
 /// Refuses requests of web pages, requests without the token, and bodies that are not JSON.
 ///
-/// A test may start programs, so the rule is stricter than that of `/mcp`: a page on another port of this machine is foreign, too. Clients
-/// that are no browsers send no `Origin`.
+/// A test may start programs, so the rule is stricter than that of `/mcp`: a page on another port
+/// of this machine is foreign, too. Clients that are no browsers send no `Origin`.
 pub(super) async fn check(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     match refusal(&shared, &request) {
         Some(error) => error.into_response(),

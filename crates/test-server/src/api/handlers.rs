@@ -65,8 +65,8 @@ async fn health(State(shared): State<Shared>) -> Json<Health> {
     Json(shared.tests.health().await)
 }
 
-/// A test that cannot be run is a result with the status `error`, as in the seed. So is a test whose client
-/// disconnects.
+/// A test that cannot be run is a result with the status `error`, as in the seed. So is a test
+/// whose client disconnects.
 async fn run(
     State(shared): State<Shared>,
     connection: Option<Extension<ConnectionInfo>>,
@@ -117,7 +117,8 @@ fn result_of(
     }
 }
 
-/// Returns an answer whose body sends spaces until the test has ended. `request` is dropped with the body.
+/// Returns an answer whose body sends spaces until the test has ended. `request` is dropped with
+/// the body.
 fn late_answer(work: Work, request: oneshot::Sender<()>) -> Response {
     let parts = stream::unfold(Some((work, request, Duration::ZERO)), async |state| {
         let (mut work, request, wait) = state?;
@@ -125,8 +126,8 @@ fn late_answer(work: Work, request: oneshot::Sender<()>) -> Response {
             Err(_) => return Some((Ok(" ".to_owned()), Some((work, request, SPACE_EVERY)))),
             Ok(outcome) => match result_of(outcome) {
                 Ok(result) => serde_json::to_string(&result).map_err(std::io::Error::other),
-                // The status was already sent, so only breaking the answer off can report that there is no
-                // result.
+                // The status was already sent, so only breaking the answer off can report that
+                // there is no result.
                 Err(_) => Err(std::io::Error::other("the test server stops")),
             },
         };

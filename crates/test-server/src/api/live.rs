@@ -25,7 +25,8 @@ use tokio::sync::broadcast::{self, error::RecvError};
 use super::{ApiError, Shared, stop::half_closed};
 use crate::query;
 
-/// Maximum number of unsent events of a stream. A stream that falls behind further skips events, and reports how many.
+/// Maximum number of unsent events of a stream. A stream that falls behind further skips events,
+/// and reports how many.
 const MAX_EVENTS: usize = 256;
 
 /// Sends events to the streams that are open.
@@ -33,7 +34,8 @@ pub(super) struct Live {
     /// `None` after [`Live::close`].
     sender: Mutex<Option<broadcast::Sender<Arc<Message>>>>,
     streams: AtomicUsize,
-    /// The last step of each running test, by the number of the test, for streams that are opened meanwhile.
+    /// The last step of each running test, by the number of the test, for streams that are opened
+    /// meanwhile.
     current: Mutex<BTreeMap<u64, Arc<Message>>>,
     last_test: AtomicU64,
 }
@@ -132,7 +134,8 @@ impl Live {
     fn step(&self, test: u64, run: Option<&str>, event: &ProgressEvent) {
         let Ok(json) = serde_json::to_string(event) else { return };
         let message = Arc::new(Message { run: run.map(str::to_owned), name: "progress", json });
-        // The lock is held until the step is sent, so that a stream that begins meanwhile gets the step once.
+        // The lock is held until the step is sent, so that a stream that begins meanwhile gets the
+        // step once.
         let mut current = self.current();
         current.insert(test, message.clone());
         if let Some(sender) = self.sender().as_ref() {
@@ -141,7 +144,8 @@ impl Live {
         }
     }
 
-    /// Returns a receiver of events, and the last steps of the tests that run. No receiver after [`Live::close`].
+    /// Returns a receiver of events, and the last steps of the tests that run. No receiver after
+    /// [`Live::close`].
     fn subscribe(&self) -> (Option<broadcast::Receiver<Arc<Message>>>, Vec<Arc<Message>>) {
         let current = self.current();
         let receiver = self.sender().as_ref().map(broadcast::Sender::subscribe);
@@ -220,8 +224,8 @@ fn step(event: &TestEvent) -> Option<(u32, Step, String, Option<bool>)> {
     })
 }
 
-/// Streams events of tests: of one batch, if the query names it, or of all. The first event is `open`: events after it are
-/// not missed. The last steps of the tests that run follow it.
+/// Streams events of tests: of one batch, if the query names it, or of all. The first event is
+/// `open`: events after it are not missed. The last steps of the tests that run follow it.
 pub(super) async fn events(
     State(shared): State<Shared>,
     connection: Option<Extension<ConnectionInfo>>,

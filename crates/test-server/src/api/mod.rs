@@ -1,4 +1,5 @@
-//! The HTTP API: `POST /api/test/run`, `GET /api/test/health`, `GET /api/test/results` of seed 004, batches and runs.
+//! The HTTP API: `POST /api/test/run`, `GET /api/test/health`, `GET /api/test/results` of seed 004,
+//! batches and runs.
 
 mod batch;
 mod body;
@@ -38,7 +39,8 @@ pub use self::openapi::document;
 use self::{error::ApiError, live::Live, operations::Operation};
 use crate::Tests;
 
-/// Maximum time that the shutdown of the server waits for tests. Each test waits 5 s for its programs.
+/// Maximum time that the shutdown of the server waits for tests. Each test waits 5 s for its
+/// programs.
 const LONGEST_STOP: Duration = Duration::from_secs(10);
 
 /// Options of a [`TestApi`].
@@ -57,19 +59,23 @@ pub struct ApiOptions {
     pub max_batch: usize,
     /// Batches that are open at a time; 16 by default. Others are answered with 503.
     pub max_batches: usize,
-    /// How long a batch waits for its client to read events; 60 s by default. Then it ends like a batch whose client has left. Tests that
-    /// run do not wait for the client.
+    /// How long a batch waits for its client to read events; 60 s by default. Then it ends like a
+    /// batch whose client has left. Tests that run do not wait for the client.
     pub batch_read_timeout: Duration,
-    /// Event streams of `/api/test/events` that are open at a time; 64 by default. Others are answered with 503.
+    /// Event streams of `/api/test/events` that are open at a time; 64 by default. Others are
+    /// answered with 503.
     pub max_streams: usize,
-    /// Time after which the answer to a longer test begins; 60 s by default. It begins with spaces, one every 15 s, since clients such as
-    /// Node's `fetch` give up on an answer that does not begin within 300 s.
+    /// Time after which the answer to a longer test begins; 60 s by default. It begins with spaces,
+    /// one every 15 s, since clients such as Node's `fetch` give up on an answer that does not
+    /// begin within 300 s.
     pub answer_after: Duration,
     /// The token that requests must carry, if there is one. The health check needs none.
     pub token: Option<ApiKey>,
-    /// Checks `Host` and `Origin`: loopback by default. `None` if the routes are part of a server that checks them itself.
+    /// Checks `Host` and `Origin`: loopback by default. `None` if the routes are part of a server
+    /// that checks them itself.
     pub host_guard: Option<HostGuard>,
-    /// Limits of connections for [`TestApi::serve`]: 256 of them, and otherwise those of [`ServeOptions`].
+    /// Limits of connections for [`TestApi::serve`]: 256 of them, and otherwise those of
+    /// [`ServeOptions`].
     pub connections: ServeOptions,
 }
 
@@ -145,13 +151,14 @@ impl TestApi {
             .with_state(self.shared.clone())
     }
 
-    /// Ends the streams of `/api/test/events`, so that a server can stop without waiting for their readers.
+    /// Ends the streams of `/api/test/events`, so that a server can stop without waiting for their
+    /// readers.
     pub fn close_streams(&self) {
         self.shared.live.close();
     }
 
-    /// Ends the streams and all tests that run. Each ends with a stored result with the status `error`. Waits for them, at
-    /// most 10 s.
+    /// Ends the streams and all tests that run. Each ends with a stored result with the status
+    /// `error`. Waits for them, at most 10 s.
     pub async fn stop(&self) {
         self.close_streams();
         self.shared.stopping.cancel();
@@ -161,7 +168,8 @@ impl TestApi {
         }
     }
 
-    /// Serves the routes alone, until `stop` is done. Requests in flight then have [`ServeOptions::shutdown_grace`] to end.
+    /// Serves the routes alone, until `stop` is done. Requests in flight then have
+    /// [`ServeOptions::shutdown_grace`] to end.
     ///
     /// # Errors
     /// When the listener fails.

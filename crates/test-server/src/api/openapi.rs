@@ -7,6 +7,7 @@ use marquetry_judge::{
         Outcome, Override, Page, TestRun,
     },
 };
+use marquetry_protocol::join_description_lines;
 use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
@@ -17,7 +18,7 @@ use super::{
     operations::Operation,
     stored::OverrideRequest,
 };
-use crate::{Health, query};
+use crate::{Health, cases::schema_of, query};
 
 /// Returns the OpenAPI 3.1 document of the API.
 pub fn document() -> Value {
@@ -34,7 +35,7 @@ pub fn document() -> Value {
     schemas.subschema_for::<ResultEvent>();
     schemas.subschema_for::<ProgressEvent>();
     schemas.subschema_for::<EndedEvent>();
-    json!({
+    let mut document = json!({
         "openapi": "3.1.0",
         "info": {
             "title": "Marquetry test API",
@@ -47,15 +48,18 @@ pub fn document() -> Value {
             "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{}, {"token": []}],
-    })
+    });
+    join_description_lines(&mut document);
+    document
 }
 
 /// Returns the JSON Schema of a test case.
 pub(super) fn case_schema() -> Value {
-    SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<TestCase>().into()
+    schema_of::<TestCase>()
 }
 
-/// Why a body is refused: it is no JSON or not what is wanted, comes too slowly, is too long, has another type.
+/// Why a body is refused: it is no JSON or not what is wanted, comes too slowly, is too long, has
+/// another type.
 const BODY_FAILURES: [&str; 4] = ["400", "408", "413", "415"];
 
 fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {

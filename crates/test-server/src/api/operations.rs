@@ -1,4 +1,5 @@
-//! The operations of the API. The router and the OpenAPI document are both made of [`Operation::ALL`].
+//! The operations of the API. The router and the OpenAPI document are both made of
+//! [`Operation::ALL`].
 
 /// One operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

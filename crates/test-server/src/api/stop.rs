@@ -15,7 +15,8 @@ const SERVER_STOPPED: &str = "the test server stopped; start it, and run the tes
 /// Completes with the reason when a test must end early.
 pub(super) type Stopped = SharedFuture<BoxFuture<'static, String>>;
 
-/// Returns the stop signal of tests; `client_gone` completes with the reason when their client disconnects or does not read.
+/// Returns the stop signal of tests; `client_gone` completes with the reason when their client
+/// disconnects or does not read.
 pub(super) fn stopped(
     shared: &Shared,
     client_gone: impl Future<Output = &'static str> + Send + 'static,

@@ -18,7 +18,8 @@ pub enum ClientError {
         /// The ports that were tried, in their order.
         ports: Vec<u16>,
     },
-    /// A token was given, but no URL. The token is not sent to a server that a search finds: any program may listen on its ports.
+    /// A token was given, but no URL. The token is not sent to a server that a search finds: any
+    /// program may listen on its ports.
     #[error(
         "A token is sent only to a server that is named: use TestClient::at, for example with \"http://127.0.0.1:3002\". \
          Without a URL, any program on this machine could get the token."

@@ -8,7 +8,8 @@ use super::ClientError;
 pub(super) struct Events {
     response: Response,
     buffer: Vec<u8>,
-    /// Number of bytes at the start of the buffer that were searched and contain no end of an event.
+    /// Number of bytes at the start of the buffer that were searched and contain no end of an
+    /// event.
     scanned: usize,
     /// Longest event, in bytes.
     limit: usize,
@@ -19,7 +20,8 @@ impl Events {
         Self { response, buffer: Vec::new(), scanned: 0, limit }
     }
 
-    /// Returns name and data of the next event; `None` at the end. An event that is incomplete when the stream ends is left out.
+    /// Returns name and data of the next event; `None` at the end. An event that is incomplete when
+    /// the stream ends is left out.
     pub(super) async fn next(&mut self) -> Result<Option<(String, String)>, ClientError> {
         loop {
             while let Some(block) = take_block(&mut self.buffer, &mut self.scanned) {

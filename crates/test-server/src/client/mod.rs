@@ -67,7 +67,8 @@ pub struct NewOverride<'a> {
     pub passed: bool,
     /// Why.
     pub reason: &'a str,
-    /// The person's name. A server with authentication uses the caller's name, and refuses another one.
+    /// The person's name. A server with authentication uses the caller's name, and refuses another
+    /// one.
     pub author: Option<&'a str>,
 }
 
@@ -117,8 +118,9 @@ impl TestClient {
     /// Time limit of one health check.
     pub const HEALTH_TIMEOUT: Duration = Duration::from_secs(2);
 
-    /// Returns a client that looks for a server on this machine at its first call. It trusts the first program that says it is a test
-    /// server: cases go to it, with the keys in them. On a machine that others use, too, name the URL with [`Self::at`].
+    /// Returns a client that looks for a server on this machine at its first call. It trusts the
+    /// first program that says it is a test server: cases go to it, with the keys in them. On a
+    /// machine that others use, too, name the URL with [`Self::at`].
     #[must_use]
     pub fn discover() -> Self {
         let ports = Self::TEST_PORTS.into_iter().chain(Self::MAIN_PORTS).collect();
@@ -131,7 +133,8 @@ impl TestClient {
         Self { given: Some(url.into()), ..Self::discover() }
     }
 
-    /// Sends a token with each request. It requires a URL: with [`Self::discover`], calls fail with [`ClientError::TokenWithoutUrl`].
+    /// Sends a token with each request. It requires a URL: with [`Self::discover`], calls fail with
+    /// [`ClientError::TokenWithoutUrl`].
     #[must_use]
     pub fn with_token(self, token: ApiKey) -> Self {
         Self { token: Some(token), ..self }
@@ -151,7 +154,8 @@ impl TestClient {
     /// Finds the server; every other method does so itself.
     ///
     /// # Errors
-    /// [`ClientError::NotATestServer`] for a given URL; without one, [`ClientError::NoTestServer`] or [`ClientError::TokenWithoutUrl`].
+    /// [`ClientError::NotATestServer`] for a given URL; without one, [`ClientError::NoTestServer`]
+    /// or [`ClientError::TokenWithoutUrl`].
     pub async fn connect(&self) -> Result<(), ClientError> {
         self.server().await.map(|_| ())
     }
@@ -173,7 +177,8 @@ impl TestClient {
         self.json(Method::POST, "/api/test/run", Some(body)).await
     }
 
-    /// Runs many tests as one run, and returns their results in the order of the cases. Dropping the future stops the batch on the server.
+    /// Runs many tests as one run, and returns their results in the order of the cases. Dropping
+    /// the future stops the batch on the server.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -187,8 +192,8 @@ impl TestClient {
         self.batch("/api/test/batch", &body, cases.len(), on_progress).await
     }
 
-    /// Runs cases as one run with the servers and the judge of a stored configuration instead of their own. The run has the id of the
-    /// configuration. Otherwise as [`Self::run_batch`].
+    /// Runs cases as one run with the servers and the judge of a stored configuration instead of
+    /// their own. The run has the id of the configuration. Otherwise as [`Self::run_batch`].
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -239,8 +244,8 @@ impl TestClient {
         Err(ClientError::CutStream)
     }
 
-    /// Stores servers and a judge under a name, and returns the configuration with its id. Secrets are refused: write references such as
-    /// `${NAME}` in their place.
+    /// Stores servers and a judge under a name, and returns the configuration with its id. Secrets
+    /// are refused: write references such as `${NAME}` in their place.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -252,7 +257,8 @@ impl TestClient {
         self.json(Method::POST, "/api/test/configurations", Some(body)).await
     }
 
-    /// Returns one page of configurations, the newest first. Of several with one name, the first is the current one.
+    /// Returns one page of configurations, the newest first. Of several with one name, the first is
+    /// the current one.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -383,7 +389,8 @@ impl TestClient {
         Ok(self.json::<Page<Override>>(Method::GET, &path, None).await?.items)
     }
 
-    /// Stores a person's verdict on a trial, and returns it as it was stored. Without `author` the server names the caller.
+    /// Stores a person's verdict on a trial, and returns it as it was stored. Without `author` the
+    /// server names the caller.
     ///
     /// # Errors
     /// See [`ClientError`].
@@ -416,7 +423,8 @@ impl TestClient {
     }
 
     async fn search(&self) -> Result<(Url, Client), ClientError> {
-        // Any program may listen on these ports. The requests after the search would give it the token.
+        // Any program may listen on these ports. The requests after the search would give it the
+        // token.
         if self.token.is_some() {
             return Err(ClientError::TokenWithoutUrl);
         }

@@ -23,11 +23,11 @@ use super::{
 };
 use crate::{TestResult, Timestamp, time::new_id};
 
-/// A store in one file or on a libSQL server, which several processes may use at once. The file may hold other data, too: only tables whose
-/// names begin with `test_` are touched.
+/// A store in one file or on a libSQL server, which several processes may use at once. The file may
+/// hold other data, too: only tables whose names begin with `test_` are touched.
 ///
-/// A stored result survives the end of the process, even by a kill. A power failure may lose the last results. Secrets of cases are not
-/// written.
+/// A stored result survives the end of the process, even by a kill. A power failure may lose the
+/// last results. Secrets of cases are not written.
 pub struct LibsqlStore {
     backend: Backend,
 }
@@ -48,8 +48,8 @@ pub struct LibsqlOptions {
     pub max_bytes: Option<u64>,
     /// Opens the file for reading only.
     pub read_only: bool,
-    /// Longest wait of a write while another process has the database locked; beyond it the write fails with
-    /// [`DatabaseError::Busy`]. 10 s by default.
+    /// Longest wait of a write while another process has the database locked; beyond it the write
+    /// fails with [`DatabaseError::Busy`]. 10 s by default.
     pub lock_timeout: Duration,
 }
 
@@ -64,8 +64,8 @@ impl LibsqlStore {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote them, [`DatabaseError::Unusable`] for a
-    /// file that is no database.
+    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote them,
+    /// [`DatabaseError::Unusable`] for a file that is no database.
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         Self::open_with(path, LibsqlOptions::default()).await
     }
@@ -89,12 +89,13 @@ impl LibsqlStore {
         Ok(Self { backend: Backend::File(tables) })
     }
 
-    /// Opens the results on a libSQL server (sqld, Turso): `libsql://host`, `https://host`, or `http://` on this machine. Missing tables are
-    /// created.
+    /// Opens the results on a libSQL server (sqld, Turso): `libsql://host`, `https://host`, or
+    /// `http://` on this machine. Missing tables are created.
     ///
     /// # Errors
     ///
-    /// As [`Self::open`]; [`DatabaseError::Denied`] for a wrong token, [`DatabaseError::Disconnected`] if the server does not answer.
+    /// As [`Self::open`]; [`DatabaseError::Denied`] for a wrong token,
+    /// [`DatabaseError::Disconnected`] if the server does not answer.
     #[cfg(feature = "remote")]
     pub async fn connect(url: &str, token: Option<&str>) -> Result<Self, StoreError> {
         let server = RemoteLibsql::new(url, token)?;

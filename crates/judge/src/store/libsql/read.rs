@@ -18,8 +18,8 @@ use crate::{
     result::{TrialCounts, Vote},
 };
 
-/// Returns the ids of a page of results, newest first, and one more id; each with the approximate size of its result in
-/// bytes.
+/// Returns the ids of a page of results, newest first, and one more id; each with the approximate
+/// size of its result in bytes.
 pub(super) fn ids(
     database: Sql<'_>,
     filter: &ResultFilter,
@@ -228,8 +228,8 @@ fn read_configuration(row: &Row) -> Result<Configuration, DatabaseError> {
     })
 }
 
-/// The columns of [`read_run`]; the numbers are counted from results, so that they are also right for a running batch
-/// and for one whose process was killed.
+/// The columns of [`read_run`]; the numbers are counted from results, so that they are also right
+/// for a running batch and for one whose process was killed.
 const RUN: &str = "SELECT r.id, r.name, r.configuration_id, r.total_tests, r.started_at, r.completed_at, r.status, \
     (SELECT count(*) FROM test_results t WHERE t.run_id = r.id AND t.status = 'passed'), \
     (SELECT count(*) FROM test_results t WHERE t.run_id = r.id AND t.status = 'failed'), \
@@ -295,8 +295,8 @@ pub(super) fn overrides(database: Sql<'_>, id: &str) -> Result<Vec<Override>, Da
 }
 
 pub(super) fn agreements(database: Sql<'_>) -> Result<Vec<Agreement>, DatabaseError> {
-    // If a trial has several overrides, the newest counts: SQLite takes the other columns from the row with the
-    // maximum.
+    // If a trial has several overrides, the newest counts: SQLite takes the other columns from the
+    // row with the maximum.
     let sql = "SELECT v.model, v.prompt_hash, sum(v.passed) * 2 > count(*), o.passed FROM \
         (SELECT result_id, trial, passed, max(created_at) FROM test_overrides GROUP BY result_id, trial) o \
         JOIN test_trials t ON t.result_id = o.result_id AND t.trial = o.trial AND t.status <> 'error' \

@@ -2,8 +2,8 @@
 
 use marquetry_database::libsql::Schema;
 
-/// The seed's three tables with its columns and checks (seed 004, "Database Schema"), more columns, and our own tables.
-/// JSON stands in columns of type TEXT.
+/// The seed's three tables with its columns and checks (seed 004, "Database Schema"), more columns,
+/// and our own tables. JSON stands in columns of type TEXT.
 pub(super) static SCHEMA: Schema = Schema {
     settings: "test_setting",
     version: 3,

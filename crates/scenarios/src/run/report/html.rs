@@ -11,7 +11,8 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f5f5f5;padding:.6rem
 @media(prefers-color-scheme:dark){body{color:#e6e6e6;background:#181818}pre{background:#242424}details{border-color:#444}\
 .passed{color:#6fce85}.failed,.error{color:#ff8a8a}.skipped{color:#ffc06b}}";
 
-/// Returns an outcome as one HTML page. It loads nothing and runs no script; everything in it is escaped.
+/// Returns an outcome as one HTML page. It loads nothing and runs no script; everything in it is
+/// escaped.
 pub(super) fn of(outcome: &Outcome) -> String {
     let count = |wanted| outcome.rows().filter(|(_, status, _)| *status == wanted).count();
     let mut page = format!(
