@@ -130,7 +130,7 @@ test("history, comparison and the test of a judge read the database", { skip }, 
   );
   const same = await command(["compare"], { own });
   assert.equal(same.code, 0, same.stderr);
-  assert.match(same.stdout, /verdict: none/);
+  assert.match(same.stdout, /verdict: no change/);
   // A judge that always says yes notices no fault.
   const check = await command(["judge-check", cases, "--json"], { own });
   assert.equal(check.code, 1, check.stderr);

@@ -8,6 +8,7 @@ use std::{
 };
 
 use clap::Args;
+use serde_json::Value;
 
 use crate::{Failed, cargo_command, root};
 
@@ -88,9 +89,11 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     fs::create_dir_all(&folder)?;
     let tools = Tools::find()?;
     let tested: BTreeSet<&str> = aims.iter().flat_map(|it| it.tests).copied().collect();
+    let mut programs = build(&folder)?;
     let mut runs = BTreeMap::new();
     for name in tested {
-        runs.insert(name, TestRun::of(name, &folder)?);
+        let programs = programs.remove(name).unwrap_or_default();
+        runs.insert(name, TestRun::of(name, programs, &folder)?);
     }
     println!("\n{:16} {:>7} {:>7} {:>6} {:>5}", "crate", "lines", "run", "%", "aim");
     let mut is_reached = true;
@@ -199,44 +202,23 @@ struct TestRun {
 }
 
 impl TestRun {
-    /// Builds and runs the tests of a crate.
-    fn of(name: &str, folder: &Path) -> Result<Self, Failed> {
+    /// Runs the test programs of a crate.
+    fn of(name: &str, programs: Vec<PathBuf>, folder: &Path) -> Result<Self, Failed> {
         let profiles = folder.join("profiles").join(name);
         if profiles.exists() {
             fs::remove_dir_all(&profiles)?;
         }
-        let package = package_of(name)?;
-        let command = || -> Result<Command, Failed> {
-            let mut command = cargo_command();
+        println!("running the tests of {name}");
+        for program in &programs {
+            let mut command = Command::new(program);
             command
-                .args([
-                    "test",
-                    "--all-features",
-                    "--lib",
-                    "--bins",
-                    "--tests",
-                    "--package",
-                    &package,
-                ])
-                .arg("--target-dir")
-                .arg(folder)
-                .current_dir(root())
-                // Only crates of the workspace are instrumented; their dependencies are neither
-                // measured nor slower.
-                .env("RUSTC_WORKSPACE_WRAPPER", wrapper(folder)?)
+                .arg("--quiet")
+                .current_dir(root().join("crates").join(name))
+                .env("CARGO_MANIFEST_DIR", root().join("crates").join(name))
                 // Processes of one program share at most four files.
                 .env("LLVM_PROFILE_FILE", profiles.join("%4m.profraw"));
-            Ok(command)
-        };
-        let output = command()?
-            .args(["--no-run", "--message-format=json-render-diagnostics"])
-            .stderr(Stdio::inherit())
-            .output()?;
-        if !output.status.success() {
-            return Err(Failed::new(format!("the tests of {name} do not build")));
+            succeed(&mut command)?;
         }
-        let programs = programs(&String::from_utf8_lossy(&output.stdout));
-        succeed(&mut command()?)?;
         let profiles = fs::read_dir(profiles)?
             .map(|entry| Ok(entry?.path()))
             .collect::<Result<_, std::io::Error>>()?;
@@ -244,14 +226,25 @@ impl TestRun {
     }
 }
 
-/// Returns the name of the package in a folder of `crates`.
-fn package_of(folder: &str) -> Result<String, Failed> {
-    let manifest = root().join("crates").join(folder).join("Cargo.toml");
-    crate::packages()?
-        .into_iter()
-        .find(|package| package.manifest_path == manifest)
-        .map(|package| package.name)
-        .ok_or_else(|| Failed::new(format!("no package has the manifest {}", manifest.display())))
+/// Builds the tests of all crates with counters, and returns the test programs by their crate's
+/// folder. One build of the whole workspace compiles each dependency once; a build for each crate
+/// compiles those again whose features differ.
+fn build(folder: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>, Failed> {
+    let output = cargo_command()
+        .args(["test", "--workspace", "--all-features", "--lib", "--bins", "--tests", "--no-run"])
+        .arg("--message-format=json-render-diagnostics")
+        .arg("--target-dir")
+        .arg(folder)
+        .current_dir(root())
+        // Only crates of the workspace are instrumented; their dependencies are neither measured
+        // nor slower.
+        .env("RUSTC_WORKSPACE_WRAPPER", wrapper(folder)?)
+        .stderr(Stdio::inherit())
+        .output()?;
+    if !output.status.success() {
+        return Err(Failed::new("the tests do not build"));
+    }
+    Ok(programs(&String::from_utf8_lossy(&output.stdout)))
 }
 
 /// Writes the program that cargo calls instead of rustc for crates of the workspace.
@@ -270,12 +263,21 @@ fn wrapper(folder: &Path) -> Result<PathBuf, Failed> {
     Ok(path)
 }
 
-/// Returns the programs in the messages of cargo.
-fn programs(messages: &str) -> Vec<PathBuf> {
-    let messages = messages.lines().filter_map(|it| serde_json::from_str(it).ok());
-    messages
-        .filter_map(|it: serde_json::Value| it["executable"].as_str().map(PathBuf::from))
-        .collect()
+/// Returns the test programs in the messages of cargo, by the folder of their crate.
+fn programs(messages: &str) -> BTreeMap<String, Vec<PathBuf>> {
+    let mut programs: BTreeMap<String, Vec<PathBuf>> = BTreeMap::new();
+    for message in messages.lines().filter_map(|it| serde_json::from_str::<Value>(it).ok()) {
+        let manifest = message["manifest_path"].as_str().map(Path::new);
+        let folder = manifest.and_then(Path::parent).and_then(Path::file_name);
+        let is_test = message["profile"]["test"] == true;
+        if let (true, Some(program), Some(folder)) =
+            (is_test, message["executable"].as_str(), folder)
+        {
+            let folder = folder.to_string_lossy().into_owned();
+            programs.entry(folder).or_default().push(program.into());
+        }
+    }
+    programs
 }
 
 fn succeed(command: &mut Command) -> Result<(), Failed> {

@@ -166,16 +166,11 @@ pub(crate) fn compare(
         let mut text = String::new();
         for case in &comparison.cases {
             let name = one_line(&case.test_name);
-            _ = writeln!(
-                text,
-                "{name}: {} -> {}  {}",
-                rate(&case.base),
-                rate(&case.new),
-                change(case.change)
-            );
+            let rates = rates(&case.base, &case.new);
+            _ = writeln!(text, "{name}: {rates}  {}", change(case.change));
         }
         let all = &comparison.all;
-        _ = writeln!(text, "\nall: {} -> {}", rate(&all.base), rate(&all.new));
+        _ = writeln!(text, "\nall: {}", rates(&all.base, &all.new));
         _ = writeln!(text, "verdict: {}", change(comparison.verdict));
         print(&text);
     }
@@ -343,10 +338,18 @@ fn rate(rate: &Rate) -> String {
     }
 }
 
+/// Describes how a rate changes from one run to another.
+fn rates(base: &Rate, new: &Rate) -> String {
+    if base.rate.is_none() && new.rate.is_none() {
+        return "no trial has a verdict in either run".to_owned();
+    }
+    format!("{} -> {}", rate(base), rate(new))
+}
+
 fn change(change: Change) -> &'static str {
     match change {
         Change::Regression => "regression",
-        Change::None => "none",
+        Change::None => "no change",
         Change::InsufficientData => "insufficient_data",
     }
 }

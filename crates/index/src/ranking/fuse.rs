@@ -127,7 +127,8 @@ fn found<'a>(
                 document: rows.document(row),
                 index: rows.chunk(row),
                 score,
-                relevance: f64::from(rows.share(row)).max(similarity.unwrap_or(0.0)).min(1.0),
+                // The sum makes 0 of -0, which `max` may return.
+                relevance: f64::from(rows.share(row)).max(similarity.unwrap_or(0.0)).min(1.0) + 0.0,
                 similarity,
                 semantic_rank: semantic,
                 keyword_rank: keyword,

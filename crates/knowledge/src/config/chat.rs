@@ -190,6 +190,9 @@ impl ChatConfig {
                 let problem = format!("the environment variable {name} is not set");
                 return Err(InvalidSetting::new("api_key_env", problem));
             }
+        } else if provider.needs_key() {
+            let problem = "is missing: name the environment variable that has the key";
+            return Err(InvalidSetting::new("api_key_env", problem));
         }
         Ok(Some(config))
     }
@@ -244,6 +247,10 @@ mod tests {
         check("", Ok(false));
         check("provider = 'ollama'\nmodel = 'm'", Ok(true));
         check("provider = 'openai'\nmodel = 'm'\napi_key_env = 'KEY'", Ok(true));
+        check(
+            "provider = 'openai'\nmodel = 'm'",
+            Err("api_key_env: is missing: name the environment variable that has the key"),
+        );
         check("provider = 'ollama'", Err("model: is missing: name one of the provider's models"));
         check("model = 'm'", Err("provider: is missing: whose model is it?"));
         check(
