@@ -8,7 +8,8 @@
 use std::{cell::RefCell, collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
-use marquetry_gateway::{DirectAccess, ToolFilter, UpstreamOptions, nearest};
+use marquetry_gateway::{DirectAccess, ToolFilter, UpstreamOptions};
+use marquetry_nearest::nearest;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 

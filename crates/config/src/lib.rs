@@ -31,7 +31,7 @@ use marquetry_client_files::{
     ClientFile, ClientServer, ReadOptions, expand::workspace_of, not_started,
     transport::TransportError,
 };
-use marquetry_gateway::nearest;
+use marquetry_nearest::nearest;
 use marquetry_oauth::server::ResourceServer;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

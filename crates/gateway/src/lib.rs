@@ -15,12 +15,10 @@ mod levels;
 mod listing;
 mod long_error;
 pub mod names;
-mod nearest;
 mod observer;
 mod options;
 mod parked;
 mod poll;
-mod rate;
 mod restart;
 mod routes;
 mod state;
@@ -56,13 +54,11 @@ pub use self::{
     freshness::List,
     listing::Listing,
     names::{NameError, Namer},
-    nearest::nearest,
     observer::{Observed, Observer, Origin},
     options::{
         DirectAccess, GatewayLimits, GatewayOptions, HttpAccess, Sampler, ToolCapture, Transport,
         UpstreamOptions,
     },
-    rate::Rate,
     restart::RestartRefused,
     state::UpstreamState,
     tool_filter::ToolFilter,

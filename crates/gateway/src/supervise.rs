@@ -7,6 +7,7 @@ use std::{
 };
 
 use futures_util::FutureExt as _;
+use marquetry_nearest::nearest;
 use marquetry_protocol::{
     Era,
     client::{CallOptions, Client, ClientError, Fetched, ProtocolError, ServerNotification},
@@ -26,7 +27,6 @@ use super::{
     connection::Connection,
     freshness::List,
     listing::Listing,
-    nearest::nearest,
     state::UpstreamState,
     upstream::Upstream,
 };

@@ -15,6 +15,7 @@ use marquetry_protocol::{
     server::fair::{FairBounds, FairLimiter},
     types::{Implementation, LogLevel},
 };
+use marquetry_rate_limit::LogLimit;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -30,7 +31,6 @@ use super::{
     names::Namer,
     observer::{Observed, Observer},
     options::{GatewayLimits, GatewayOptions, HttpAccess, Transport, UpstreamOptions},
-    rate::Rate,
     state::UpstreamState,
     stderr::StderrLog,
 };
@@ -390,8 +390,8 @@ impl Upstream {
                 self.stderr.begin_run();
                 let logger = StderrLogger {
                     upstream: self.options.name.clone(),
-                    rate: Rate::new(limits.max_log_lines_per_second),
-                    repeated: Rate::new(limits.max_log_lines_per_second),
+                    rate: LogLimit::new(limits.max_log_lines_per_second),
+                    repeated: LogLimit::new(limits.max_log_lines_per_second),
                     log: self.stderr.clone(),
                     stopping: stopping.clone(),
                     observer: gateway.observer.clone(),
@@ -424,10 +424,10 @@ impl Upstream {
 /// Logs standard error of a program at a bounded rate, and keeps the last lines.
 struct StderrLogger {
     upstream: String,
-    rate: Rate,
+    rate: LogLimit,
     /// A separate rate for lines that are logged at debug level: they are rarely shown, and must
     /// not use up the rate of the others.
-    repeated: Rate,
+    repeated: LogLimit,
     log: Arc<StderrLog>,
     /// Cancelled when this server stops. Many programs then complain about their closed pipes.
     stopping: CancellationToken,
@@ -493,8 +493,8 @@ mod tests {
     fn lines_that_are_not_shown_leave_the_rate_to_others() {
         let logger = StderrLogger {
             upstream: "a".to_owned(),
-            rate: Rate::new(1),
-            repeated: Rate::new(1),
+            rate: LogLimit::new(1),
+            repeated: LogLimit::new(1),
             log: Arc::default(),
             stopping: CancellationToken::new(),
             observer: None,
@@ -511,8 +511,8 @@ mod tests {
     fn lines_written_while_the_server_stops_are_logged_for_debugging() {
         let logger = StderrLogger {
             upstream: "a".to_owned(),
-            rate: Rate::new(1),
-            repeated: Rate::new(1),
+            rate: LogLimit::new(1),
+            repeated: LogLimit::new(1),
             log: Arc::default(),
             stopping: CancellationToken::new(),
             observer: None,

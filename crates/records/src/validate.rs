@@ -1,5 +1,6 @@
 //! Checks types and attributes of records against the table of types.
 
+use marquetry_nearest::nearest;
 use serde_json::{Map, Value};
 
 use crate::{
@@ -16,7 +17,7 @@ impl ModelType {
     pub fn of(name: &str) -> Result<&'static Self, RecordError> {
         Self::ALL.iter().find(|model| model.name == name).ok_or_else(|| RecordError::UnknownType {
             name: name.chars().take(100).collect(),
-            nearest: nearest(name),
+            nearest: nearest_type(name),
         })
     }
 
@@ -52,25 +53,17 @@ fn json_type(value: &Value) -> &'static str {
     }
 }
 
-/// Returns the most similar type name, if one is similar.
-fn nearest(name: &str) -> Option<&'static str> {
-    // A name this long is not a typing error, and the comparison takes time quadratic in its
-    // length.
-    if name.len() > 100 {
-        return None;
-    }
-    let lower = name.to_lowercase();
-    ModelType::ALL
-        .iter()
-        .map(|model| (likeness(&lower, model.name), model.name))
-        .max_by(|left, right| left.0.total_cmp(&right.0))
-        .filter(|(likeness, _)| *likeness > 0.8)
-        .map(|(_, name)| name)
+/// Returns the most similar type name, if one is similar. A name without its package is compared
+/// with the last parts of type names.
+fn nearest_type(name: &str) -> Option<&'static str> {
+    let names: Vec<&'static str> = ModelType::ALL.iter().map(|model| model.name).collect();
+    nearest(name, &names).or_else(|| {
+        let last_parts: Vec<&str> = names.iter().copied().map(last_part).collect();
+        let near = nearest(name, &last_parts)?;
+        names.into_iter().find(|name| last_part(name) == near)
+    })
 }
 
-/// Returns the similarity of a name in lower case to a type name or to its last part.
-fn likeness(lower: &str, known: &str) -> f64 {
-    let known = known.to_lowercase();
-    let last = known.rsplit('.').next().unwrap_or_default().to_owned();
-    strsim::jaro_winkler(lower, &known).max(strsim::jaro_winkler(lower, &last))
+fn last_part(name: &str) -> &str {
+    name.rsplit('.').next().unwrap_or(name)
 }

@@ -6,7 +6,7 @@ use std::{
     time::Duration,
 };
 
-use marquetry_gateway::Rate;
+use marquetry_rate_limit::LogLimit;
 use tokio::time::Instant;
 
 /// The artifact store: a save has failed.
@@ -20,7 +20,7 @@ pub(crate) const KNOWLEDGE: &str = "knowledge";
 pub(crate) struct Faults {
     problems: Mutex<BTreeMap<&'static str, Fault>>,
     /// By part, so that a part which fails often does not silence another.
-    logged: Mutex<BTreeMap<&'static str, Rate>>,
+    logged: Mutex<BTreeMap<&'static str, LogLimit>>,
 }
 
 #[derive(Debug)]
@@ -42,7 +42,7 @@ impl Faults {
     /// Returns whether a failure may be logged now, and how many were left out since the last one.
     fn admit(&self, part: &'static str) -> Option<u64> {
         let mut logged = self.logged.lock().unwrap_or_else(PoisonError::into_inner);
-        logged.entry(part).or_insert_with(|| Rate::new(1)).admit()
+        logged.entry(part).or_insert_with(|| LogLimit::new(1)).admit()
     }
 
     /// Records that a part works.

@@ -14,7 +14,6 @@ use axum::{
     routing::{any, get},
 };
 use marquetry_console::{Console, Viewer};
-use marquetry_gateway::Rate;
 use marquetry_oauth::server::ResourceServer;
 use marquetry_protocol::{
     error_code,
@@ -26,6 +25,7 @@ use marquetry_protocol::{
         },
     },
 };
+use marquetry_rate_limit::LogLimit;
 use serde_json::json;
 use tracing::Instrument as _;
 
@@ -76,14 +76,14 @@ struct RequestGuard {
     /// Origins of other servers whose pages may call, in lower case.
     origins: Vec<String>,
     /// Bounds the log of refusals.
-    logged: Rate,
+    logged: LogLimit,
 }
 
 impl RequestGuard {
     fn new(guard: HostGuard, origins: Vec<String>) -> Self {
         let lower = |origin: String| origin.trim_end_matches('/').to_ascii_lowercase();
         let origins = origins.into_iter().map(lower).collect();
-        Self { guard, origins, logged: Rate::new(MAX_LOGGED_REFUSALS) }
+        Self { guard, origins, logged: LogLimit::new(MAX_LOGGED_REFUSALS) }
     }
 
     /// Returns the first of the headers `Host` and `Origin` that is refused. The guard accepts

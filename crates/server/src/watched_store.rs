@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use marquetry_artifacts::{
     ArtifactStore, NewArtifact, Record, Scope, StoreError, store::DelegatingStore,
 };
-use marquetry_gateway::Rate;
+use marquetry_rate_limit::LogLimit;
 
 use crate::faults::{ARTIFACTS, Faults};
 
@@ -14,12 +14,12 @@ use crate::faults::{ARTIFACTS, Faults};
 pub(crate) struct WatchedStore {
     inner: Arc<dyn ArtifactStore>,
     faults: Arc<Faults>,
-    logged: Rate,
+    logged: LogLimit,
 }
 
 impl WatchedStore {
     pub(crate) fn new(inner: Arc<dyn ArtifactStore>, faults: Arc<Faults>) -> Self {
-        Self { inner, faults, logged: Rate::new(1) }
+        Self { inner, faults, logged: LogLimit::new(1) }
     }
 }
 

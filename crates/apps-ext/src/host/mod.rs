@@ -18,7 +18,6 @@ mod link;
 mod log;
 mod model_context;
 mod outgoing;
-mod rate;
 mod repair;
 mod sampling;
 mod sandbox;

@@ -7,11 +7,12 @@ mod sending;
 use std::time::Duration;
 
 use marquetry_protocol::types::{Implementation, Tool};
+use marquetry_rate_limit::TokenBucket;
 
 use super::{
     app_tools::AppToolList, consent::Denials, context::ContextKeeper, effect::Effect,
     incoming::PendingRequests, limits::Limits, model_context::ModelContext, outgoing::Outgoing,
-    rate::Rate, sandbox::SandboxResource, shown_call::ShownCall, size::SizeFollower,
+    sandbox::SandboxResource, shown_call::ShownCall, size::SizeFollower,
 };
 use crate::types::{AppCapabilities, DisplayMode, HostCapabilities, HostContext};
 
@@ -53,7 +54,7 @@ pub struct Bridge {
     outgoing: Outgoing,
     app_tools: AppToolList,
     model_context: Option<ModelContext>,
-    rate: Rate,
+    rate: TokenBucket,
     refused: u32,
     denials: Denials,
     now: Duration,
@@ -124,7 +125,7 @@ impl Bridge {
             outgoing: Outgoing::default(),
             app_tools: AppToolList::default(),
             model_context: None,
-            rate: Rate::new(limits.messages_per_second, limits.message_burst),
+            rate: TokenBucket::new(limits.messages_per_second, limits.message_burst),
             limits,
             refused: 0,
             denials: Denials::default(),

@@ -19,6 +19,9 @@ use crate::{
 /// The rule that a View broke by a message that only its sandbox proxy may send.
 const SANDBOX_MESSAGE: &str = "a View must not send sandbox-* messages";
 
+/// Each full 64 KiB of a message costs one more token, so that large messages count as several.
+const BYTES_PER_EXTRA_TOKEN: usize = 64 << 10;
+
 /// The outcome of a notification; the error is the reason why it was ignored.
 type Ignored = Result<(), String>;
 
@@ -51,7 +54,8 @@ impl Bridge {
                 return;
             }
         };
-        if !self.rate.take(self.now, bytes) {
+        let cost = u32::try_from(1 + bytes / BYTES_PER_EXTRA_TOKEN).unwrap_or(u32::MAX);
+        if !self.rate.take(self.now, cost) {
             return self.over_rate(&message, bytes);
         }
         match message {

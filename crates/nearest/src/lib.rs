@@ -1,9 +1,16 @@
-//! Finds the known name that is most similar to a mistyped one.
+#![doc = include_str!("../README.md")]
+
+/// Longest name that is compared, in bytes. A longer one is not a typing error, and the comparison
+/// takes time quadratic in its length.
+const MAX_BYTES: usize = 100;
 
 /// Returns the known name that `name` most likely means: at most a third of it mistyped, or a part
 /// of it missing.
 #[must_use]
 pub fn nearest<'a>(name: &str, known: &[&'a str]) -> Option<&'a str> {
+    if name.len() > MAX_BYTES {
+        return None;
+    }
     let name = name.to_lowercase().replace('-', "_");
     known
         .iter()
@@ -34,5 +41,6 @@ mod tests {
         assert_eq!(nearest("hosts", &known), Some("allowed_hosts"));
         assert_eq!(nearest("allowed", &known), None);
         assert_eq!(nearest("colour", &known), None);
+        assert_eq!(nearest(&"listen".repeat(20), &known), None);
     }
 }
