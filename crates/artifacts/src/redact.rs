@@ -2,6 +2,7 @@
 
 use std::{cell::Cell, fmt};
 
+use marquetry_redact::{is_secret_name, without_secret_values};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value, value::RawValue};
 
@@ -40,9 +41,8 @@ impl Budget {
     }
 
     fn text(&self, text: &str) -> Value {
-        if has_credentials(text) {
-            return Value::from(REDACTED);
-        }
+        // Before the text is cut: the beginning of a token is not recognisable.
+        let text = without_secret_values(text, REDACTED);
         let kept = &text[..text.floor_char_boundary(MAX_STRING_BYTES)];
         if !Self::take(&self.bytes, kept.len()) {
             return Value::from(LEFT_OUT);
@@ -132,7 +132,7 @@ impl<'de> Visitor<'de> for Bounded<'_> {
                 members.insert("…".to_owned(), Value::from(LEFT_OUT));
                 break;
             }
-            let value = if is_telling(&key) {
+            let value = if is_secret_name(&key) {
                 map.next_value::<IgnoredAny>()?;
                 Value::from(REDACTED)
             } else {
@@ -142,53 +142,6 @@ impl<'de> Visitor<'de> for Bounded<'_> {
         }
         Ok(members.into())
     }
-}
-
-/// Returns whether a key of this name is likely to have a secret.
-fn is_telling(key: &str) -> bool {
-    let plain: String =
-        key.chars().filter(|char| char.is_alphanumeric()).flat_map(char::to_lowercase).collect();
-    const PARTS: &[&str] = &[
-        "password",
-        "passwd",
-        "passphrase",
-        "secret",
-        "token",
-        "authorization",
-        "credential",
-        "apikey",
-        "accesskey",
-        "privatekey",
-        "cookie",
-        "bearer",
-    ];
-    const WHOLE: &[&str] = &["auth", "pwd", "pass", "pin", "otp", "jwt", "sessionid", "xapikey"];
-    // Counts of tokens are no secrets, and common in tools for language models.
-    let counts = plain.ends_with("tokens") || plain.ends_with("tokencount");
-    !counts && (WHOLE.contains(&plain.as_str()) || PARTS.iter().any(|part| plain.contains(part)))
-}
-
-/// Returns whether a value is recognisable as a secret: an authorization header, a private key, a
-/// password in a URL.
-fn has_credentials(text: &str) -> bool {
-    let head = text.trim_start();
-    let scheme = head.split(' ').next().unwrap_or_default();
-    let header = (scheme.eq_ignore_ascii_case("bearer") || scheme.eq_ignore_ascii_case("basic"))
-        && head.split_whitespace().count() == 2
-        && head.len() > 20;
-    header
-        || (text.contains("-----BEGIN") && text.contains("PRIVATE KEY-----"))
-        || has_password_in_url(text)
-}
-
-fn has_password_in_url(text: &str) -> bool {
-    text.match_indices("://").any(|(at, separator)| {
-        let rest = &text[at + separator.len()..];
-        let authority = rest.split(['/', '?', '#', ' ', '"', '\n']).next().unwrap_or_default();
-        authority
-            .rsplit_once('@')
-            .is_some_and(|(user, _)| user.split_once(':').is_some_and(|(_, word)| !word.is_empty()))
-    })
 }
 
 #[cfg(test)]
@@ -201,16 +154,17 @@ mod tests {
     fn secrets_are_replaced() {
         check(
             r#"{"city": "Rome", "password": "x", "API-Key": {"a": 1}, "nested": [{"accessToken": "y", "max_tokens": 5}],
-               "Authorization": "Basic eA==", "auth": 1, "author": "z", "session_id": 3}"#,
+               "Authorization": "Basic eA==", "auth": 1, "author": "z", "session_id": 3, "Set-Cookie": "c", "db_pwd": "d"}"#,
             expect![[
-                r#"{"city":"Rome","password":"[redacted]","API-Key":"[redacted]","nested":[{"accessToken":"[redacted]","max_tokens":5}],"Authorization":"[redacted]","auth":"[redacted]","author":"z","session_id":"[redacted]"}"#
+                r#"{"city":"Rome","password":"[redacted]","API-Key":"[redacted]","nested":[{"accessToken":"[redacted]","max_tokens":5}],"Authorization":"[redacted]","auth":"[redacted]","author":"z","session_id":"[redacted]","Set-Cookie":"[redacted]","db_pwd":"[redacted]"}"#
             ]],
         );
         check(
             r#"{"header": "Bearer abcdefghijklmnopqrstuv", "db": "postgres://u:p@h/d", "site": "https://u@h/a:b@c",
-                "word": "basic understanding of things", "key": "-----BEGIN RSA PRIVATE KEY-----\nabc"}"#,
+                "word": "basic understanding of things", "key": "-----BEGIN RSA PRIVATE KEY-----\nabc",
+                "id": "AKIAIOSFODNN7EXAMPLE", "command": "curl --user anna:hunter2 x"}"#,
             expect![[
-                r#"{"header":"[redacted]","db":"[redacted]","site":"https://u@h/a:b@c","word":"basic understanding of things","key":"[redacted]"}"#
+                r#"{"header":"Bearer [redacted]","db":"postgres://u:[redacted]@h/d","site":"https://u@h/a:b@c","word":"basic understanding of things","key":"[redacted]","id":"[redacted]","command":"curl --user anna:[redacted] x"}"#
             ]],
         );
     }

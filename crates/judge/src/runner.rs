@@ -21,7 +21,7 @@ use crate::{
     connect::{Connections, Environment},
     event::OnEvent,
     judge::{Judge, JudgeInput, JudgeOptions, Judgement, Vote},
-    redact::Redactor,
+    redact::{Redactor, redactor_of},
     settings::check_settings,
     time::{millis, new_id},
 };
@@ -175,7 +175,7 @@ impl Runner {
     pub async fn run_with(&self, mut case: TestCase, context: RunContext) -> TestResult {
         let started = Instant::now();
         let timestamp = Timestamp::now();
-        let redactor = Arc::new(Redactor::of(&case, &self.environment.secrets));
+        let redactor = Arc::new(redactor_of(&case, &self.environment.secrets));
         let mut trials = Vec::new();
         if let Some(most) = &self.most {
             case.limits = case.limits.at_most(most);

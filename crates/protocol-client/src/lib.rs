@@ -54,13 +54,16 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "http")]
 use self::authorization::authorized;
+#[cfg(feature = "http")]
+pub use marquetry_redact::url_without_secrets as without_secrets;
+
 #[cfg(feature = "skills")]
 pub use self::skills::{LoadedSkill, SKILLS_EXTENSION, SkillEntry, SkillError, SkillFile};
 #[cfg(feature = "http")]
 pub use self::{
     authorizer::{AuthorizationError, Authorizer, Interaction, Refusal},
     http::HttpTarget,
-    network::{Connector, Network, NetworkError, without_secrets},
+    network::{Connector, Network, NetworkError},
     server_url::{ServerUrlError, parse_server_url},
 };
 #[cfg(feature = "stdio")]

@@ -8,6 +8,7 @@ use hyper_util::{
     client::legacy::connect::{HttpConnector, proxy::Tunnel},
     rt::TokioIo,
 };
+use marquetry_redact::url_without_secrets;
 use tokio::net::TcpStream;
 use tower_service::Service;
 
@@ -65,7 +66,7 @@ impl Network {
     /// # Errors
     /// If it is not an `http:` URL with a host.
     pub fn with_proxy(mut self, url: &str) -> Result<Self, NetworkError> {
-        let refused = || NetworkError::Proxy(without_secrets(url));
+        let refused = || NetworkError::Proxy(url_without_secrets(url));
         let uri = parse_server_url(url).map_err(|_| refused())?;
         let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http"));
         let authority = authority.ok_or_else(refused)?.as_str();
@@ -270,16 +271,6 @@ impl Network {
     }
 }
 
-/// Removes user, password and query from a URL, because they may be secrets: for messages and logs.
-#[must_use]
-pub fn without_secrets(url: &str) -> String {
-    let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
-    let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
-    let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    format!("{scheme}://{host}{path}")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -358,17 +349,5 @@ mod tests {
         assert_eq!(refused("nothing"), NetworkError::NoCertificate);
         let bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
         assert!(matches!(refused(bad), NetworkError::Certificate { number: 1, .. }));
-    }
-
-    #[test]
-    fn urls_are_shown_without_secrets() {
-        for (url, shown) in [
-            ("http://user:pw@h:1/p/q?key=hush#x", "http://h:1/p/q"),
-            ("https://h", "https://h"),
-            ("https://a@b@h/p@q", "https://h/p@q"),
-            ("nonsense?x", "nonsense"),
-        ] {
-            assert_eq!(without_secrets(url), shown);
-        }
     }
 }

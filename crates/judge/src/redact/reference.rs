@@ -1,6 +1,6 @@
 //! References to variables: they take the place of secrets in stored configurations.
 
-use super::arguments::is_scheme;
+use marquetry_redact::is_scheme;
 
 /// A reference to a variable, `${NAME}`, after the name of an authentication scheme if there is
 /// one: `Bearer ${NAME}`.

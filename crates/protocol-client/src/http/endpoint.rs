@@ -11,6 +11,7 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client as HyperClient;
 use marquetry_protocol_wire::{Era, Message, Revision, RpcError, envelope};
+use marquetry_redact::url_without_secrets;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -22,7 +23,7 @@ use super::{
 use crate::{
     authorizer::{Authorizer, Refusal},
     error::{ClientError, ProtocolError},
-    network::{Connector, without_secrets},
+    network::Connector,
     shared::{Outgoing, Shared, each},
 };
 
@@ -52,7 +53,7 @@ impl Endpoint {
         Self {
             shared: self.shared.clone(),
             client: self.client.clone(),
-            shown: without_secrets(&uri.to_string()),
+            shown: url_without_secrets(&uri.to_string()),
             uri,
             headers: self.headers.clone(),
             session: Session::default(),

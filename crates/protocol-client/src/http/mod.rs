@@ -23,6 +23,7 @@ use hyper_util::{
     rt::{TokioExecutor, TokioTimer},
 };
 use marquetry_protocol_wire::{Era, RequestId, Revision, envelope, types::Tool};
+use marquetry_redact::url_without_secrets;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -37,7 +38,7 @@ use self::{
 use super::{
     error::ClientError,
     events::CloseReason,
-    network::{basic, without_secrets},
+    network::basic,
     options::{ClientOptions, ServerPeer},
     params::{self, Asks, listen_params},
     server_url::parse_server_url,
@@ -58,7 +59,7 @@ pub struct HttpTarget {
 impl fmt::Debug for HttpTarget {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("HttpTarget")
-            .field("url", &without_secrets(&self.url))
+            .field("url", &url_without_secrets(&self.url))
             .field("headers", &self.headers.keys().collect::<Vec<_>>())
             .finish()
     }
@@ -253,7 +254,7 @@ fn endpoint(
     options: &ClientOptions,
 ) -> Result<Endpoint, ClientError> {
     let not_valid = |what: String| ClientError::io(what, "not valid");
-    let shown = without_secrets(&target.url);
+    let shown = url_without_secrets(&target.url);
     let uri = parse_server_url(&target.url)
         .map_err(|error| ClientError::io(format!("URL '{shown}'"), error))?;
     if !cfg!(feature = "tls") && uri.scheme_str() == Some("https") {

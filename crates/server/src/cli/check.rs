@@ -15,6 +15,7 @@ use marquetry_config::{
     Config, Loaded, Transport,
     sections::{AuthConfig, UpstreamConfig},
 };
+use marquetry_redact::url_without_secrets;
 
 use crate::{
     logging,
@@ -174,10 +175,11 @@ fn line(upstream: &UpstreamConfig) -> String {
 
 /// Returns a URL's scheme, host, port and path; users, passwords and queries may be secret.
 fn without_secrets(url: &str) -> String {
-    let Ok(uri) = url.parse::<http::Uri>() else { return "a URL that is not valid".to_owned() };
-    let authority = uri.authority().map(http::uri::Authority::as_str).unwrap_or_default();
-    let host = authority.rsplit('@').next().unwrap_or_default();
-    format!("{}://{host}{}", uri.scheme_str().unwrap_or_default(), uri.path())
+    // Without a scheme, it is not clear which part is a password.
+    match url.parse::<http::Uri>() {
+        Ok(uri) if uri.scheme().is_some() => url_without_secrets(url),
+        _ => "a URL that is not valid".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -208,9 +210,9 @@ mod tests {
         config.knowledge = toml::from_str(knowledge).unwrap();
         let summary = summary(&config);
         assert!(!summary.contains("hush"), "{summary}");
-        let auth = "auth       tokens of https://login.example/, 1 fixed token; every request needs tools\n";
+        let auth = "auth       tokens of https://login.example, 1 fixed token; every request needs tools\n";
         assert!(summary.contains(auth), "{summary}");
-        let knowledge = "\nknowledge  postgres://h:2/k\n  vectors  m of ollama at http://h:3/\n  chat     c of openai\n";
+        let knowledge = "\nknowledge  postgres://h:2/k\n  vectors  m of ollama at http://h:3\n  chat     c of openai\n";
         assert!(summary.contains(knowledge), "{summary}");
         assert!(
             summary.contains("  fs      stdio  npx, 1 argument, 1 environment variable\n"),

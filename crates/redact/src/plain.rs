@@ -5,21 +5,21 @@
 ///
 /// It may differ from what was encoded: all backslashes are left out, and a `+` is a space. A
 /// secret is searched for in its own plain form, which differs in the same way.
-pub(super) struct Plain {
-    pub(super) text: Vec<u8>,
+pub(crate) struct Plain {
+    pub(crate) text: Vec<u8>,
     decoded: OffsetMap,
     unescaped: OffsetMap,
 }
 
 impl Plain {
-    pub(super) fn of(original: &[u8]) -> Self {
+    pub(crate) fn of(original: &[u8]) -> Self {
         let (text, decoded) = percent_decoded(original);
         let (text, unescaped) = unescaped(&text);
         Self { text, decoded, unescaped }
     }
 
     /// Returns the place in the original.
-    pub(super) fn original(&self, at: usize) -> usize {
+    pub(crate) fn original(&self, at: usize) -> usize {
         self.decoded.before(self.unescaped.before(at))
     }
 }

@@ -1,9 +1,13 @@
-//! Finds secrets in texts: as they are, escaped as JSON, encoded for URLs or decoded, line by line,
-//! and where a text was cut within one.
+//! Finds known secrets in texts: as they are, escaped as JSON, encoded for URLs or decoded, line by
+//! line, and where a text was cut within one.
 
 use std::ops::Range;
 
-use super::{CUT, SHORTEST_MIXED_SECRET, is_long_enough, plain::Plain};
+use crate::{
+    CUT_MARK,
+    plain::Plain,
+    value::{SHORTEST_MIXED_SECRET, is_long_enough},
+};
 
 /// Shortest line of a secret of several lines that is searched for by itself.
 const SHORTEST_LINE: usize = 16;
@@ -11,20 +15,20 @@ const SHORTEST_LINE: usize = 16;
 /// Longest beginning of an escape that a cut leaves, such as `\ud83d\ude0`.
 const LONGEST_CUT_ESCAPE: usize = 11;
 
-/// Most texts that are searched for, and most bytes of all of them: each is searched for in all
-/// that servers and models write.
+/// Maximum number of secrets that are searched for, and of their bytes: each is searched for in
+/// every text.
 const MAX_PATTERNS: usize = 1_000;
 const MAX_PATTERN_BYTES: usize = 256 << 10;
 
 /// Searches texts for secrets, in a time that grows with the length of the text, whatever it
 /// contains.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Searcher {
+#[derive(Clone, Default)]
+pub(crate) struct Searcher {
     patterns: Vec<Pattern>,
 }
 
 /// A text to find, with the table of Knuth, Morris and Pratt.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 struct Pattern {
     bytes: Vec<u8>,
     /// For each length, the longest shorter beginning that these bytes end with.
@@ -58,7 +62,7 @@ impl Pattern {
 
 impl Searcher {
     /// Secrets that are too short are left out: they would be found by chance.
-    pub(super) fn new(secrets: &[String]) -> Self {
+    pub(crate) fn new(secrets: &[String]) -> Self {
         let mut all: Vec<Vec<u8>> = Vec::new();
         for secret in secrets {
             let plain = Plain::of(secret.as_bytes()).text;
@@ -75,17 +79,17 @@ impl Searcher {
     }
 
     /// Returns whether there is more to search for than can be searched for in all texts.
-    pub(super) fn is_too_large(&self) -> bool {
+    pub(crate) fn is_too_large(&self) -> bool {
         let bytes: usize = self.patterns.iter().map(|pattern| pattern.bytes.len()).sum();
         self.patterns.len() > MAX_PATTERNS || bytes > MAX_PATTERN_BYTES
     }
 
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.patterns.is_empty()
     }
 
     /// Returns the places of secrets: in order, apart from each other, and between characters.
-    pub(super) fn find(&self, text: &str) -> Vec<Range<usize>> {
+    pub(crate) fn find(&self, text: &str) -> Vec<Range<usize>> {
         if self.is_empty() {
             return Vec::new();
         }
@@ -142,7 +146,7 @@ impl Searcher {
 fn cut_at(text: &[u8]) -> Option<usize> {
     let is_escape = |byte: &&u8| byte.is_ascii_hexdigit() || matches!(byte, b'\\' | b'%' | b'u');
     let escape = text.iter().take(LONGEST_CUT_ESCAPE).take_while(is_escape).count();
-    let mut mark = [0; CUT.len_utf8()];
-    let mark = CUT.encode_utf8(&mut mark).as_bytes();
+    let mut mark = [0; CUT_MARK.len_utf8()];
+    let mark = CUT_MARK.encode_utf8(&mut mark).as_bytes();
     text[escape..].starts_with(mark).then_some(escape + mark.len())
 }

@@ -1,0 +1,234 @@
+//! Removes known secrets from texts that others wrote.
+
+use std::fmt;
+
+use serde_json::{Map, Value};
+
+use crate::{HIDDEN, search::Searcher};
+
+/// A `…` in the place of a secret may come after the beginning of another one, which is found at
+/// the next pass. A text without secrets must stay as it is, or a replay would differ from its
+/// recording; but a text that is made for it must not take passes without end.
+const MAX_PASSES: usize = 4;
+
+/// Removes known secrets from texts: as they are, escaped as JSON, encoded for URLs or decoded,
+/// line by line, and cut.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    searcher: Searcher,
+}
+
+impl Redactor {
+    /// Creates a redactor of these secrets. Secrets that are so short that they would be found by
+    /// chance are left out.
+    #[must_use]
+    pub fn new(secrets: &[String]) -> Self {
+        Self { searcher: Searcher::new(secrets) }
+    }
+
+    /// Returns whether there is nothing to search for.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.searcher.is_empty()
+    }
+
+    /// Returns whether the secrets are too many or too long to be searched for in many texts.
+    #[must_use]
+    pub fn is_too_large(&self) -> bool {
+        self.searcher.is_too_large()
+    }
+
+    /// Returns a text with `…` in the place of each secret.
+    #[must_use]
+    pub fn text(&self, text: String) -> String {
+        let mut text = text;
+        for _ in 0..MAX_PASSES {
+            let found = self.searcher.find(&text);
+            if found.is_empty() {
+                break;
+            }
+            let mut hidden = String::with_capacity(text.len());
+            let mut after = 0;
+            for range in found {
+                hidden.push_str(&text[after..range.start]);
+                hidden.push_str(HIDDEN);
+                after = range.end;
+            }
+            hidden.push_str(&text[after..]);
+            text = hidden;
+        }
+        text
+    }
+
+    /// Returns JSON with `…` in the place of each secret, also in names of members.
+    #[must_use]
+    pub fn value(&self, value: Value) -> Value {
+        if self.is_empty() {
+            return value;
+        }
+        match value {
+            Value::String(text) => Value::String(self.text(text)),
+            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::Object(members) => Value::Object(
+                members
+                    .into_iter()
+                    .map(|(name, value)| (self.text(name), self.value(value)))
+                    .collect::<Map<_, _>>(),
+            ),
+            scalar => scalar,
+        }
+    }
+}
+
+impl fmt::Debug for Redactor {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Redactor").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use serde_json::json;
+
+    use super::*;
+    use crate::{
+        CUT_MARK,
+        plain::Plain,
+        value::{SHORTEST_MIXED_SECRET, is_long_enough},
+    };
+
+    fn hiding(secret: &str) -> Redactor {
+        Redactor::new(&[secret.to_owned()])
+    }
+
+    /// Cuts a text, as its writer does.
+    fn cut(text: &str, max_bytes: usize) -> String {
+        if text.len() <= max_bytes {
+            return text.to_owned();
+        }
+        format!("{}{CUT_MARK}", &text[..text.floor_char_boundary(max_bytes)])
+    }
+
+    const KEY: &str = "-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj\n-----END PRIVATE KEY-----\n";
+
+    #[track_caller]
+    fn check(secret: &str, text: &str, want: &str) {
+        assert_eq!(hiding(secret).text(text.to_owned()), want);
+    }
+
+    #[test]
+    fn encoded_and_decoded_secrets_are_found() {
+        let quoted = "pass\"word\\/1";
+        check(quoted, &json!({"key": quoted}).to_string(), r#"{"key":"…"}"#);
+        check(
+            quoted,
+            &json!({"text": json!({"a": [quoted]}).to_string()}).to_string(),
+            r#"{"text":"{\"a\":[\"…\"]}"}"#,
+        );
+        check(quoted, r#"{"key":"pass\u0022word\\\/1"}"#, r#"{"key":"…"}"#);
+        check(quoted, "?key=pass%22word%5c%2F1&b=c%20d", "?key=…&b=c%20d");
+        // A value as it is in a URL.
+        check("pass%2Fword+1", "pass/word 1", "…");
+        check("pässwörter", r"p\u00e4ssw\u00F6rter, p%C3%A4ssw%C3%B6rter", "…, …");
+        check(KEY, &json!({"pem": KEY}).to_string(), r#"{"pem":"…"}"#);
+        // Nothing else is changed.
+        check(quoted, r#"{"a":"b\n%20+c"}"#, r#"{"a":"b\n%20+c"}"#);
+    }
+
+    #[test]
+    fn lines_of_a_secret_are_found_by_themselves() {
+        let lines: Vec<&str> = KEY.lines().collect();
+        check(KEY, lines[1], "…");
+        check(
+            KEY,
+            &lines.join("\r\n  "),
+            "-----BEGIN PRIVATE KEY-----\r\n  …\r\n  …\r\n  -----END PRIVATE KEY-----",
+        );
+        check(&KEY.replace('\n', "\\n"), &format!("{} | {}", lines[1], lines[2]), "… | …");
+        check(KEY, "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----");
+    }
+
+    #[test]
+    fn the_beginning_of_a_secret_before_a_cut_is_removed_anywhere() {
+        check(
+            "env-secret-1",
+            "found: env-sec… | and more; raise it",
+            "found: … | and more; raise it",
+        );
+        check("env-\"secret\"", r#"{"a":"env-\"se…"#, r#"{"a":"…"#);
+        check("env-\"secret\"", r#"{"a":"env-\… | b"#, r#"{"a":"env-\… | b"#);
+        check("secret-\"12", r#"{"a":"secret-\u00… | b"#, r#"{"a":"… | b"#);
+        check("secret-/12", "b=secret-%2…", "b=…");
+        check("env-secret-1", "env-secret-1", "…");
+        check("passw₠rd-1", "passw… | b", "… | b");
+        check("env-secret-1", "env-senv-secret-1", "…");
+        check("env-secret-1", "my env-sets… and more", "my env-sets… and more");
+    }
+
+    #[test]
+    fn the_time_grows_with_the_length_of_the_text() {
+        let case = hiding("env-secret-1");
+        let started = std::time::Instant::now();
+        // Each pass removes one beginning before the mark.
+        let left = 6 * ((1 << 18) - MAX_PASSES) + 3;
+        assert_eq!(case.text("env-se".repeat(1 << 18) + "…").len(), left);
+        // Beginnings of a long secret begin at every byte.
+        let long = hiding(&("a".repeat(200_000) + "b"));
+        assert_eq!(long.text("a".repeat(1 << 20)).len(), 1 << 20);
+        assert_eq!(case.text("env-secret-1 ".repeat(1 << 18)).len(), 4 << 18);
+        assert_eq!(case.text("\\%4".repeat(1 << 20)).len(), 3 << 20);
+        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
+    }
+
+    /// Encodes all bytes but ASCII letters and digits.
+    fn percent_encoded(text: &str, is_upper: bool) -> String {
+        let encoded = |byte: u8| match byte {
+            byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+            byte if is_upper => format!("%{byte:02X}"),
+            byte => format!("%{byte:02x}"),
+        };
+        text.bytes().map(encoded).collect()
+    }
+
+    /// JSON as some languages write it: in ASCII.
+    fn in_ascii(json: &str) -> String {
+        let mut units = [0; 2];
+        let escaped = |one: char| match one {
+            '"' | '\\' | ' '..='~' => one.to_string(),
+            one => {
+                one.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect()
+            }
+        };
+        json.chars().map(escaped).collect()
+    }
+
+    proptest! {
+        #[test]
+        fn no_form_of_any_secret_remains(secret in "[a-z%+\"\\\\/\n A4ä😀]{1,4}\\PC{0,4}[ -~\n]{8,60}[!-\\[\\]-~]", at: prop::sample::Index) {
+            prop_assume!(is_long_enough(&Plain::of(secret.as_bytes()).text));
+            let once = json!(secret).to_string();
+            let twice = json!({"a": json!({"b": secret}).to_string()}).to_string();
+            let form = percent_encoded(&secret, true).replace("%20", "+");
+            let encoded = [percent_encoded(&secret, false), percent_encoded(&percent_encoded(&secret, true), true)];
+            let inner = |json: &str| json[1..json.len() - 1].to_owned();
+            let ascii = in_ascii(&once);
+            let mut forms = vec![inner(&once), inner(&once).replace('/', r"\/"), inner(&ascii), inner(&json!(inner(&once)).to_string()), form];
+            forms.extend(encoded);
+            forms.push(secret.clone());
+            let redactor = hiding(&secret);
+            for form in &forms {
+                let text = format!("key \"{form}\", and ({form})");
+                prop_assert_eq!(redactor.text(text), "key \"…\", and (…)", "{:?}", form);
+            }
+            let text = redactor.text(twice);
+            prop_assert!(!text.contains(&*forms[3]), "{}", text);
+            // The secret, too, is a form: of one that was encoded.
+            let url = hiding(&percent_encoded(&secret, true));
+            prop_assert_eq!(url.text(format!("<{secret}>")), "<…>");
+            let end = at.index(secret.len());
+            let text = redactor.text(format!("<{} | more", cut(&secret, end)));
+            prop_assert!(text == "<… | more" || end < SHORTEST_MIXED_SECRET + 3, "{}", text);
+        }
+    }
+}

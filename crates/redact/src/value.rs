@@ -1,0 +1,350 @@
+//! Values that are secret by their form, whatever their names.
+
+use std::{borrow::Cow, ops::Range};
+
+use crate::url::{password_of, passwords, secrets_of_url};
+
+/// Minimum length of a value that is searched for in other texts. Shorter values would be found by
+/// chance.
+const SHORTEST_SECRET: usize = 8;
+
+/// The same for values of mixed letters and digits: they are not words, so shorter ones are
+/// searched for, too.
+pub(crate) const SHORTEST_MIXED_SECRET: usize = 5;
+
+/// Words of a token are at least this long. Shorter ones are in versions and names of packages,
+/// too.
+const SHORTEST_TOKEN_WORD: usize = 12;
+
+/// Beginnings of the tokens of known providers, and how many letters, digits, `_`, `-` and `.`
+/// follow at least. The numbers are below the lengths that the providers document, and above those
+/// of names.
+const PROVIDER_TOKENS: [(&str, usize); 20] = [
+    ("AIza", 30), // Google
+    ("AKIA", 16), // AWS, permanent
+    ("ASIA", 16), // AWS, temporary
+    ("eyJ", 30),  // JSON Web Token: `{"`
+    ("ghp_", 20), // GitHub, and the five after it
+    ("gho_", 20),
+    ("ghs_", 20),
+    ("ghu_", 20),
+    ("ghr_", 20),
+    ("github_pat_", 20),
+    ("glpat-", 16),   // GitLab
+    ("hf_", 20),      // Hugging Face
+    ("npm_", 20),     // npm
+    ("pypi-", 30),    // PyPI
+    ("rk_live_", 16), // Stripe
+    ("sk-", 20),      // OpenAI, Anthropic
+    ("sk_live_", 16), // Stripe
+    ("xoxa-", 12),    // Slack, and the two after it
+    ("xoxb-", 12),
+    ("xoxp-", 12),
+];
+
+/// Options of programs such as curl whose value is `user:password`.
+const USER_OPTIONS: [&str; 4] = ["-u", "--proxy-user", "--user", "--userpwd"];
+
+/// Returns a text with a placeholder in the place of each part that is recognisable as a secret:
+/// tokens of known providers, private keys, the token after `Bearer` and `Basic`, passwords in
+/// URLs, and passwords after `--user`.
+///
+/// ```
+/// use marquetry_redact::without_secret_values;
+///
+/// let text = "curl --user anna:hunter2 https://example.com";
+/// assert_eq!(without_secret_values(text, "…"), "curl --user anna:… https://example.com");
+/// assert_eq!(without_secret_values("Basic understanding", "…"), "Basic understanding");
+/// ```
+#[must_use]
+pub fn without_secret_values<'t>(text: &'t str, placeholder: &str) -> Cow<'t, str> {
+    let mut secrets: Vec<Range<usize>> = private_keys(text).chain(passwords(text)).collect();
+    secrets.extend(secret_words(text));
+    if secrets.is_empty() {
+        return Cow::Borrowed(text);
+    }
+    secrets.sort_by_key(|range| range.start);
+    let mut shown = String::with_capacity(text.len());
+    let mut after = 0;
+    for Range { start, end } in secrets {
+        // A token may stand within a private key.
+        if start >= after {
+            shown.push_str(&text[after..start]);
+            shown.push_str(placeholder);
+        }
+        after = after.max(end);
+    }
+    shown.push_str(&text[after..]);
+    Cow::Owned(shown)
+}
+
+/// Returns the places of private keys in PEM. A key whose end is missing reaches to the end of the
+/// text.
+fn private_keys(text: &str) -> impl Iterator<Item = Range<usize>> {
+    const END: &str = "PRIVATE KEY-----";
+    let mut at = 0;
+    std::iter::from_fn(move || {
+        loop {
+            let start = at + text[at..].find("-----BEGIN ")?;
+            let label = start + "-----BEGIN ".len();
+            let label_end = label + text[label..].find("-----")?;
+            at = label_end + "-----".len();
+            if !text[label..at].ends_with(END) {
+                continue;
+            }
+            at = text[at..].find(END).map_or(text.len(), |end| at + end + END.len());
+            return Some(start..at);
+        }
+    })
+}
+
+/// Returns the places of words that are secrets by their form or by the word before them.
+fn secret_words(text: &str) -> Vec<Range<usize>> {
+    let mut secrets = Vec::new();
+    let mut before = "";
+    let mut start = 0;
+    for piece in text.split_inclusive(is_delimiter) {
+        let word = piece.trim_end_matches(is_delimiter);
+        if is_provider_token(word) || is_credential(before, word, text) {
+            secrets.push(start..start + word.len());
+        } else if USER_OPTIONS.contains(&before) {
+            let ends = |one: char| one.is_whitespace() || matches!(one, '"' | '\'');
+            let value = text[start..].split(ends).next().unwrap_or_default();
+            secrets
+                .extend(password_of_user(before, value).map(|it| start + it.start..start + it.end));
+        }
+        if !word.is_empty() {
+            before = word;
+        }
+        start += piece.len();
+    }
+    secrets
+}
+
+fn is_delimiter(one: char) -> bool {
+    one.is_whitespace()
+        || matches!(
+            one,
+            '"' | '\''
+                | '`'
+                | '\\'
+                | ','
+                | ';'
+                | ':'
+                | '!'
+                | '='
+                | '&'
+                | '?'
+                | '|'
+                | '('
+                | ')'
+                | '['
+                | ']'
+                | '{'
+                | '}'
+                | '<'
+                | '>'
+        )
+}
+
+/// Returns the place of the password in the value of an option such as `--user`.
+pub(crate) fn password_of_user(option: &str, value: &str) -> Option<Range<usize>> {
+    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
+    let (user, password) = value.split_once(':').filter(|_| USER_OPTIONS.contains(&option))?;
+    // Docker's `--user 1000:1000` and `--user node:node` name a user and a group.
+    let is_group = user == password || (is_number(user) && is_number(password));
+    let is_url = password.starts_with("//");
+    (!user.is_empty() && !password.is_empty() && !is_group && !is_url)
+        .then_some(user.len() + 1..value.len())
+}
+
+/// Returns whether a word is a token of a known provider.
+fn is_provider_token(word: &str) -> bool {
+    // Most words are shorter than any token.
+    const SHORTEST: usize = 16;
+    // The full stop of a sentence.
+    let word = word.trim_end_matches('.');
+    word.len() >= SHORTEST
+        && PROVIDER_TOKENS.iter().any(|(prefix, min_length)| {
+            let Some(rest) = word.strip_prefix(prefix).filter(|rest| rest.len() >= *min_length)
+            else {
+                return false;
+            };
+            let is_plain =
+                rest.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.".contains(&it));
+            match *prefix {
+                // Base64 of any JSON object, such as the cursor of a page, begins like a JSON Web
+                // Token.
+                "eyJ" => is_plain && rest.bytes().filter(|byte| *byte == b'.').count() >= 2,
+                // Letters and digits of base32: some keys are without a digit.
+                "AKIA" | "ASIA" => {
+                    rest.len() == *min_length
+                        && rest.bytes().all(|it| it.is_ascii_uppercase() || it.is_ascii_digit())
+                }
+                _ => is_plain && is_mixed(rest),
+            }
+        })
+}
+
+/// Returns whether a word after the name of a scheme is the credential of an `Authorization`
+/// header. Sentences have the same words ("basic understanding"), so a word of letters alone counts
+/// only if the text is nothing but a header's value, or if it has capitals in its middle.
+fn is_credential(scheme: &str, word: &str, text: &str) -> bool {
+    const SHORTEST_CREDENTIAL: usize = 14;
+    let has = |is: fn(&u8) -> bool| word.as_bytes().iter().skip(1).any(is);
+    (scheme.eq_ignore_ascii_case("basic") || scheme.eq_ignore_ascii_case("bearer"))
+        && word.len() >= SHORTEST_CREDENTIAL
+        && (is_mixed(word)
+            || (has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase))
+            || text.split_whitespace().count() == 2)
+}
+
+/// Returns whether a value is probably a secret, whatever its name is: a URL with a password, or
+/// letters and digits that are not a path.
+#[must_use]
+pub fn looks_secret(value: &str) -> bool {
+    let is_path = value.starts_with(['/', '.', '~']);
+    password_of(value).is_some()
+        || (!is_path
+            && is_mixed(value)
+            && value.len() >= 12
+            && !value.contains(char::is_whitespace))
+}
+
+/// Returns a value that is a secret, and its parts that are secrets by themselves: of `Bearer
+/// TOKEN`, `{"token": "TOKEN"}` or a URL with a key, others may show the token alone.
+#[must_use]
+pub fn secrets_of_value(value: &str) -> Vec<String> {
+    const AROUND: [char; 11] = ['"', '\'', '{', '}', '[', ']', '(', ')', ',', ';', ':'];
+    let mut secrets: Vec<String> = secrets_of_url(value).collect();
+    let words: Vec<&str> = value.split_whitespace().map(|word| word.trim_matches(AROUND)).collect();
+    secrets.extend(words.iter().map(|word| (*word).to_owned()));
+    match words[..] {
+        // The scheme before a token is not a secret.
+        [scheme, token] if is_scheme(scheme) && is_long_enough(token.as_bytes()) => {}
+        _ => secrets.push(value.trim().to_owned()),
+    }
+    secrets
+}
+
+/// Returns whether a word is the name of an HTTP authentication scheme.
+#[must_use]
+pub fn is_scheme(word: &str) -> bool {
+    ["basic", "bearer", "digest", "token"].iter().any(|it| it.eq_ignore_ascii_case(word))
+}
+
+/// Returns the parts of an argument that are probably tokens, whatever they are called.
+pub(crate) fn tokens(arg: &str) -> impl Iterator<Item = &str> {
+    let ends = |one: char| one.is_whitespace() || "=:,;&?#\"'{}[]()".contains(one);
+    arg.split(ends).filter(|part| is_token(part))
+}
+
+/// Returns whether a text is probably a token: it has a long word of letters and digits, as no name
+/// and no version has, and is not a path.
+pub(crate) fn is_token(text: &str) -> bool {
+    let is_name = text.starts_with(['/', '.', '~', '@']);
+    let is_random = |word: &str| {
+        let count = |is: fn(&u8) -> bool| word.bytes().filter(is).count();
+        let digits = count(u8::is_ascii_digit);
+        let has_both_cases = count(u8::is_ascii_lowercase) > 0 && count(u8::is_ascii_uppercase) > 0;
+        word.len() >= SHORTEST_TOKEN_WORD && is_mixed(word) && (has_both_cases || digits >= 3)
+    };
+    !is_name
+        && (text.starts_with("sk-")
+            || is_provider_token(text)
+            || text.split(|one: char| !one.is_alphanumeric()).any(is_random))
+}
+
+pub(crate) fn is_long_enough(secret: &[u8]) -> bool {
+    secret.len() >= SHORTEST_SECRET || (secret.len() >= SHORTEST_MIXED_SECRET && is_mixed(secret))
+}
+
+fn is_mixed(text: impl AsRef<[u8]>) -> bool {
+    let has = |is: fn(&u8) -> bool| text.as_ref().iter().any(is);
+    has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(text: &str, want: &str) {
+        assert_eq!(without_secret_values(text, "…"), want);
+    }
+
+    #[test]
+    fn tokens_of_providers_are_found_anywhere() {
+        check("AKIAIOSFODNN7EXAMPLE", "…");
+        check("id = AKIAIOSFODNN7EXAMPLE, next", "id = …, next");
+        check("ghp_16C7e42F292c6912E7710c838347", "…");
+        check(r#"{"a": "sk-proj-0123456789abcdefghij"}"#, r#"{"a": "…"}"#);
+        check("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.c2lnbmF0dXJl", "…");
+    }
+
+    #[test]
+    fn names_and_cursors_are_kept() {
+        for text in [
+            "AKIAIOSFODNN7EXAMPLES",
+            "AKIA",
+            "sk-learn",
+            "eyJvZmZzZXQiOjEwMCwicGFnZSI6IjEifQ==",
+            "hf_transformers",
+            "0123456789abcdef0123456789abcdef",
+            "a basic understanding of the bearer",
+        ] {
+            check(text, text);
+        }
+    }
+
+    #[test]
+    fn credentials_of_headers_are_found() {
+        check("Bearer abcdefghijklmnopqrstuv", "Bearer …");
+        check("Authorization: Basic dXNlcjpwYXNzd29yZA==", "Authorization: Basic …==");
+        check(
+            "curl -H 'Authorization: Bearer 0123456789abcd' x",
+            "curl -H 'Authorization: Bearer …' x",
+        );
+        check("a basic misunderstanding of it", "a basic misunderstanding of it");
+    }
+
+    #[test]
+    fn passwords_of_users_are_found() {
+        check("curl -u anna:pw https://h", "curl -u anna:… https://h");
+        check("curl --user=anna:p;w\"", "curl --user=anna:…\"");
+        check(
+            "psql postgres://u:p@h/d and http://a:b@c",
+            "psql postgres://u:…@h/d and http://a:…@c",
+        );
+        for text in [
+            "docker run --user 1000:1000 x",
+            "docker run -u node:node x",
+            "x -u http://h",
+            "user anna:pw",
+            "https://u@h/a:b@c",
+        ] {
+            check(text, text);
+        }
+    }
+
+    #[test]
+    fn private_keys_are_found_whole_and_cut() {
+        const BEGIN: &str = "-----BEGIN RSA PRIVATE KEY-----";
+        const END: &str = "-----END RSA PRIVATE KEY-----";
+        check(&format!("a {BEGIN}\nAKIAIOSFODNN7EXAMPLE\n{END}\nb"), "a …\nb");
+        check(&format!("{BEGIN}\nabc"), "…");
+        let certificate = "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----";
+        check(certificate, certificate);
+        check(&format!("{certificate}{BEGIN}x{END}"), &format!("{certificate}…"));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_searched(text in "(-----BEGIN |-----|PRIVATE KEY|://|a:b@|--user |Bearer |[a-z0-9é]{1,4}| ){0,12}") {
+            let shown = without_secret_values(&text, "");
+            prop_assert!(shown.len() <= text.len());
+        }
+    }
+}
