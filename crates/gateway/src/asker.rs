@@ -46,7 +46,8 @@ pub(crate) struct Asker {
     pub(super) asked: AtomicUsize,
     /// Number of open questions. The time limit of the call pauses while one is open.
     pub(super) open: watch::Sender<usize>,
-    /// Log messages for the agent. Messages that do not fit are dropped.
+    /// Log messages for the agent. Messages that do not fit are dropped: an upstream that logs much
+    /// must not wait for a slow agent.
     pub(super) log: mpsc::Sender<ServerNotification>,
     /// Cancelled when the call ends, which cancels its questions.
     pub(super) over: CancellationToken,
@@ -64,7 +65,7 @@ pub(super) trait ConnectionEvents: Send + Sync {
     fn notified(&self, notification: &ServerNotification);
 }
 
-/// Facts about the agent that decide about questions.
+/// Facts about an agent that decide about questions.
 pub(super) struct Agent {
     pub(super) revision: Revision,
     pub(super) offers: ClientCapabilities,
@@ -97,8 +98,8 @@ impl Asker {
     /// Asks the agent.
     ///
     /// # Errors
-    /// When the agent does not support the question, did not answer, or was asked too often. The
-    /// error goes to the upstream.
+    /// Returns an error if the agent does not support the question, did not answer, or was asked
+    /// too often. The error goes to the upstream.
     pub(super) async fn ask(
         &self,
         method: &str,
@@ -108,6 +109,7 @@ impl Asker {
         if sampler.is_none() {
             self.check(&QuestionKind::of(method, params))?;
         }
+        // After the check: a question that the agent never sees does not count.
         if self.asked.fetch_add(1, Ordering::Relaxed) >= self.most {
             let most = self.most;
             return Err(RpcError::limit_exceeded(format!(
@@ -118,6 +120,7 @@ impl Asker {
             Some(_) => Cow::Borrowed(params),
             None => for_agent(&self.upstream, self.agent.revision, method, params)?,
         };
+        // From here on, the time limit of the call pauses: a user may think for minutes.
         let _open = OpenQuestion::new(&self.open);
         let observed = self.observer.as_ref().map(|it| ObservedQuestion::open(it, method, &params));
         let answer = match sampler {
@@ -159,6 +162,7 @@ impl Asker {
                 cx.ask("", method, &params).await
             }
             AskVia::InputRequired { questions, room } => {
+                // Before the question is asked: an agent that comes back must find its call.
                 room.take()?;
                 let (answer, answered) = oneshot::channel();
                 let params = params.into_owned();
@@ -262,7 +266,7 @@ const UPSTREAM: &str = "marquetry/upstream";
 /// in `_meta`.
 ///
 /// # Errors
-/// If the parameters are not an object.
+/// Returns an error if the parameters are not an object.
 pub(super) fn for_agent<'a>(
     upstream: &str,
     revision: Revision,
@@ -300,7 +304,7 @@ pub(super) fn for_agent<'a>(
         members.insert("message".to_owned(), to_raw_value(&message).map_err(invalid)?);
     }
     if text(&members, "mode").as_deref() == Some("url") {
-        // The id of a page exists only in 2025-11-25.
+        // The id of a page exists only in 2025-11-25, which requires it.
         match (revision.era(), members.contains_key(ID)) {
             (Era::Stateless, true) => _ = members.shift_remove(ID),
             (Era::Session, false) if revision.has(Feature::UrlElicitation) => {

@@ -2,13 +2,16 @@
 //!
 //! | agent | upstream | questions of the upstream |
 //! |---|---|---|
-//! | session | session | becomes a request to the agent |
-//! | session | stateless | becomes a request to the agent; the call is sent again with the answers |
-//! | stateless | session | becomes the result `input_required`; the call waits at the upstream until the agent is back |
-//! | stateless | stateless | are forwarded, with the upstream's `requestState` sealed in ours; nothing waits here |
-//! | stateless, for whom this server samples | stateless | as with an upstream with sessions; the call is sent again with the answers |
-//! | any | stateless, with a task | this server follows the task; its questions are handled like those of a session's
-//! call |
+//! | session | session | become requests to the agent |
+//! | session | stateless | become requests to the agent; the call is sent again with the answers |
+//! | stateless | session | become the result `input_required`; the call waits, parked here |
+//! | stateless | stateless | are forwarded with the upstream's `requestState`; nothing waits here |
+//! | stateless, this server samples | stateless | are answered here, or become `input_required` |
+//! | any | stateless, with a task | as those of an upstream with sessions |
+//!
+//! A request of a stateless agent ends with each question: its future is dropped, and the agent
+//! sends the request again with the answers ([`Carried`] says where to go on). So the work at an
+//! upstream with sessions runs in a task of its own, which [`ParkOnDrop`] keeps meanwhile.
 
 use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
@@ -74,7 +77,8 @@ pub(super) enum Carried {
 /// Questions of one call that may wait; as many as the client answers at once.
 const AT_ONCE: usize = 32;
 
-/// Questions of one call within this time are asked together.
+/// Questions of one call within this time are asked together: each round costs a stateless agent
+/// another request.
 const GATHERED: Duration = Duration::from_millis(20);
 
 impl Gateway {
@@ -95,6 +99,7 @@ impl Gateway {
         let agent_era = cx.revision().era();
         let upstream_era = client.server().revision.era();
         let carried: Option<Carried> = cx.carried().map_err(ClientError::Rpc)?;
+        // The answers go to the upstream in this round. In later ones they would be sent again.
         cx.forget_answers();
         if let Some(Carried::Waiting(handle)) = carried {
             let call = self.parked.take(handle).map_err(ClientError::Rpc)?;
@@ -142,6 +147,7 @@ impl Gateway {
             options.handler = Some(asker.clone());
             (asker, options)
         };
+        // Without it there are no questions, so the call needs no task of its own.
         let offers_something = !bridged(cx.capabilities()).is_empty();
         // A call that continues as a task is followed here, so its questions wait here.
         let has_tasks = client.server().capabilities.has_extension(TASKS_EXTENSION);
@@ -158,6 +164,7 @@ impl Gateway {
                     talk(AskVia::InputRequired { questions, room: self.parked.room(cx.caller()) });
                 let work = work(upstream.clone(), client.clone(), entry, params, options, asker);
                 let work = async move {
+                    // The upstream works on the call also while it is parked.
                     let _slot = slot;
                     work.await
                 };
@@ -208,6 +215,7 @@ impl Gateway {
                     std::future::pending::<()>().await;
                 }
                 tokio::select! {
+                    // An upstream that has answered no longer needs answers to its questions.
                     biased;
                     outcome = &mut *work => {
                         return outcome.unwrap_or_else(|error| Err(ClientError::Rpc(RpcError::internal(error.to_string()))));
@@ -314,6 +322,7 @@ async fn work(
     let _over = asker.over.clone().drop_guard();
     let limit = upstream.call_timeout();
     let method = entry.target.method;
+    // The agent waits for this time in addition to `limit`, so it is a small part of it.
     let call = upstream.in_flight.enter(entry, &asker, limit / 10).await;
     let outcome = tokio::select! {
         biased;
@@ -331,7 +340,7 @@ async fn work(
 /// question stays open.
 async fn ask(open: &mut Vec<(String, Asked)>, cx: &RequestContext) -> Result<bool, ClientError> {
     for (key, question) in std::mem::take(open) {
-        // The upstream may have cancelled it.
+        // The upstream may have cancelled it while the agent was away.
         if question.answer.is_closed() {
             continue;
         }
@@ -344,7 +353,8 @@ async fn ask(open: &mut Vec<(String, Asked)>, cx: &RequestContext) -> Result<boo
 }
 
 /// Parks or cancels a call when it is dropped: with a handle, the call is parked under it; without
-/// one, it is cancelled.
+/// one, it is cancelled. A request that the agent cancels is dropped, too, perhaps after the
+/// question was asked, so a handle alone is not enough.
 struct ParkOnDrop<'a> {
     call: Option<Call>,
     handle: Option<Handle>,

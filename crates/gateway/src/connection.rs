@@ -66,7 +66,7 @@ impl ClientHandler for Connection {
         })?;
         tokio::select! {
             answer = asker.ask(method, params) => answer,
-            () = calls.left(agent) => Err(RpcError::internal("the call has ended")),
+            () = calls.all_ended(agent) => Err(RpcError::internal("the call has ended")),
         }
     }
 

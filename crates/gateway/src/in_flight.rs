@@ -1,16 +1,14 @@
-//! Calls in flight at an upstream, so that each question of the upstream reaches the agent whose
+//! Tracks the calls in flight at an upstream, so that each of its questions reaches the agent whose
 //! call caused it.
 //!
-//! A question on the stream of a call (Streamable HTTP), or in its result (2026-07-28), belongs to
-//! that call. A question on a pipe, or on a stream of notifications, names no call: it belongs to
-//! the only agent with a call in flight. If several agents have calls in flight, the question is
-//! refused, since it could reach the wrong agent.
-//!
-//! After such a question, calls like those that may have caused it are kept apart from calls of
-//! other agents, so that the next question has one agent ([`Turns`]). A call waits for this at most
-//! [`PATIENCE`], then starts beside the others. Calls during which the upstream does not ask run
-//! side by side, as always. They wait for a call that asks only while it is in flight, and not for
-//! one that waits itself.
+//! On a pipe, or on a stream of notifications, a question names no call (with Streamable HTTP it
+//! comes on the stream of its call, since 2026-07-28 in the result). The rules for such questions:
+//! 1. It goes to the only agent with calls in flight. With several agents, it is refused.
+//! 2. After it, calls of the same tool "ask" ([`Turns`]). An asking call is not in flight beside a
+//!    call of another agent: the later one waits. Calls that do not ask run side by side.
+//! 3. No call waits longer than [`PATIENCE`]; then it starts, and rule 1 may refuse a question.
+//! 4. An owner who made others wait that long is not waited for during the next minute.
+//! 5. A call that ended without an answer counts for [`LATE_QUESTIONS`] more.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -29,7 +27,8 @@ use super::{
 };
 
 /// Time after a call has ended without an answer, for example by cancellation, during which the
-/// upstream may still ask for it.
+/// upstream may still ask for it: it learns of a cancellation only when it reads the notification,
+/// and may ignore it. Without this time, its question would reach the agent that calls next.
 const LATE_QUESTIONS: Duration = Duration::from_secs(5);
 
 /// The agent of a call.
@@ -48,8 +47,8 @@ pub(crate) struct InFlight<A = Asker> {
 }
 
 struct Table<A> {
-    open: Vec<Open<A>>,
-    /// Calls that wait for their turn, the oldest first.
+    open: Vec<OpenCall<A>>,
+    /// Calls that wait for their turn, the oldest first. The others do not wait for them.
     waiting: Vec<(u64, Agent)>,
     /// Calls that have ended without an answer.
     unanswered: Vec<UnansweredCall>,
@@ -58,7 +57,7 @@ struct Table<A> {
     turns: Turns,
 }
 
-struct Open<A> {
+struct OpenCall<A> {
     /// Given at its start: calls that came earlier have smaller numbers.
     number: u64,
     agent: Agent,
@@ -78,29 +77,30 @@ struct UnansweredCall {
 }
 
 impl UnansweredCall {
-    /// Whether the entry of an earlier call is not needed any more: there is one for each session,
-    /// and one for all calls of an owner without a session, however many it cancels.
+    /// Returns whether the entry of an earlier call is not needed any more: there is one for each
+    /// session, and one for all calls of an owner without a session, however many it cancels. So
+    /// the list has a bound.
     fn replaces(&self, earlier: &Self) -> bool {
         let are_calls = matches!((self.agent, earlier.agent), (Agent::Call(_), Agent::Call(_)));
         self.agent == earlier.agent || (are_calls && self.owner == earlier.owner)
     }
 }
 
-/// Who calls, and what for.
+/// A call that is about to start: its caller and its target.
 pub(super) struct Entry {
     pub(super) session: Option<ConversationId>,
     pub(super) caller: Caller,
     pub(super) target: Target,
 }
 
-/// The entry of a call in flight, until it is dropped.
+/// A call in flight, until it is dropped.
 pub(super) struct InFlightCall<A = Asker> {
     calls: Arc<InFlight<A>>,
     number: u64,
     answered: bool,
 }
 
-/// The entry of a call that waits, until it is dropped.
+/// A call that waits, until it is dropped.
 struct Waiting<'a, A> {
     calls: &'a InFlight<A>,
     number: u64,
@@ -125,8 +125,7 @@ impl<A> Default for InFlight<A> {
 }
 
 impl<A> InFlight<A> {
-    /// Adds a call: at once, when it has to wait for no other call any more, or after at most
-    /// `patience`.
+    /// Adds a call as soon as it has to wait for no other call, after at most `patience`.
     pub(super) async fn enter(
         self: &Arc<Self>,
         entry: Entry,
@@ -136,36 +135,29 @@ impl<A> InFlight<A> {
         let give_up = Instant::now() + patience.min(PATIENCE);
         let mut waiting = self.wait_in_line(&entry);
         loop {
+            // Before the table is read, so that a change between the two is not missed.
             let changed = self.changed.notified();
-            let forgotten = {
+            let next_expiry = {
                 let mut table = self.table();
                 table.forget_expired();
                 let has_to_start = Instant::now() >= give_up;
                 if has_to_start || !table.has_to_wait(&waiting) {
-                    // It has waited as long as it could, or for no call that is still in flight.
+                    // It has waited its whole time, which counts as PATIENCE even if `patience` is
+                    // shorter, or for no call that is still in flight.
                     let waited = if has_to_start { PATIENCE } else { Duration::ZERO };
-                    let passed = table.stop_waiting(&waiting, waited);
-                    let Entry { session, caller, target } = entry;
-                    let owner = Owner::new(session, &caller);
-                    let agent = waiting.agent;
-                    let number = table.number();
-                    let asker = asker.clone();
-                    let waited = Duration::ZERO;
-                    table.open.push(Open { number, agent, owner, target, asker, waited });
+                    let skipped = table.stop_waiting(&waiting, waited);
+                    let number = table.open_call(waiting.agent, entry, asker.clone());
                     drop(table);
-                    log_passed(&passed);
+                    log_skipped(&skipped);
                     return InFlightCall { calls: self.clone(), number, answered: false };
                 }
-                for call in table.unanswered_before(waiting.agent, &waiting.target) {
-                    if !waiting.cancelled.contains(&call.owner) {
-                        waiting.cancelled.push(call.owner.clone());
-                    }
-                }
+                waiting.remember_cancelled(&table);
+                // The end of `LATE_QUESTIONS` notifies no waiting call.
                 table.unanswered.iter().map(|call| call.until).min()
             };
             tokio::select! {
                 () = changed => {}
-                () = tokio::time::sleep_until(forgotten.unwrap_or(give_up).min(give_up)) => {}
+                () = tokio::time::sleep_until(next_expiry.unwrap_or(give_up).min(give_up)) => {}
             }
         }
     }
@@ -182,7 +174,7 @@ impl<A> InFlight<A> {
 
     /// Resets the state for a new process: it does not know the unanswered calls of the old one,
     /// and has asked nothing yet.
-    pub(super) fn begin_anew(&self) {
+    pub(super) fn reset(&self) {
         let mut table = self.table();
         table.unanswered.clear();
         table.turns = Turns::default();
@@ -195,7 +187,7 @@ impl<A> InFlight<A> {
     /// agent could answer keeps no calls apart.
     ///
     /// # Errors
-    /// If there is no such agent, or several. The upstream gets the error.
+    /// Returns an error if there is no such agent, or several. The upstream gets the error.
     pub(super) fn only_agent(
         &self,
         can_ask: impl Fn(&A) -> bool,
@@ -203,8 +195,9 @@ impl<A> InFlight<A> {
         let mut table = self.table();
         table.forget_expired();
         let Table { open, turns, .. } = &mut *table;
+        // Also if the question is refused: then the next one should have one agent.
         let may_ask = open.iter().filter(|call| can_ask(&call.asker));
-        turns.asked(may_ask.map(|call| &call.target));
+        turns.record_question(may_ask.map(|call| &call.target));
         let Some(oldest) = table.open.first() else {
             return Err(RpcError::invalid_request(
                 "no call is in flight, so there is no client to ask: several share this connection",
@@ -232,7 +225,7 @@ impl<A> InFlight<A> {
     }
 
     /// Completes when the agent has no call in flight any more.
-    pub(super) async fn left(&self, agent: Agent) {
+    pub(super) async fn all_ended(&self, agent: Agent) {
         loop {
             let changed = self.changed.notified();
             if !self.table().open.iter().any(|call| call.agent == agent) {
@@ -253,6 +246,14 @@ impl<A> Table<A> {
         self.next
     }
 
+    fn open_call(&mut self, agent: Agent, entry: Entry, asker: Arc<A>) -> u64 {
+        let Entry { session, caller, target } = entry;
+        let number = self.number();
+        let owner = Owner::new(session, &caller);
+        self.open.push(OpenCall { number, agent, owner, target, asker, waited: Duration::ZERO });
+        number
+    }
+
     fn forget_expired(&mut self) {
         let now = Instant::now();
         self.unanswered.retain(|call| call.until > now);
@@ -264,14 +265,14 @@ impl<A> Table<A> {
         open.chain(self.unanswered.iter().map(|call| call.agent))
     }
 
-    /// Whether a call has to wait for calls of other agents: one of the two asks questions.
+    /// Returns whether a call has to wait for calls of other agents: one of the two asks questions.
     fn has_to_wait(&self, waiting: &Waiting<'_, A>) -> bool {
         let Waiting { number, agent, target, .. } = waiting;
         if self.open.iter().any(|call| self.blocks(call, *agent, target)) {
             return true;
         }
-        // A call that asks overtakes no other call, so an agent with many such calls cannot hold up
-        // the others.
+        // A call that asks overtakes no waiting call, so an agent with many such calls cannot hold
+        // up the others.
         self.turns.asks(target)
             && (self.unanswered_before(*agent, target).next().is_some()
                 || self.waiting.iter().any(|(other, of)| other < number && of != agent))
@@ -288,48 +289,49 @@ impl<A> Table<A> {
         let asks = self.turns.asks(target);
         let unanswered: &[UnansweredCall] = if asks { &self.unanswered } else { &[] };
         unanswered.iter().filter(move |call| {
-            call.agent != agent && !self.turns.passes_when_cancelled(&call.owner)
+            call.agent != agent && !self.turns.is_skipped_when_cancelled(&call.owner)
         })
     }
 
-    fn blocks(&self, call: &Open<A>, agent: Agent, target: &Target) -> bool {
+    /// Returns whether a call in flight makes a call of this agent wait.
+    fn blocks(&self, call: &OpenCall<A>, agent: Agent, target: &Target) -> bool {
         let asks = self.turns.asks(&call.target);
         call.waited < PATIENCE
             && call.agent != agent
             && (asks || self.turns.asks(target))
-            && !(asks && self.turns.passes(&call.owner))
+            && !(asks && self.turns.is_skipped(&call.owner))
     }
 
     /// Ends the waiting of a call, and adds `waited` to the calls that it has waited for: those
-    /// that were in flight when it came. For others it has waited only a part of that time. Calls
-    /// do not wait any more for a call that they have waited [`PATIENCE`] for, nor, if it asks, for
-    /// its owner. Returns calls whose owners are passed from now on.
+    /// that were in flight when it came, because for others it has waited only a part of that time.
+    /// Others do not wait any more for a call that they have waited [`PATIENCE`] for in total, nor,
+    /// if it asks, for its owner. Returns the calls whose owners are skipped from now on.
     fn stop_waiting(&mut self, waiting: &Waiting<'_, A>, waited: Duration) -> Vec<Target> {
         let Waiting { number, agent, target, .. } = waiting;
         self.waiting.retain(|(other, _)| other != number);
-        waiting.cancelled.iter().for_each(|owner| self.turns.pass_when_cancelled(owner));
+        waiting.cancelled.iter().for_each(|owner| self.turns.skip_when_cancelled(owner));
         let calls = self.open.iter().enumerate();
         let waited_for: Vec<usize> = calls
             .filter(|(_, call)| call.number < *number && self.blocks(call, *agent, target))
             .map(|(at, _)| at)
             .collect();
-        let mut passed = Vec::new();
+        let mut skipped = Vec::new();
         for at in waited_for {
             let call = &mut self.open[at];
             call.waited += waited;
             if call.waited >= PATIENCE
                 && self.turns.asks(&call.target)
-                && !self.turns.passes(&call.owner)
+                && !self.turns.is_skipped(&call.owner)
             {
-                self.turns.pass(&call.owner);
-                passed.push(call.target.clone());
+                self.turns.skip(&call.owner);
+                skipped.push(call.target.clone());
             }
         }
-        passed
+        skipped
     }
 }
 
-fn log_passed(calls: &[Target]) {
+fn log_skipped(calls: &[Target]) {
     for Target { method, name } in calls {
         tracing::info!(
             called = method,
@@ -339,15 +341,27 @@ fn log_passed(calls: &[Target]) {
     }
 }
 
+impl<A> Waiting<'_, A> {
+    /// Remembers the owners of unanswered calls that this call waits for now.
+    fn remember_cancelled(&mut self, table: &Table<A>) {
+        for call in table.unanswered_before(self.agent, &self.target) {
+            if !self.cancelled.contains(&call.owner) {
+                self.cancelled.push(call.owner.clone());
+            }
+        }
+    }
+}
+
 impl<A> Drop for Waiting<'_, A> {
     fn drop(&mut self) {
         let mut table = self.calls.table();
         let is_cancelled = table.waiting.iter().any(|(number, _)| *number == self.number);
-        // An agent that waits less than others, and tries again, has waited for the same calls.
+        // Waits of an agent that cancels early and tries again count together: otherwise it would
+        // wait for the same call each time.
         let waited = self.since.elapsed();
-        let passed = if is_cancelled { table.stop_waiting(self, waited) } else { Vec::new() };
+        let skipped = if is_cancelled { table.stop_waiting(self, waited) } else { Vec::new() };
         drop(table);
-        log_passed(&passed);
+        log_skipped(&skipped);
         self.calls.changed.notify_waiters();
     }
 }
@@ -364,7 +378,7 @@ impl<A> Drop for InFlightCall<A> {
         let mut table = self.calls.table();
         let at = table.open.iter().position(|call| call.number == self.number);
         let call = at.map(|at| table.open.remove(at));
-        if let Some(Open { agent, owner, .. }) = call
+        if let Some(OpenCall { agent, owner, .. }) = call
             && !self.answered
         {
             let call = UnansweredCall { agent, owner, until: Instant::now() + LATE_QUESTIONS };
@@ -429,7 +443,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_log_says_once_that_a_user_is_passed() {
+    async fn a_skipped_user_is_logged_once() {
         let log = tempfile::NamedTempFile::new().unwrap();
         let writer = Arc::new(log.reopen().unwrap());
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(writer);
@@ -453,11 +467,11 @@ mod tests {
             assert!(tokio::time::timeout(PATIENCE * 3 / 5, impatient).await.is_err());
         }
         assert!(starts(enter_as(&calls, 2, "search")).await);
-        assert!(calls.table().turns.passes(&owner(1)));
+        assert!(calls.table().turns.is_skipped(&owner(1)));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_passed_user_is_still_waited_for_by_calls_that_ask() {
+    async fn calls_that_ask_still_wait_for_a_skipped_user() {
         let calls = calls();
         let form = enter(&calls, "form").await;
         calls.only_agent(|()| true).expect("one call is in flight");
@@ -510,7 +524,7 @@ mod tests {
         let calls = calls();
         enter(&calls, "form").await.answered();
         let _long = enter(&calls, "search").await;
-        calls.table().turns.asked([Target::new("tools/call", Some("form"))].iter());
+        calls.table().turns.record_question([Target::new("tools/call", Some("form"))].iter());
         let waiting = enter(&calls, "form");
         tokio::pin!(waiting);
         assert!(!starts(&mut waiting).await);
@@ -547,7 +561,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_question_that_nobody_could_answer_keeps_no_calls_apart() {
+    async fn a_question_that_no_agent_could_answer_keeps_no_calls_apart() {
         let calls = calls();
         let _asking = enter(&calls, "form").await;
         _ = calls.only_agent(|()| false);
@@ -568,7 +582,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_that_started_after_another_had_come_has_not_been_waited_for() {
         let calls = calls();
-        calls.table().turns.asked([Target::new("tools/call", Some("form"))].iter());
+        calls.table().turns.record_question([Target::new("tools/call", Some("form"))].iter());
         let _long = enter_as(&calls, 1, "search").await;
         let second = enter_as(&calls, 2, "form");
         let third = async {
@@ -579,13 +593,13 @@ mod tests {
         // half of its time.
         let (_second, _third) = tokio::join!(second, third);
         assert!(!starts(enter_as(&calls, 4, "search")).await);
-        assert!(!calls.table().turns.passes(&owner(2)));
+        assert!(!calls.table().turns.is_skipped(&owner(2)));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_user_cannot_delay_others_again_and_again_by_cancelled_calls() {
         let calls = calls();
-        calls.table().turns.asked([Target::new("tools/call", Some("form"))].iter());
+        calls.table().turns.record_question([Target::new("tools/call", Some("form"))].iter());
         for (round, tool) in ["form", "search", "form", "search"].into_iter().enumerate() {
             drop(enter_as(&calls, 1, tool).await);
             tokio::time::sleep(LATE_QUESTIONS / 5).await;
@@ -602,7 +616,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_user_who_cancels_all_the_time_is_waited_for_once() {
         let calls = calls();
-        calls.table().turns.asked([Target::new("tools/call", Some("form"))].iter());
+        calls.table().turns.record_question([Target::new("tools/call", Some("form"))].iter());
         let cancelling = async {
             loop {
                 drop(enter_as(&calls, 1, "search").await);
@@ -619,14 +633,14 @@ mod tests {
         };
         tokio::select! {
             waited = waiting => assert_eq!(waited, PATIENCE),
-            () = cancelling => unreachable!("it goes on for ever"),
+            () = cancelling => unreachable!("the loop does not end"),
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_cancelled_call_has_waited_for_users_who_cancel_too() {
         let calls = calls();
-        calls.table().turns.asked([Target::new("tools/call", Some("form"))].iter());
+        calls.table().turns.record_question([Target::new("tools/call", Some("form"))].iter());
         drop(enter_as(&calls, 1, "search").await);
         assert!(!starts(enter_as(&calls, 2, "form")).await);
         assert!(starts(enter_as(&calls, 2, "form")).await);
@@ -649,7 +663,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_calls_of_a_user_who_has_cancelled_one_still_take_turns() {
         let calls = calls();
-        calls.table().turns.asked([Target::new("tools/call", Some("form"))].iter());
+        calls.table().turns.record_question([Target::new("tools/call", Some("form"))].iter());
         drop(enter_as(&calls, 1, "form").await);
         enter_as(&calls, 2, "form").await.answered();
         let _form = enter_as(&calls, 1, "form").await;

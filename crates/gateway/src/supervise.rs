@@ -207,7 +207,7 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> End {
     });
     // An answer that came after the last connection ended says nothing about this one.
     upstream.take_answered();
-    upstream.in_flight.begin_anew();
+    upstream.in_flight.reset();
     upstream.freshness.begin_anew();
     // Ready before its names appear, so that every listed name can be called.
     upstream.set_state(UpstreamState::Ready(client.clone()));

@@ -1,5 +1,11 @@
-//! Which requests have to be alone at an upstream, since the upstream asks during them and its
-//! questions name no call.
+//! Remembers which calls an upstream asks during, and for whose calls others no longer wait.
+//!
+//! [`InFlight`](super::in_flight) applies the rules; this module is its memory:
+//! - Calls of a tool or prompt during which the upstream has asked are asking for ten minutes. If
+//!   calls of several tools were in flight, each of them is suspected, for one minute.
+//! - An owner whose asking call made others wait for all of their time is skipped for a minute.
+//! - An owner whose cancelled call made others wait is skipped for a minute, but only when it
+//!   cancels: few owners cancel calls to delay others, so their other calls still get their turn.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
@@ -10,18 +16,19 @@ use tokio::time::Instant;
 /// of other agents.
 const ASKED: Duration = Duration::from_mins(10);
 
-/// The same time for a question that one of several kinds of calls may have caused.
+/// The same time for a question that one of several kinds of calls may have caused. Short, because
+/// all but one of them wait without need.
 const SUSPECTED: Duration = Duration::from_mins(1);
 
-/// Time during which others do not wait again for calls that ask of an owner that they have waited
-/// for too long. It is short, because a form that a user fills in takes longer than [`PATIENCE`],
-/// too.
-const PASSED: Duration = Duration::from_mins(1);
+/// Time during which others do not wait for an owner for whose calls they have waited too long. It
+/// is short, because a form that a user fills in takes longer than [`PATIENCE`], too.
+const SKIPPED: Duration = Duration::from_mins(1);
 
-/// Time that a call waits for calls of other agents. It then starts beside them.
+/// Time that a call waits for calls of other agents. It then starts beside them, and a question may
+/// be refused. With the 10 s of the first version, one question slowed down all other users.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// The most owners of calls that others have waited for too long. The oldest is forgotten first.
+/// Maximum number of skipped owners. The oldest is forgotten first.
 const MAX_OWNERS: usize = 256;
 
 /// The method of a request and, for a tool or a prompt, its name at the upstream.
@@ -53,13 +60,13 @@ impl Owner {
     }
 }
 
-/// The kinds of calls that an upstream asks during, and the owners whose calls of these kinds
-/// others do not wait for.
+/// The kinds of calls that an upstream asks during, and the owners for whose calls others do not
+/// wait.
 #[derive(Default)]
 pub(super) struct Turns {
     asking: HashMap<Target, (Certainty, Instant)>,
-    passed: Owners,
-    passed_when_cancelled: Owners,
+    skipped: Owners,
+    skipped_when_cancelled: Owners,
 }
 
 /// Owners, each with the time at which it is forgotten.
@@ -75,8 +82,9 @@ enum Certainty {
 }
 
 impl Turns {
-    /// Records a question that calls with these targets may have caused.
-    pub(super) fn asked<'a>(&mut self, targets: impl Iterator<Item = &'a Target>) {
+    /// Records a question that calls with these targets may have caused. A target that is known to
+    /// ask explains the question alone, so the others are not suspected.
+    pub(super) fn record_question<'a>(&mut self, targets: impl Iterator<Item = &'a Target>) {
         let targets: Vec<&Target> = targets.collect();
         let now = Instant::now();
         let certain = targets.iter().filter(|target| {
@@ -105,35 +113,34 @@ impl Turns {
         }
     }
 
-    /// Whether the upstream may ask during such calls.
+    /// Returns whether the upstream may ask during such calls.
     pub(super) fn asks(&self, target: &Target) -> bool {
         !self.asking.is_empty()
             && self.asking.get(target).is_some_and(|(_, until)| *until > Instant::now())
     }
 
-    /// Records that others have waited as long as they may for a call that asks of this owner. They
-    /// do not wait for the owner's calls that ask from now on, so that one owner cannot delay
-    /// others repeatedly. A call that asks still waits for the owner's other calls, which are short
-    /// as a rule.
-    pub(super) fn pass(&mut self, owner: &Owner) {
-        self.passed.add(owner);
+    /// Records that others have waited as long as they may for an asking call of this owner. They
+    /// do not wait for the owner's asking calls from now on, so that one owner cannot delay others
+    /// repeatedly. A call that asks still waits for the owner's other calls, which are short as a
+    /// rule.
+    pub(super) fn skip(&mut self, owner: &Owner) {
+        self.skipped.add(owner);
     }
 
-    /// Whether calls of others start beside calls that ask of this owner.
-    pub(super) fn passes(&self, owner: &Owner) -> bool {
-        self.passed.has(owner)
+    /// Returns whether calls of others start beside asking calls of this owner.
+    pub(super) fn is_skipped(&self, owner: &Owner) -> bool {
+        self.skipped.has(owner)
     }
 
     /// Records that a call has waited for a cancelled call of this owner. Others do not wait for
-    /// the owner's cancelled calls from now on. They still wait for the other calls, since few
-    /// owners cancel calls to delay others.
-    pub(super) fn pass_when_cancelled(&mut self, owner: &Owner) {
-        self.passed_when_cancelled.add(owner);
+    /// the owner's cancelled calls from now on.
+    pub(super) fn skip_when_cancelled(&mut self, owner: &Owner) {
+        self.skipped_when_cancelled.add(owner);
     }
 
-    /// Whether calls of others start although this owner has just cancelled a call.
-    pub(super) fn passes_when_cancelled(&self, owner: &Owner) -> bool {
-        self.passed_when_cancelled.has(owner) || self.passes(owner)
+    /// Returns whether calls of others start although this owner has just cancelled a call.
+    pub(super) fn is_skipped_when_cancelled(&self, owner: &Owner) -> bool {
+        self.skipped_when_cancelled.has(owner) || self.is_skipped(owner)
     }
 }
 
@@ -144,7 +151,7 @@ impl Owners {
         if self.0.len() == MAX_OWNERS {
             self.0.remove(0);
         }
-        self.0.push((owner.clone(), now + PASSED));
+        self.0.push((owner.clone(), now + SKIPPED));
     }
 
     fn has(&self, owner: &Owner) -> bool {
@@ -164,7 +171,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_that_was_alone_is_known_to_ask_for_a_while() {
         let mut turns = Turns::default();
-        turns.asked([tool("form"), tool("form")].iter());
+        turns.record_question([tool("form"), tool("form")].iter());
         assert!(turns.asks(&tool("form")) && !turns.asks(&tool("other")));
         tokio::time::advance(ASKED).await;
         assert!(!turns.asks(&tool("form")));
@@ -173,7 +180,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn calls_of_several_kinds_are_suspected_for_a_shorter_time() {
         let mut turns = Turns::default();
-        turns.asked([tool("form"), tool("search")].iter());
+        turns.record_question([tool("form"), tool("search")].iter());
         assert!(turns.asks(&tool("form")) && turns.asks(&tool("search")));
         tokio::time::advance(SUSPECTED).await;
         assert!(!turns.asks(&tool("form")) && !turns.asks(&tool("search")));
@@ -182,34 +189,34 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn others_are_not_suspected_beside_a_call_that_is_known_to_ask() {
         let mut turns = Turns::default();
-        turns.asked([tool("form")].iter());
-        turns.asked([tool("search"), tool("form")].iter());
+        turns.record_question([tool("form")].iter());
+        turns.record_question([tool("search"), tool("form")].iter());
         assert!(turns.asks(&tool("form")) && !turns.asks(&tool("search")));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_call_that_has_not_asked_for_a_while_is_suspected_like_others() {
         let mut turns = Turns::default();
-        turns.asked([tool("form")].iter());
+        turns.record_question([tool("form")].iter());
         tokio::time::advance(ASKED).await;
-        turns.asked([tool("search"), tool("form")].iter());
+        turns.record_question([tool("search"), tool("form")].iter());
         assert!(turns.asks(&tool("form")) && turns.asks(&tool("search")));
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_owner_is_passed_for_a_while() {
+    async fn an_owner_is_skipped_for_a_while() {
         let mut turns = Turns::default();
         let owner = Owner::new(None, &Caller::Local);
-        turns.pass(&owner);
-        assert!(turns.passes(&owner));
-        tokio::time::advance(PASSED).await;
-        assert!(!turns.passes(&owner));
+        turns.skip(&owner);
+        assert!(turns.is_skipped(&owner));
+        tokio::time::advance(SKIPPED).await;
+        assert!(!turns.is_skipped(&owner));
     }
 
     #[tokio::test(start_paused = true)]
     async fn kinds_of_calls_are_forgotten_when_their_time_is_over() {
         let mut turns = Turns::default();
-        turns.asked([tool("form")].iter());
+        turns.record_question([tool("form")].iter());
         tokio::time::advance(ASKED).await;
         turns.forget_expired();
         assert!(turns.asking.is_empty());

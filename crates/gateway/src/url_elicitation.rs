@@ -1,5 +1,10 @@
 //! Converts errors of upstreams for the agent's revision, in particular requests to visit pages
 //! before a call can continue.
+//!
+//! In 2025-11-25 an upstream refuses such a call with -32042, and the client repeats it after the
+//! visit. 2026-07-28 has no such error: a stateless agent gets `input_required` with the pages. It
+//! comes back when its user has *opened* them, which is earlier than the upstream knows of the
+//! visit. So this module repeats the call for a while before it asks the user again.
 
 use std::{
     sync::Arc,
@@ -33,7 +38,8 @@ const MAX_PAGES: usize = 16;
 /// Time for an upstream to notice a visit to its page, before the user is asked again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The first and the longest pause between two calls in that time.
+/// The first and the longest pause between two calls in that time. A
+/// report of an upstream (`notifications/elicitation/complete`) ends a pause early.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
 
 impl Gateway {
@@ -49,6 +55,7 @@ impl Gateway {
         cx: &RequestContext,
     ) -> Outcome {
         let slot = slot.map(Arc::new);
+        // MCP has `input_required` only for these methods.
         let can_ask = cx.revision().era() == Era::Stateless
             && matches!(request.target.method, "tools/call" | "prompts/get" | "resources/read");
         if !can_ask {
@@ -59,6 +66,7 @@ impl Gateway {
             Some(Carried::Visiting { round, pages }) => {
                 let visits = (0..pages).map(|page| visit(cx, round, page));
                 match visits.min().unwrap_or(Visit::Unanswered) {
+                    // Another call would only ask the same again.
                     Visit::Refused => return Err(ClientError::Rpc(not_visited(upstream))),
                     Visit::Unanswered => (round, false),
                     Visit::Accepted => (round, true),
@@ -69,6 +77,8 @@ impl Gateway {
         let mut pause = PAUSES.0;
         let give_up = Instant::now() + PATIENCE;
         let pages = loop {
+            // Before the call, so that a report during the call is not missed. The reports of all
+            // upstreams end the pause: a call too many does no harm, since it was refused before.
             let finished = self.pages.finished.notified();
             // A single call needs no copy of its parameters, and almost all calls are single.
             if !has_visited {
