@@ -198,6 +198,8 @@ impl Capturer {
         answer: &Arc<Box<RawValue>>,
         mut plan: Plan,
     ) -> ExecutedPlan {
+        // A store with a limit may remove the first artifacts of an answer for its last ones, and
+        // the notice must not name artifacts that are gone.
         let evicted = self.store.usage().evicted;
         let mut outcomes = Vec::with_capacity(plan.items.len());
         for item in &mut plan.items {
@@ -229,6 +231,7 @@ impl Capturer {
         }
         let mut saved =
             ExecutedPlan { plan, outcomes, bundle, structured, whole: None, whole_error: None };
+        // Last, because `IfNothingElse` depends on the others.
         let is_whole_wanted = match saved.plan.whole_answer {
             WholeAnswer::Never => false,
             WholeAnswer::Also | WholeAnswer::Only => true,
@@ -240,6 +243,8 @@ impl Capturer {
                 Err(error) => saved.whole_error = Some(error),
             }
         }
+        // Reading each record again costs time, so only if anything was removed meanwhile, perhaps
+        // by another call.
         if self.store.usage().evicted != evicted {
             self.find_evicted(call.scope, &mut saved).await;
         }
@@ -437,6 +442,8 @@ impl ExecutedPlan {
         if self.plan.whole_answer == WholeAnswer::Only {
             self.tell_items_of_the_whole();
         }
+        // Before the report, which has the size of what is shown. A failed save must not cost the
+        // model the text (seed 000/3.2; SAM loses it).
         self.show_texts_without_artifacts();
         let save = self.save_report();
         let is_saved = save.status != SaveStatus::Error;
@@ -451,6 +458,7 @@ impl ExecutedPlan {
         let mut report = Report {
             status,
             size_bytes: self.plan.size,
+            // Without a tokenizer: English text has about four bytes a token.
             estimated_tokens: self.plan.size.div_ceil(4),
             message: String::new(),
             truncated: self.plan.oversize,
@@ -646,6 +654,7 @@ impl ExecutedPlan {
                 _ => members.push((key, value.to_owned())),
             }
         }
+        // MCP requires `content`, and it is where the notice goes.
         if !members.iter().any(|(key, _)| *key == "content") {
             members.insert(0, ("content", self.content(answer, notice)));
         }

@@ -20,7 +20,8 @@ use crate::{
 };
 
 /// Up to this many bytes beside the text of a text item do not count; if there are more, all of
-/// them count.
+/// them count. An ordinary item has 23 (`{"type":"text","text":}`) and white space; more bytes are
+/// annotations or `_meta`, which an upstream could fill without end.
 const FREE_BYTES: u64 = 64;
 /// Size of the members beside content and structured content that an answer over the limit keeps,
 /// in bytes.
@@ -34,7 +35,9 @@ const MAX_IMAGE_MEMBERS_BYTES: usize = 2048;
 const MIN_SHORTENED_BYTES: usize = 2048;
 /// Start of an undecodable item that is shown when its whole JSON does not fit, in bytes.
 const UNDECODABLE_START_BYTES: usize = 256;
-/// Protocol members that are kept if they have at most [`MAX_PROTOCOL_MEMBER_BYTES`].
+/// Protocol members that are kept if they have at most [`MAX_PROTOCOL_MEMBER_BYTES`], because they
+/// change what the content means: the model must know that a call failed. SAM loses `isError` when
+/// it saves an answer.
 const PROTOCOL_MEMBERS: [&str; 2] = ["isError", RESULT_TYPE];
 const MAX_PROTOCOL_MEMBER_BYTES: usize = 64;
 /// The keys of the result's type and of the server's name and version, which results have since
@@ -175,6 +178,7 @@ pub(crate) enum WholeAnswer {
 pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
     let settings = call.settings;
     let limit = settings.mcp_tool_llm_return_max_bytes;
+    // An answer that is cut is always saved, whatever the threshold for saving (seed 000/1.3).
     let threshold = limit.min(settings.mcp_tool_response_save_threshold_bytes);
 
     let mut parts = Parts::read(answer, settings);
@@ -184,6 +188,9 @@ pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
     let mut size = measure::size(answer.get(), settings.size_measure)
         .saturating_sub(parts.uncounted_bytes(settings.size_measure));
     let needs_capture = parts.needs_capture(settings);
+    // Many servers send their data twice, as text and as structured content, but a client shows its
+    // model one of them, so it is measured once. The comparison reads all of both, and an answer
+    // that is small with both needs none.
     if size > threshold || needs_capture {
         parts.find_duplicate();
         size = size.saturating_sub(parts.duplicate_bytes(settings.size_measure));
@@ -413,6 +420,7 @@ impl<'a> Planner<'a> {
         });
         let (tail_span, tail) = tail.unzip();
 
+        // After the items, because a saved text item with the same content is its artifact, too.
         let structured = parts.structured.map(|structured| {
             let task = self.structured(structured, parts.duplicate, &items, whole_answer);
             let (shown, shortened) = self.show_structured(structured, parts.duplicate, &mut budget);
@@ -514,6 +522,7 @@ impl<'a> Planner<'a> {
             let is_short = span.len() <= MAX_PROTOCOL_MEMBER_BYTES;
             match key {
                 "content" | "structuredContent" => other.members.push((key.to_owned(), span)),
+                // Without taking room from the others.
                 _ if is_short && PROTOCOL_MEMBERS.contains(&key) => {
                     other.members.push((key.to_owned(), span));
                 }
