@@ -39,7 +39,8 @@ impl OffsetMap {
 
 /// Decodes `%41`, also `%2541`, which was encoded twice.
 fn percent_decoded(text: &[u8]) -> (Vec<u8>, OffsetMap) {
-    let (mut decoded, mut map) = (Vec::with_capacity(text.len()), OffsetMap::default());
+    let mut decoded = Vec::with_capacity(text.len());
+    let mut map = OffsetMap::default();
     for (at, byte) in text.iter().enumerate() {
         decoded.push(*byte);
         // A decoded byte may end another code.
@@ -64,7 +65,8 @@ fn digit(byte: u8) -> Option<u8> {
 
 /// Decodes the escapes of JSON. A text that was escaped several times has several backslashes.
 fn unescaped(text: &[u8]) -> (Vec<u8>, OffsetMap) {
-    let (mut plain, mut map) = (Vec::with_capacity(text.len()), OffsetMap::default());
+    let mut plain = Vec::with_capacity(text.len());
+    let mut map = OffsetMap::default();
     let mut at = 0;
     while let Some(byte) = text.get(at) {
         if *byte != b'\\' {
@@ -111,15 +113,17 @@ fn backslashes(text: &[u8]) -> usize {
 
 /// Returns the character of `u00e4`, or of `ud83d\ude00`, and the length of its escape.
 fn unicode(text: &[u8]) -> Option<(char, usize)> {
-    let unit = |text: &[u8]| {
-        let digits = std::str::from_utf8(text.strip_prefix(b"u")?.get(..4)?).ok()?;
-        u16::from_str_radix(digits, 16).ok()
-    };
-    let first = unit(text)?;
+    let first = utf16_unit(text)?;
     let between = backslashes(&text[5..]);
-    let second = text.get(5 + between..).filter(|_| between > 0).and_then(unit);
+    let second = text.get(5 + between..).filter(|_| between > 0).and_then(utf16_unit);
     let pair = char::decode_utf16(std::iter::once(first).chain(second)).next()?.ok()?;
     Some((pair, if pair.len_utf16() == 2 { 10 + between } else { 5 }))
+}
+
+/// Returns the unit of `u00e4`.
+fn utf16_unit(text: &[u8]) -> Option<u16> {
+    let digits = std::str::from_utf8(text.strip_prefix(b"u")?.get(..4)?).ok()?;
+    u16::from_str_radix(digits, 16).ok()
 }
 
 #[cfg(test)]

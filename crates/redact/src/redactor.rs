@@ -183,24 +183,32 @@ mod tests {
 
     /// Encodes all bytes but ASCII letters and digits.
     fn percent_encoded(text: &str, is_upper: bool) -> String {
-        let encoded = |byte: u8| match byte {
-            byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
-            byte if is_upper => format!("%{byte:02X}"),
-            byte => format!("%{byte:02x}"),
-        };
-        text.bytes().map(encoded).collect()
+        text.bytes()
+            .map(|byte| match byte {
+                byte if byte.is_ascii_alphanumeric() => char::from(byte).to_string(),
+                byte if is_upper => format!("%{byte:02X}"),
+                byte => format!("%{byte:02x}"),
+            })
+            .collect()
     }
 
     /// JSON as some languages write it: in ASCII.
     fn in_ascii(json: &str) -> String {
         let mut units = [0; 2];
-        let escaped = |one: char| match one {
-            '"' | '\\' | ' '..='~' => one.to_string(),
-            one => {
-                one.encode_utf16(&mut units).iter().map(|unit| format!("\\u{unit:04x}")).collect()
-            }
-        };
-        json.chars().map(escaped).collect()
+        json.chars()
+            .map(|one| match one {
+                '"' | '\\' | ' '..='~' => one.to_string(),
+                one => one
+                    .encode_utf16(&mut units)
+                    .iter()
+                    .map(|unit| format!("\\u{unit:04x}"))
+                    .collect(),
+            })
+            .collect()
+    }
+
+    fn unquoted(json: &str) -> String {
+        json[1..json.len() - 1].to_owned()
     }
 
     proptest! {
@@ -211,9 +219,8 @@ mod tests {
             let twice = json!({"a": json!({"b": secret}).to_string()}).to_string();
             let form = percent_encoded(&secret, true).replace("%20", "+");
             let encoded = [percent_encoded(&secret, false), percent_encoded(&percent_encoded(&secret, true), true)];
-            let inner = |json: &str| json[1..json.len() - 1].to_owned();
             let ascii = in_ascii(&once);
-            let mut forms = vec![inner(&once), inner(&once).replace('/', r"\/"), inner(&ascii), inner(&json!(inner(&once)).to_string()), form];
+            let mut forms = vec![unquoted(&once), unquoted(&once).replace('/', r"\/"), unquoted(&ascii), unquoted(&json!(unquoted(&once)).to_string()), form];
             forms.extend(encoded);
             forms.push(secret.clone());
             let redactor = hiding(&secret);

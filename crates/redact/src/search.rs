@@ -144,8 +144,11 @@ impl Searcher {
 /// Returns the length of the mark of a cut at the beginning of a text, with the beginning of an
 /// escape before it.
 fn cut_at(text: &[u8]) -> Option<usize> {
-    let is_escape = |byte: &&u8| byte.is_ascii_hexdigit() || matches!(byte, b'\\' | b'%' | b'u');
-    let escape = text.iter().take(LONGEST_CUT_ESCAPE).take_while(is_escape).count();
+    let escape = text
+        .iter()
+        .take(LONGEST_CUT_ESCAPE)
+        .take_while(|byte| byte.is_ascii_hexdigit() || matches!(byte, b'\\' | b'%' | b'u'))
+        .count();
     let mut mark = [0; CUT_MARK.len_utf8()];
     let mark = CUT_MARK.encode_utf8(&mut mark).as_bytes();
     text[escape..].starts_with(mark).then_some(escape + mark.len())

@@ -44,9 +44,7 @@ pub(crate) fn password_of(url: &str) -> Option<&str> {
 pub(crate) fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
     text.match_indices("://").filter_map(|(at, separator)| {
         let start = at + separator.len();
-        let is_end =
-            |one: char| matches!(one, '/' | '?' | '#' | '"' | '<' | '>') || one.is_whitespace();
-        let authority = text[start..].split(is_end).next()?;
+        let authority = text[start..].split(is_end_of_authority).next()?;
         let (user, _) = authority.rsplit_once('@')?;
         let end = start + user.len();
         match user.split_once(':') {
@@ -56,6 +54,11 @@ pub(crate) fn passwords(text: &str) -> impl Iterator<Item = Range<usize>> {
             None => is_token(user).then_some(start..end),
         }
     })
+}
+
+/// Returns whether a character ends the authority of a URL, or the whole URL within a text.
+fn is_end_of_authority(one: char) -> bool {
+    matches!(one, '/' | '?' | '#' | '"' | '<' | '>') || one.is_whitespace()
 }
 
 fn pairs_of_url(url: &str) -> impl Iterator<Item = (&str, &str)> {

@@ -42,6 +42,9 @@ const PROVIDER_TOKENS: [(&str, usize); 20] = [
     ("xoxp-", 12),
 ];
 
+/// Longest user and password that are looked for after an option.
+const MAX_PASSWORD_BYTES: usize = 256;
+
 /// Options of programs such as curl whose value is `user:password`.
 const USER_OPTIONS: [&str; 4] = ["-u", "--proxy-user", "--user", "--userpwd"];
 
@@ -103,13 +106,17 @@ fn secret_words(text: &str) -> Vec<Range<usize>> {
     let mut secrets = Vec::new();
     let mut before = "";
     let mut start = 0;
+    // `Bearer TOKEN`, and nothing else.
+    let is_header = text.split_whitespace().take(3).count() == 2;
     for piece in text.split_inclusive(is_delimiter) {
         let word = piece.trim_end_matches(is_delimiter);
-        if is_provider_token(word) || is_credential(before, word, text) {
+        if is_provider_token(word) || is_credential(before, word, is_header) {
             secrets.push(start..start + word.len());
         } else if USER_OPTIONS.contains(&before) {
-            let ends = |one: char| one.is_whitespace() || matches!(one, '"' | '\'');
-            let value = text[start..].split(ends).next().unwrap_or_default();
+            // Bounded, because a long text may name the option at each word.
+            let rest = &text[start..text.floor_char_boundary(start + MAX_PASSWORD_BYTES)];
+            let value = rest.split([' ', '\t', '\r', '\n', '"', '\'']).next();
+            let value = value.unwrap_or_default();
             secrets
                 .extend(password_of_user(before, value).map(|it| start + it.start..start + it.end));
         }
@@ -149,10 +156,10 @@ fn is_delimiter(one: char) -> bool {
 
 /// Returns the place of the password in the value of an option such as `--user`.
 pub(crate) fn password_of_user(option: &str, value: &str) -> Option<Range<usize>> {
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
     let (user, password) = value.split_once(':').filter(|_| USER_OPTIONS.contains(&option))?;
     // Docker's `--user 1000:1000` and `--user node:node` name a user and a group.
-    let is_group = user == password || (is_number(user) && is_number(password));
+    let is_group =
+        user == password || value.bytes().all(|byte| byte.is_ascii_digit() || byte == b':');
     let is_url = password.starts_with("//");
     (!user.is_empty() && !password.is_empty() && !is_group && !is_url)
         .then_some(user.len() + 1..value.len())
@@ -188,15 +195,17 @@ fn is_provider_token(word: &str) -> bool {
 
 /// Returns whether a word after the name of a scheme is the credential of an `Authorization`
 /// header. Sentences have the same words ("basic understanding"), so a word of letters alone counts
-/// only if the text is nothing but a header's value, or if it has capitals in its middle.
-fn is_credential(scheme: &str, word: &str, text: &str) -> bool {
+/// only if the text is nothing but such a header's value, or if the word has capitals in its
+/// middle.
+fn is_credential(scheme: &str, word: &str, is_header: bool) -> bool {
     const SHORTEST_CREDENTIAL: usize = 14;
-    let has = |is: fn(&u8) -> bool| word.as_bytes().iter().skip(1).any(is);
+    let inner = word.as_bytes().get(1..).unwrap_or_default();
     (scheme.eq_ignore_ascii_case("basic") || scheme.eq_ignore_ascii_case("bearer"))
         && word.len() >= SHORTEST_CREDENTIAL
         && (is_mixed(word)
-            || (has(u8::is_ascii_uppercase) && has(u8::is_ascii_lowercase))
-            || text.split_whitespace().count() == 2)
+            || (inner.iter().any(u8::is_ascii_uppercase)
+                && inner.iter().any(u8::is_ascii_lowercase))
+            || is_header)
 }
 
 /// Returns whether a value is probably a secret, whatever its name is: a URL with a password, or
@@ -235,24 +244,26 @@ pub fn is_scheme(word: &str) -> bool {
 
 /// Returns the parts of an argument that are probably tokens, whatever they are called.
 pub(crate) fn tokens(arg: &str) -> impl Iterator<Item = &str> {
-    let ends = |one: char| one.is_whitespace() || "=:,;&?#\"'{}[]()".contains(one);
-    arg.split(ends).filter(|part| is_token(part))
+    arg.split(|one: char| one.is_whitespace() || "=:,;&?#\"'{}[]()".contains(one))
+        .filter(|part| is_token(part))
 }
 
 /// Returns whether a text is probably a token: it has a long word of letters and digits, as no name
 /// and no version has, and is not a path.
 pub(crate) fn is_token(text: &str) -> bool {
     let is_name = text.starts_with(['/', '.', '~', '@']);
-    let is_random = |word: &str| {
-        let count = |is: fn(&u8) -> bool| word.bytes().filter(is).count();
-        let digits = count(u8::is_ascii_digit);
-        let has_both_cases = count(u8::is_ascii_lowercase) > 0 && count(u8::is_ascii_uppercase) > 0;
-        word.len() >= SHORTEST_TOKEN_WORD && is_mixed(word) && (has_both_cases || digits >= 3)
-    };
     !is_name
         && (text.starts_with("sk-")
             || is_provider_token(text)
             || text.split(|one: char| !one.is_alphanumeric()).any(is_random))
+}
+
+fn is_random(word: &str) -> bool {
+    let bytes = word.as_bytes();
+    let has_both_cases =
+        bytes.iter().any(u8::is_ascii_lowercase) && bytes.iter().any(u8::is_ascii_uppercase);
+    let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
+    bytes.len() >= SHORTEST_TOKEN_WORD && is_mixed(word) && (has_both_cases || digits >= 3)
 }
 
 pub(crate) fn is_long_enough(secret: &[u8]) -> bool {
@@ -260,8 +271,8 @@ pub(crate) fn is_long_enough(secret: &[u8]) -> bool {
 }
 
 fn is_mixed(text: impl AsRef<[u8]>) -> bool {
-    let has = |is: fn(&u8) -> bool| text.as_ref().iter().any(is);
-    has(u8::is_ascii_digit) && has(u8::is_ascii_alphabetic)
+    let bytes = text.as_ref();
+    bytes.iter().any(u8::is_ascii_digit) && bytes.iter().any(u8::is_ascii_alphabetic)
 }
 
 #[cfg(test)]
@@ -338,6 +349,16 @@ mod tests {
         let certificate = "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----";
         check(certificate, certificate);
         check(&format!("{certificate}{BEGIN}x{END}"), &format!("{certificate}…"));
+    }
+
+    #[test]
+    fn the_time_grows_with_the_length_of_the_text() {
+        let started = std::time::Instant::now();
+        for part in ["--user,", "bearer aaaaaaaaaaaaaa ", "://", "-----BEGIN PRIVATE KEY-----"] {
+            let text = part.repeat((1 << 20) / part.len());
+            assert!(without_secret_values(&text, "").len() <= text.len());
+        }
+        assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     }
 
     proptest! {
