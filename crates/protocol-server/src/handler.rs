@@ -16,7 +16,7 @@ use marquetry_protocol_wire::{
 use serde_json::Value;
 
 #[cfg(feature = "http")]
-use super::{Caller, fair::Full};
+use super::{Caller, HeaderArguments, fair::Full};
 use super::{context::RequestContext, reply::Reply, tasks::TaskOptions};
 
 /// The server's name, capabilities and instructions.
@@ -134,31 +134,12 @@ pub trait Handler: Send + Sync + 'static {
         self.inner()?.input_schema(tool)
     }
 
-    /// Returns the arguments that [`Self::input_schema`] marks. The default searches the schema at
-    /// each call; override it to search each schema once.
+    /// Returns what knows the arguments that [`Self::input_schema`] marks, for a server that does
+    /// not want their schema to be searched at each call, or whose tools come and go; none by
+    /// default.
     #[cfg(feature = "http")]
-    fn header_arguments(&self, tool: &str) -> Option<Arc<super::HeaderArguments>> {
-        if let Some(inner) = self.inner() {
-            return inner.header_arguments(tool);
-        }
-        let schema = self.input_schema(tool)?;
-        // A tool with invalid marks is not listed, so its author notices.
-        super::HeaderArguments::of(&schema).ok().flatten()
-    }
-
-    /// Waits until [`Self::header_arguments`] knows `tool`, before the headers of a call are
-    /// checked; by default it returns at once. It is called only for tools for which
-    /// [`Self::header_arguments`] returned [`None`]. The request has no slot among those in flight
-    /// yet, so an implementation that waits must limit the number of `caller`'s waiting requests.
-    ///
-    /// # Errors
-    /// If too many requests wait already.
-    #[cfg(feature = "http")]
-    async fn header_arguments_known(&self, tool: &str, caller: &Caller) -> Result<(), Full> {
-        match self.inner() {
-            Some(inner) => inner.header_arguments_known(tool, caller).await,
-            None => Ok(()),
-        }
+    fn tool_headers(&self) -> Option<&dyn ToolHeaders> {
+        self.inner()?.tool_headers()
     }
 
     /// Returns the schemas of a tool: arguments are checked before the tool sees them, results
@@ -263,6 +244,27 @@ pub trait Handler: Send + Sync + 'static {
             Some(inner) => inner.get_prompt(params, cx).await,
             None => Err(unanswered(cx)),
         }
+    }
+}
+
+/// The arguments of tools that the headers of calls must repeat, for a server that prepares them,
+/// such as a gateway. Other handlers need no implementation.
+#[cfg(feature = "http")]
+#[async_trait]
+pub trait ToolHeaders: Send + Sync {
+    /// Returns the marked arguments of a tool; none if it has none, or is not known yet.
+    fn arguments(&self, tool: &str) -> Option<Arc<HeaderArguments>>;
+
+    /// Waits until [`Self::arguments`] knows `tool`, before the headers of a call are checked; by
+    /// default it returns at once. It is called only for tools for which [`Self::arguments`]
+    /// returned [`None`]. The request has no slot among those in flight yet, so an implementation
+    /// that waits must limit the number of `caller`'s waiting requests.
+    ///
+    /// # Errors
+    /// Returns an error if too many requests wait already.
+    async fn known(&self, tool: &str, caller: &Caller) -> Result<(), Full> {
+        let _ = (tool, caller);
+        Ok(())
     }
 }
 

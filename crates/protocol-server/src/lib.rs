@@ -56,6 +56,8 @@ use self::{ask::stateless::Sealer, limits::Shares, table::Tables, tasks::Tasks};
 #[doc(inline)]
 pub use marquetry_protocol_callers::{Caller, Principal, fair};
 
+#[cfg(feature = "http")]
+pub use self::handler::ToolHeaders;
 pub use self::{
     context::RequestContext,
     conversation::ConversationId,

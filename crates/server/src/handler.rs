@@ -11,8 +11,8 @@ use marquetry_gateway::{CallFailure, Catalog, Gateway, List, ToolAnswer, Unreach
 use marquetry_protocol::{
     RpcError,
     server::{
-        Caller, Handler, HeaderArguments, Reply, RequestContext, ServerDescription, fair::Full,
-        page,
+        Caller, Handler, HeaderArguments, Reply, RequestContext, ServerDescription, ToolHeaders,
+        fair::Full, page,
     },
     types::{
         CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams,
@@ -62,6 +62,23 @@ struct CapturedCall<'a> {
 }
 
 #[async_trait]
+impl ToolHeaders for GatewayHandler {
+    fn arguments(&self, tool: &str) -> Option<Arc<HeaderArguments>> {
+        // The built-in tools have no header arguments.
+        let custom = self.custom.header_arguments(tool);
+        custom.or_else(|| self.gateway.catalog().tool(tool)?.headers.clone())
+    }
+
+    async fn known(&self, tool: &str, caller: &Caller) -> Result<(), Full> {
+        // Only an upstream may still be starting.
+        if self.built_ins.has(tool) || self.custom.has_tool(tool) {
+            return Ok(());
+        }
+        self.gateway.tool_known(tool, caller).await
+    }
+}
+
+#[async_trait]
 impl Handler for GatewayHandler {
     fn describe(&self) -> ServerDescription {
         let changing = ListChanged { list_changed: true };
@@ -76,17 +93,8 @@ impl Handler for GatewayHandler {
         ServerDescription { info, capabilities, instructions: Some(self.instructions()) }
     }
 
-    fn header_arguments(&self, tool: &str) -> Option<Arc<HeaderArguments>> {
-        // The built-in tools have no header arguments.
-        let custom = self.custom.header_arguments(tool);
-        custom.or_else(|| self.gateway.catalog().tool(tool)?.headers.clone())
-    }
-
-    async fn header_arguments_known(&self, tool: &str, caller: &Caller) -> Result<(), Full> {
-        if self.built_ins.has(tool) || self.custom.has_tool(tool) {
-            return Ok(());
-        }
-        self.gateway.tool_known(tool, caller).await
+    fn tool_headers(&self) -> Option<&dyn ToolHeaders> {
+        Some(self)
     }
 
     async fn list_tools(

@@ -366,11 +366,16 @@ impl HttpEndpoint {
         caller: &Caller,
     ) -> Result<Option<Arc<HeaderArguments>>, Full> {
         let handler = &self.inner.server.shared.handler;
-        if let Some(marks) = handler.header_arguments(tool) {
+        let Some(headers) = handler.tool_headers() else {
+            // A tool with invalid marks is not listed, so its author notices.
+            let schema = handler.input_schema(tool);
+            return Ok(schema.and_then(|schema| HeaderArguments::of(&schema).ok().flatten()));
+        };
+        if let Some(marks) = headers.arguments(tool) {
             return Ok(Some(marks));
         }
-        handler.header_arguments_known(tool, caller).await?;
-        Ok(handler.header_arguments(tool))
+        headers.known(tool, caller).await?;
+        Ok(headers.arguments(tool))
     }
 
     async fn initialize(

@@ -333,6 +333,13 @@ impl Toolbox {
     }
 }
 
+#[cfg(feature = "http")]
+impl super::ToolHeaders for Toolbox {
+    fn arguments(&self, tool: &str) -> Option<Arc<super::HeaderArguments>> {
+        self.tools.iter().find(|typed| typed.tool.name == tool)?.headers.clone()
+    }
+}
+
 #[async_trait]
 impl Handler for Toolbox {
     fn describe(&self) -> ServerDescription {
@@ -344,8 +351,8 @@ impl Handler for Toolbox {
     }
 
     #[cfg(feature = "http")]
-    fn header_arguments(&self, tool: &str) -> Option<Arc<super::HeaderArguments>> {
-        self.tools.iter().find(|typed| typed.tool.name == tool)?.headers.clone()
+    fn tool_headers(&self) -> Option<&dyn super::ToolHeaders> {
+        Some(self)
     }
 
     async fn list_tools(

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use marquetry_protocol::{
     RpcError,
-    server::{Handler as _, HeaderArguments, Reply, RequestContext, Toolbox},
+    server::{Handler as _, HeaderArguments, Reply, RequestContext, ToolHeaders as _, Toolbox},
     types::{
         CallToolParams, CallToolResult, GetPromptParams, Prompt, ReadResourceParams, Resource, Tool,
     },
@@ -52,7 +52,7 @@ impl CustomTools {
 
     /// Returns the arguments of a tool that HTTP headers repeat.
     pub(crate) fn header_arguments(&self, tool: &str) -> Option<Arc<HeaderArguments>> {
-        self.toolboxes.iter().find_map(|toolbox| toolbox.header_arguments(tool))
+        self.toolboxes.iter().find_map(|toolbox| toolbox.arguments(tool))
     }
 
     /// Calls a tool; `None` when no toolbox has it.
