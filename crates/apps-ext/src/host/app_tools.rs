@@ -1,3 +1,5 @@
+//! Tools that a View offers.
+
 use std::time::Duration;
 
 use marquetry_protocol::{RpcError, types::Tool};

@@ -1,3 +1,5 @@
+//! Records of the messages between View and host.
+
 use std::time::Duration;
 
 use marquetry_protocol::{RequestId, shortened};

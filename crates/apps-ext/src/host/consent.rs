@@ -1,3 +1,5 @@
+//! Requests that need the consent of the user, and how often it was denied.
+
 use super::effect::HostRequest;
 use crate::types::method;
 

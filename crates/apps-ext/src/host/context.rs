@@ -1,3 +1,5 @@
+//! Sends a View the changes of its host context.
+
 use marquetry_protocol::types::JsonObject;
 use serde_json::{Value, json};
 

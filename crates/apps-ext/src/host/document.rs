@@ -1,3 +1,5 @@
+//! Reads the document of a View from an answer to `resources/read`.
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_protocol::types::{JsonObject, ReadResourceResult};
 

@@ -1,3 +1,5 @@
+//! Files that a View asks the host to save.
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_protocol::{RpcError, types::JsonObject};
 use serde_json::Value;

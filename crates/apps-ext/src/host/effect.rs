@@ -1,3 +1,5 @@
+//! Events that a host reports to the bridge, and effects that it carries out.
+
 use marquetry_protocol::{
     RpcError,
     types::{JsonObject, Tool},

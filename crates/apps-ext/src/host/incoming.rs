@@ -1,3 +1,5 @@
+//! Requests of a View that wait for an answer of the host.
+
 use std::collections::BTreeMap;
 
 use marquetry_protocol::{RequestId, types::JsonObject};

@@ -1,3 +1,5 @@
+//! Limits of a View.
+
 use std::time::Duration;
 
 /// Limits on what one View may use of its host.

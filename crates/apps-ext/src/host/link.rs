@@ -1,3 +1,5 @@
+//! Checks the URLs that a View asks the host to open.
+
 /// The reason why a View may not open a URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]

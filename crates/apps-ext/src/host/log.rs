@@ -1,3 +1,5 @@
+//! Log messages of a View.
+
 use marquetry_protocol::{
     shortened,
     types::{JsonObject, LogLevel},

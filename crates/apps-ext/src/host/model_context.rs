@@ -1,3 +1,5 @@
+//! Context that a View gives the model with the user's next message.
+
 use marquetry_protocol::{
     RpcError,
     types::{Content, JsonObject},

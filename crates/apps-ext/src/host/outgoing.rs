@@ -1,3 +1,5 @@
+//! Requests of the host that wait for an answer of the View.
+
 use std::{collections::BTreeMap, time::Duration};
 
 use marquetry_protocol::RequestId;

@@ -1,3 +1,5 @@
+//! Completes JSON that is not complete yet, for arguments that a model still writes.
+
 use marquetry_protocol::types::JsonObject;
 
 /// Completes the beginning of a JSON object: closes open strings, arrays and objects. A member

@@ -1,3 +1,5 @@
+//! Checks requests of a View for a message of the model.
+
 use marquetry_protocol::{RpcError, types::JsonObject};
 
 use crate::types::HostSampling;

@@ -1,3 +1,5 @@
+//! The tools of a server: those for its model, and those for its Views.
+
 use marquetry_protocol::{
     RpcError, shortened,
     types::{JsonObject, Tool},

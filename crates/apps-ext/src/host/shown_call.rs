@@ -1,3 +1,5 @@
+//! The call that a View shows.
+
 use marquetry_protocol::types::JsonObject;
 use serde_json::{Value, json};
 

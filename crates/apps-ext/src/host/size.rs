@@ -1,3 +1,5 @@
+//! The size of a frame, which follows the size that its View reports.
+
 use std::time::Duration;
 
 use marquetry_protocol::types::JsonObject;

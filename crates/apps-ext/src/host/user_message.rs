@@ -1,3 +1,5 @@
+//! Messages that a View adds to the conversation in the user's name.
+
 use marquetry_protocol::{
     RpcError,
     types::{Content, JsonObject},

@@ -1,3 +1,5 @@
+//! The Views of a server and their tools.
+
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use marquetry_protocol::{

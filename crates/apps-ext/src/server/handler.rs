@@ -1,3 +1,5 @@
+//! A handler that adds Views to another handler.
+
 use std::collections::BTreeMap;
 
 use async_trait::async_trait;

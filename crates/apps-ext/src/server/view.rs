@@ -1,3 +1,5 @@
+//! A View as one HTML document with its metadata.
+
 use std::{
     borrow::Cow,
     fs, io,

@@ -1,3 +1,5 @@
+//! The capabilities of clients, hosts and Views.
+
 use marquetry_protocol::types::{ClientCapabilities, JsonObject};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! The host context: theme, size, locale and the shown call.
+
 use marquetry_protocol::{
     RequestId,
     types::{JsonObject, Tool},

@@ -1,3 +1,5 @@
+//! Parameters and result of `ui/initialize`.
+
 use marquetry_protocol::types::{Implementation, JsonObject};
 use serde::{Deserialize, Serialize};
 

@@ -1,3 +1,5 @@
+//! The metadata of a View: origins, permissions and display preferences.
+
 use std::fmt;
 
 use marquetry_protocol::types::JsonObject;

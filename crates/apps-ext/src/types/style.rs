@@ -1,3 +1,5 @@
+//! The names of the standard CSS variables.
+
 /// The names of the standard CSS variables in `styles.variables` of the host context
 /// (specification, "Theming").
 ///

@@ -1,3 +1,5 @@
+//! The metadata of a tool: its View, and who may see and call it.
+
 use marquetry_protocol::types::{JsonObject, Tool};
 use serde_json::{Value, json};
 

@@ -1,3 +1,5 @@
+//! URIs of Views.
+
 use std::{fmt, str::FromStr};
 
 use marquetry_protocol::shortened;

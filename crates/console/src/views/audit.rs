@@ -1,3 +1,5 @@
+//! Records of the messages of all Views.
+
 use std::{
     collections::{BTreeMap, VecDeque},
     sync::{Arc, Mutex, PoisonError},

@@ -1,3 +1,5 @@
+//! Messages and contexts that Views send to the conversations of viewers.
+
 use std::sync::{
     Mutex, MutexGuard, PoisonError,
     atomic::{AtomicU64, Ordering},

@@ -1,3 +1,5 @@
+//! Effects of the bridge, written for the page.
+
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_apps_ext::host::{DownloadContent, DownloadFile, Effect, HostRequest};
 use serde_json::{Value, json};

@@ -1,3 +1,5 @@
+//! Messages of a page over the socket of a View.
+
 use marquetry_apps_ext::{
     host::{Event, RequestToken},
     types::{DisplayMode, HostContext},

@@ -1,3 +1,5 @@
+//! The routes of Views.
+
 use std::sync::Arc;
 
 use axum::{

@@ -1,3 +1,5 @@
+//! The routes of the sandbox's own listener.
+
 use axum::{
     Router,
     body::Body,

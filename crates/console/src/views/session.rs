@@ -1,3 +1,5 @@
+//! One View that a page shows.
+
 use std::{
     collections::BTreeMap,
     sync::{

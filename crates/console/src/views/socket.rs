@@ -1,3 +1,5 @@
+//! The WebSocket between a page and a View.
+
 use std::{
     pin::pin,
     sync::Arc,

@@ -1,3 +1,5 @@
+//! Closes a View.
+
 use marquetry_protocol::types::JsonObject;
 
 use super::{Bridge, Phase};

@@ -1,3 +1,5 @@
+//! Handles the events of the host.
+
 use std::time::Duration;
 
 use marquetry_protocol::{

@@ -1,3 +1,5 @@
+//! The state machine between a View and its host.
+
 mod closing;
 mod events;
 mod receive;

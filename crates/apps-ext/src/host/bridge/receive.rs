@@ -1,3 +1,5 @@
+//! Handles the messages of a View.
+
 use std::time::Duration;
 
 use marquetry_protocol::{

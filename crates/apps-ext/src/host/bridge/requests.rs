@@ -1,3 +1,5 @@
+//! Handles the requests of a View.
+
 use marquetry_protocol::{RequestId, RpcError, shortened, types::JsonObject};
 use serde_json::{Value, json, value::RawValue};
 

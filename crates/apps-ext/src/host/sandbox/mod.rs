@@ -1,3 +1,5 @@
+//! The sandbox of a View: attributes of its frame, and its content security policy.
+
 mod origin;
 mod policy;
 

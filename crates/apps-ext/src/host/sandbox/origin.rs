@@ -1,3 +1,5 @@
+//! Origins that a View may reach, as sources of a content security policy.
+
 use std::fmt;
 
 /// A source of a content security policy: scheme, host and port, checked so that it cannot end its

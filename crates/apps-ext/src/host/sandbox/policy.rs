@@ -1,3 +1,5 @@
+//! Writes the content security policy of a View.
+
 use crate::types::Csp;
 
 /// Input of [`policy`]: origins that were checked before.
