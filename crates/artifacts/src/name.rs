@@ -61,7 +61,7 @@ impl ArtifactName {
     /// Checks a name.
     ///
     /// # Errors
-    /// When the text breaks a rule of the type.
+    /// Returns an error if the text breaks a rule of the type.
     pub fn parse(text: &str) -> Result<Self, NameError> {
         check(text).map(|()| Self(text.to_owned()))
     }

@@ -13,7 +13,7 @@ impl ArtifactOptions {
     /// Opens the store. This may block: call it at the start of a program.
     ///
     /// # Errors
-    /// When the directory store lacks a directory, or cannot be opened.
+    /// Returns an error if the directory store lacks a directory, or cannot be opened.
     pub fn open_store(&self) -> io::Result<Arc<dyn ArtifactStore>> {
         match self.store {
             StoreKind::Memory => Ok(Arc::new(MemoryStore::new(self.memory_limits()))),
@@ -24,7 +24,7 @@ impl ArtifactOptions {
     /// Checks whether the directory can hold artifacts, without creating it.
     ///
     /// # Errors
-    /// When it is not a directory, is read-only, or holds other files.
+    /// Returns an error if it is not a directory, is read-only, or holds other files.
     pub fn check_directory(&self) -> io::Result<()> {
         let Some(directory) = &self.directory else { return Err(no_directory()) };
         if directory.as_os_str().is_empty() {

@@ -79,7 +79,7 @@ pub enum ViewError {
 /// ```
 ///
 /// # Errors
-/// When the content is not UTF-8, or `first` is 0.
+/// Returns an error if the content is not UTF-8, or `first` is 0.
 pub fn lines(
     content: &[u8],
     first: u64,

@@ -39,7 +39,7 @@ pub trait Backend: Send + Sync + 'static {
     /// ordered, not when it is over.
     ///
     /// # Errors
-    /// There is no such upstream, or it cannot be started.
+    /// Returns an error if there is no such upstream, or it cannot be started.
     async fn restart(&self, name: &str) -> Result<(), RestartError>;
 }
 

@@ -39,7 +39,7 @@ pub use self::{
     record::Outcome,
     secrets::secret_names,
     tap::{CALL_HEADER, CopiedBody, RecordSlot, Recorded},
-    traffic::{CallOrigin, Question, UpstreamMessage},
+    traffic::{CallOrigin, UpstreamMessage, UpstreamQuestion},
     viewer::Viewer,
     views::ForModel,
 };

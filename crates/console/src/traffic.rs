@@ -27,7 +27,7 @@ impl CallOrigin<'_> {
 
 /// A question of an upstream to the agent of a call.
 #[derive(Clone, Copy, Debug)]
-pub struct Question<'a> {
+pub struct UpstreamQuestion<'a> {
     /// Unique number of the question.
     pub number: u64,
     /// `elicitation/create`, `sampling/createMessage` or `roots/list`.
@@ -135,12 +135,12 @@ impl Console {
     }
 
     /// Adds the event `question`, and keeps the question while it is open.
-    pub fn question(&self, origin: CallOrigin<'_>, question: Question<'_>) {
+    pub fn question(&self, origin: CallOrigin<'_>, question: UpstreamQuestion<'_>) {
         #[derive(serde::Deserialize)]
         struct Params {
             message: Option<String>,
         }
-        let Question { number, method, server, params } = question;
+        let UpstreamQuestion { number, method, server, params } = question;
         let data = {
             let message = params.and_then(|it| serde_json::from_str::<Params>(it.get()).ok());
             json!({
@@ -269,14 +269,14 @@ mod tests {
         let kept = console.calls().get(call.id(), &Viewer::everything()).unwrap();
         assert_eq!(kept["progress"]["message"], "half", "a page that is opened later shows it");
         let params = raw(&json!({"message": "Your name?", "requestedSchema": {}}));
-        let question = Question {
+        let question = UpstreamQuestion {
             number: 7,
             method: "elicitation/create",
             server: "lab",
             params: Some(&params),
         };
         console.question(origin, question);
-        console.question(origin, Question { params: None, ..question });
+        console.question(origin, UpstreamQuestion { params: None, ..question });
         call.saved("a.csv", 3);
         console.server_stderr("lab", &"x".repeat(5_000));
         console.server_log("lab", &raw(&json!({"level": "error", "data": {"a": 1}})));
@@ -323,7 +323,7 @@ mod tests {
         let params = raw(&json!({"message": "Your name?"}));
         let origin = CallOrigin { owner: Some("anna"), call: None };
         let method = "elicitation/create";
-        let question = Question { number: 7, method, server: "lab", params: Some(&params) };
+        let question = UpstreamQuestion { number: 7, method, server: "lab", params: Some(&params) };
         console.question(origin, question);
         let anna = Viewer::of("anna", false);
         let bert = Viewer::of("bert", false);
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(console.questions().of(&anna)[0]["message"], "Your name?");
         assert!(console.questions().of(&bert).is_empty());
         assert_eq!(console.questions().of(&root).len(), 1);
-        console.question(origin, Question { params: None, ..question });
+        console.question(origin, UpstreamQuestion { params: None, ..question });
         assert!(console.questions().of(&root).is_empty());
     }
 

@@ -77,13 +77,13 @@ pub(super) enum AskVia {
     Request(RequestContext),
     /// The result `input_required` of the call. The call continues when the agent returns with the
     /// answers.
-    InputRequired { questions: mpsc::Sender<Asked>, room: Room },
+    InputRequired { questions: mpsc::Sender<PendingQuestion>, room: Room },
     /// The questions are forwarded unchanged.
     Nothing,
 }
 
 /// A question for an agent, and the channel for its answer.
-pub(super) struct Asked {
+pub(super) struct PendingQuestion {
     pub(super) method: String,
     pub(super) params: Box<RawValue>,
     pub(super) answer: oneshot::Sender<Result<Box<RawValue>, RpcError>>,
@@ -166,7 +166,7 @@ impl Asker {
                 room.take()?;
                 let (answer, answered) = oneshot::channel();
                 let params = params.into_owned();
-                let asked = Asked { method: method.to_owned(), params, answer };
+                let asked = PendingQuestion { method: method.to_owned(), params, answer };
                 questions.send(asked).await.map_err(|_| client_gone())?;
                 answered.await.map_err(|_| client_gone())?
             }

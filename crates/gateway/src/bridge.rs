@@ -29,7 +29,7 @@ use tracing::Instrument as _;
 
 use super::{
     Gateway, Upstream,
-    asker::{Agent, AskVia, Asked, Asker, for_agent},
+    asker::{Agent, AskVia, Asker, PendingQuestion, for_agent},
     call_events::CallEvents,
     capabilities::{bridged, declared},
     connection::Connection,
@@ -55,8 +55,8 @@ pub(super) struct Outgoing {
 pub(super) struct Call {
     /// Dropping it cancels the call at the upstream.
     work: AbortOnDropHandle<Outcome>,
-    questions: mpsc::Receiver<Asked>,
-    open: Vec<(String, Asked)>,
+    questions: mpsc::Receiver<PendingQuestion>,
+    open: Vec<(String, PendingQuestion)>,
     /// Number of questions so far, which names the next one.
     asked: usize,
     events: CallEvents,
@@ -297,7 +297,11 @@ impl Gateway {
 }
 
 /// Adds a question to the open ones, under the number of the questions so far.
-fn name_question(question: Asked, open: &mut Vec<(String, Asked)>, asked: &mut usize) {
+fn name_question(
+    question: PendingQuestion,
+    open: &mut Vec<(String, PendingQuestion)>,
+    asked: &mut usize,
+) {
     *asked += 1;
     open.push((format!("question-{asked}"), question));
 }
@@ -338,7 +342,10 @@ async fn work(
 
 /// Asks the agent the open questions, and passes answers to the upstream. Returns whether a
 /// question stays open.
-async fn ask(open: &mut Vec<(String, Asked)>, cx: &RequestContext) -> Result<bool, ClientError> {
+async fn ask(
+    open: &mut Vec<(String, PendingQuestion)>,
+    cx: &RequestContext,
+) -> Result<bool, ClientError> {
     for (key, question) in std::mem::take(open) {
         // The upstream may have cancelled it while the agent was away.
         if question.answer.is_closed() {
@@ -377,12 +384,12 @@ impl Drop for ParkOnDrop<'_> {
 #[serde(rename_all = "camelCase")]
 struct InputRequired {
     #[serde(default)]
-    input_requests: BTreeMap<String, Question>,
+    input_requests: BTreeMap<String, InputRequest>,
     request_state: Option<String>,
 }
 
 #[derive(Deserialize)]
-struct Question {
+struct InputRequest {
     method: String,
     params: Option<Box<RawValue>>,
 }

@@ -312,7 +312,7 @@ impl Gateway {
     /// flight.
     ///
     /// # Errors
-    /// If too many requests wait.
+    /// Returns an error if too many requests wait.
     pub async fn tool_known(&self, name: &str, caller: &Caller) -> Result<(), Full> {
         if self.catalog().tool(name).is_some() {
             return Ok(());

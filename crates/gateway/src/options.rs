@@ -214,7 +214,8 @@ pub trait Sampler: fmt::Debug + Send + Sync {
     /// Answers `sampling/createMessage` of an upstream. The parameters are not checked.
     ///
     /// # Errors
-    /// When the parameters are invalid, or the model fails. The upstream gets the error.
+    /// Returns an error if the parameters are invalid, or the model fails. The upstream gets the
+    /// error.
     async fn create_message(&self, params: &RawValue) -> Result<Box<RawValue>, RpcError>;
 }
 
@@ -289,7 +290,7 @@ pub trait HttpAccess: Send + Sync {
     /// Returns proxy and certificates. The default connects directly.
     ///
     /// # Errors
-    /// When a setting is invalid; the error names it.
+    /// Returns an error if a setting is invalid; the error names it.
     fn network(&self) -> Result<Network, AuthorizationError> {
         Ok(Network::default())
     }
@@ -297,7 +298,7 @@ pub trait HttpAccess: Send + Sync {
     /// Returns the source of tokens for the upstream. The default has none.
     ///
     /// # Errors
-    /// When tokens cannot be obtained.
+    /// Returns an error if tokens cannot be obtained.
     fn authorizer(
         &self,
         network: &Network,

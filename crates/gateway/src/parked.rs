@@ -106,7 +106,7 @@ impl<C: Send + 'static> Parked<C> {
     /// Removes and returns a call, once.
     ///
     /// # Errors
-    /// If it is missing: it was taken before, or has expired.
+    /// Returns an error if it is missing: it was taken before, or has expired.
     pub(super) fn take(&self, handle: Handle) -> Result<C, RpcError> {
         let entry = self.lock().remove(&handle);
         entry.map(|entry| entry.call).ok_or_else(|| {
@@ -129,7 +129,7 @@ impl<C: Send + 'static> Parked<C> {
 
 impl Room {
     /// # Errors
-    /// The limit.
+    /// Returns an error if no slot is free; the error names the limit.
     pub(super) fn take(&self) -> Result<(), RpcError> {
         let mut mine = self.mine.lock().unwrap_or_else(PoisonError::into_inner);
         if mine.is_some() {

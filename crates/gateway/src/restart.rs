@@ -20,8 +20,8 @@ impl Gateway {
     /// its progress. Calls in flight behave as after a lost connection.
     ///
     /// # Errors
-    /// There is no such upstream, it is disabled or cannot be used, it is already starting, or the
-    /// gateway stops.
+    /// Returns an error if there is no such upstream, it is disabled or cannot be used, it is
+    /// already starting, or the gateway stops.
     pub fn restart(&self, name: &str) -> Result<(), RestartRefused> {
         let index = self.upstreams.iter().position(|upstream| upstream.name() == name);
         let index = index.ok_or(RestartRefused::Unknown)?;

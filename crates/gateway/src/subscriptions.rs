@@ -25,8 +25,8 @@ impl Gateway {
     /// Subscribes an agent to a resource.
     ///
     /// # Errors
-    /// No upstream has the resource, or its upstream is down, refuses, or does not support
-    /// subscriptions.
+    /// Returns an error if no upstream has the resource, or its upstream is down, refuses, or does
+    /// not support subscriptions.
     pub async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
         self.resource_known(uri, cx).await?;
         if self.catalog().view(uri).is_some_and(|view| view.name != uri) {

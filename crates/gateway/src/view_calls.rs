@@ -22,7 +22,7 @@ impl Gateway {
     /// without the header, and for `own`, the name of this server.
     ///
     /// # Errors
-    /// There is no such server.
+    /// Returns an error if there is no such server.
     pub fn bound_to(&self, own: &str, cx: &RequestContext) -> Result<Option<usize>, RpcError> {
         let Some(name) = cx.header(SERVER_HEADER) else { return Ok(None) };
         let name = percent_decode_str(name).decode_utf8_lossy();
@@ -40,8 +40,8 @@ impl Gateway {
     /// upstream, as the View knows it.
     ///
     /// # Errors
-    /// When the upstream offers no such tool, or Views may not call it; otherwise as
-    /// [`Gateway::call_tool`].
+    /// Returns an error if the upstream offers no such tool, if Views may not call it, or if
+    /// [`Gateway::call_tool`] returns one.
     pub async fn call_tool_for_view(
         &self,
         upstream: usize,
@@ -76,7 +76,7 @@ impl Gateway {
     /// resource that a View requests.
     ///
     /// # Errors
-    /// When there is no such upstream; otherwise as [`Gateway::read_resource`].
+    /// Returns an error if there is no such upstream, or if [`Gateway::read_resource`] returns one.
     pub async fn read_resource_for_view(
         &self,
         upstream: usize,

@@ -63,7 +63,7 @@ impl Gateway {
     /// `gateway.list_wait_ms`, or its `start_timeout_ms`, from the start of this server.
     ///
     /// # Errors
-    /// If no slot among the requests in flight was free after the wait.
+    /// Returns an error if no slot among the requests in flight was free after the wait.
     pub(crate) async fn started(&self, list: List, cx: &RequestContext) -> Result<(), RpcError> {
         self.wait_without_slot(cx, self.started_all(list)).await
     }
@@ -71,7 +71,7 @@ impl Gateway {
     /// Waits until a list is complete and fresh, or the time for that is over.
     ///
     /// # Errors
-    /// If no slot among the requests in flight was free after the wait.
+    /// Returns an error if no slot among the requests in flight was free after the wait.
     pub async fn list_ready(&self, list: List, cx: &RequestContext) -> Result<(), RpcError> {
         let ready = async {
             self.started_all(list).await;

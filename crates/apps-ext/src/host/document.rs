@@ -80,8 +80,8 @@ impl ViewDocument {
     /// resource's entry in a list, if there is one; it is used if the content item has no metadata.
     ///
     /// # Errors
-    /// The answer is not a View, is another View than `uri`, or its document is larger than `most`
-    /// bytes.
+    /// Returns an error if the answer is not a View, is another View than `uri`, or its document is
+    /// larger than `most` bytes.
     pub fn read(
         uri: &str,
         read: &ReadResourceResult,

@@ -33,7 +33,7 @@ const MAX_BYTES: usize = 8 << 10;
 /// ```
 ///
 /// # Errors
-/// The View may not open the URL.
+/// Returns an error if the View may not open the URL.
 pub fn check_link(url: &str) -> Result<(), LinkError> {
     // A browser removes tabs and line ends from a URL, and reads a backslash as a slash.
     if url.len() > MAX_BYTES

@@ -7,20 +7,20 @@ use marquetry_protocol::RequestId;
 /// The host's requests that wait for an answer of the View.
 #[derive(Debug, Default)]
 pub(super) struct Outgoing {
-    waiting: BTreeMap<u64, Asked>,
+    waiting: BTreeMap<u64, SentRequest>,
     next: u64,
 }
 
 /// A request of the host that waits.
 #[derive(Clone, Debug)]
-pub(super) struct Asked {
-    pub(super) what: Question,
+pub(super) struct SentRequest {
+    pub(super) what: RequestKind,
     pub(super) deadline: Duration,
 }
 
 /// The kind of a request of the host.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Question {
+pub(super) enum RequestKind {
     Teardown,
     Ping,
     ListTools,
@@ -29,13 +29,13 @@ pub(super) enum Question {
 
 impl Outgoing {
     /// Adds a request, and returns its id.
-    pub(super) fn add(&mut self, what: Question, deadline: Duration) -> u64 {
+    pub(super) fn add(&mut self, what: RequestKind, deadline: Duration) -> u64 {
         self.next += 1;
-        self.waiting.insert(self.next, Asked { what, deadline });
+        self.waiting.insert(self.next, SentRequest { what, deadline });
         self.next
     }
 
-    pub(super) fn take(&mut self, id: Option<&RequestId>) -> Option<Asked> {
+    pub(super) fn take(&mut self, id: Option<&RequestId>) -> Option<SentRequest> {
         match id {
             Some(RequestId::Number(number)) => self.waiting.remove(&number.as_u64()?),
             _ => None,
@@ -43,20 +43,20 @@ impl Outgoing {
     }
 
     /// Removes and returns the requests whose deadline has passed.
-    pub(super) fn take_overdue(&mut self, now: Duration) -> Vec<(u64, Asked)> {
+    pub(super) fn take_overdue(&mut self, now: Duration) -> Vec<(u64, SentRequest)> {
         self.waiting.extract_if(.., |_, asked| asked.deadline <= now).collect()
     }
 
-    pub(super) fn drain(&mut self) -> Vec<Asked> {
+    pub(super) fn drain(&mut self) -> Vec<SentRequest> {
         std::mem::take(&mut self.waiting).into_values().collect()
     }
 
     pub(super) fn calls(&self) -> usize {
-        self.waiting.values().filter(|it| matches!(it.what, Question::CallTool { .. })).count()
+        self.waiting.values().filter(|it| matches!(it.what, RequestKind::CallTool { .. })).count()
     }
 
     pub(super) fn find_call(&self, call: u64) -> Option<u64> {
-        let what = Question::CallTool { call };
+        let what = RequestKind::CallTool { call };
         self.waiting.iter().find(|(_, asked)| asked.what == what).map(|(id, _)| *id)
     }
 

@@ -50,7 +50,7 @@ impl SizeFollower {
     /// Parses the parameters of `ui/notifications/size-changed`.
     ///
     /// # Errors
-    /// Both axes are absent, or one is not a number of at least 0.
+    /// Returns an error if both axes are absent, or one is not a number of at least 0.
     pub(super) fn parse(params: &JsonObject) -> Result<Size, &'static str> {
         fn axis(params: &JsonObject, name: &str) -> Result<Option<f64>, &'static str> {
             match params.get(name) {

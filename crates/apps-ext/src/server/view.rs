@@ -108,7 +108,8 @@ impl View {
     /// folder of the document, and put into it.
     ///
     /// # Errors
-    /// A file cannot be read, is not UTF-8, or contains a text that would end its element.
+    /// Returns an error if a file cannot be read, is not UTF-8, or contains a text that would end
+    /// its element.
     pub fn file(path: impl AsRef<Path>) -> Result<Self, ViewError> {
         let path = path.as_ref();
         let folder = path.parent().unwrap_or(Path::new(""));
@@ -124,8 +125,8 @@ impl View {
     /// path of the document; scripts and style sheets with a relative path are put into it.
     ///
     /// # Errors
-    /// The document or a file that it names is not among `files`, or a file contains a text that
-    /// would end its element.
+    /// Returns an error if the document or a file that it names is not among `files`, or a file
+    /// contains a text that would end its element.
     pub fn embedded<'a>(
         page: &str,
         files: impl IntoIterator<Item = (&'a str, &'a str)>,

@@ -35,8 +35,8 @@ impl ToolUi {
     /// `None` if the tool has neither; models and Views may call such a tool.
     ///
     /// # Errors
-    /// The link is not a string, or not the URI of a View. The visibility can still be read with
-    /// [`Visibility::of`].
+    /// Returns an error if the link is not a string, or not the URI of a View. The visibility can
+    /// still be read with [`Visibility::of`].
     pub fn read(tool: &Tool) -> Result<Option<Self>, ToolUiError> {
         Self::read_meta(tool.meta.as_ref())
     }
@@ -44,7 +44,7 @@ impl ToolUi {
     /// Reads the metadata from a tool's `_meta`, as [`ToolUi::read`] does.
     ///
     /// # Errors
-    /// As [`ToolUi::read`].
+    /// Returns an error if [`ToolUi::read`] does.
     pub fn read_meta(meta: Option<&JsonObject>) -> Result<Option<Self>, ToolUiError> {
         let Some(meta) = meta else { return Ok(None) };
         let nested = meta.get(UI_META_KEY).and_then(Value::as_object);

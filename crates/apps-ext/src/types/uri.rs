@@ -27,8 +27,8 @@ impl UiUri {
     /// Checks the URI of a View.
     ///
     /// # Errors
-    /// The text does not start with `ui://`, has nothing after that, has white space or control
-    /// characters, or is longer than [`UiUri::MAX_BYTES`].
+    /// Returns an error if the text does not start with `ui://`, has nothing after that, has white
+    /// space or control characters, or is longer than [`UiUri::MAX_BYTES`].
     pub fn new(uri: impl Into<String>) -> Result<Self, UiUriError> {
         let uri = uri.into();
         if uri.len() > Self::MAX_BYTES {

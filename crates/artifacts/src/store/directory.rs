@@ -76,7 +76,8 @@ impl DirectoryStore {
     /// This blocks: call it at the start of a program.
     ///
     /// # Errors
-    /// When the directory cannot be created or opened, has another layout, or holds other files.
+    /// Returns an error if the directory cannot be created or opened, has another layout, or holds
+    /// other files.
     pub fn open(path: impl AsRef<Path>, options: DirectoryOptions) -> io::Result<Self> {
         let path = path.as_ref();
         let mut builder = std::fs::DirBuilder::new();
@@ -131,7 +132,7 @@ impl DirectoryStore {
     /// anything. A missing directory is accepted.
     ///
     /// # Errors
-    /// When the directory cannot be read, or holds other files.
+    /// Returns an error if the directory cannot be read, or holds other files.
     pub fn check(path: impl AsRef<Path>) -> io::Result<()> {
         let path = path.as_ref();
         if path.join(LAYOUT_FILE).is_file() {

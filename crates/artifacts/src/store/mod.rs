@@ -133,7 +133,7 @@ impl Scope {
     /// another scope's files.
     ///
     /// # Errors
-    /// When a part is empty or too long.
+    /// Returns an error if a part is empty or too long.
     pub fn new(
         app: impl Into<String>,
         user: impl Into<String>,
@@ -281,7 +281,7 @@ impl Artifact {
     /// stores.
     ///
     /// # Errors
-    /// [`StoreError::Corrupt`] when the hash differs.
+    /// Returns an error if the hash differs: [`StoreError::Corrupt`].
     pub fn verified(record: Record, content: Bytes) -> Result<Self, StoreError> {
         if ContentHash::of(&content) != record.hash {
             return Err(StoreError::Corrupt {

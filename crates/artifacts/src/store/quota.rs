@@ -338,7 +338,7 @@ impl Inner {
     ///
     /// # Errors
     ///
-    /// When the expired version cannot be recorded.
+    /// Returns an error if the expired version cannot be recorded.
     fn expire(&self, candidate: &Candidate, writer: &Writer) -> io::Result<Option<u64>> {
         let Candidate { scope, name, number, bytes, .. } = candidate;
         let folder = format!("scopes/{scope}/{name}");

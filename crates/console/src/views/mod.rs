@@ -9,7 +9,7 @@
 mod audit;
 mod conversation;
 mod effects;
-mod happened;
+mod page_message;
 mod routes;
 mod sandbox;
 mod session;
@@ -370,8 +370,8 @@ mod tests {
             }}),
             json!({"jsonrpc": "2.0", "method": "ui/notifications/initialized"}),
         ] {
-            let happened = json!({"message": message}).to_string();
-            session.take(serde_json::from_str(&happened).unwrap());
+            let message = json!({"message": message}).to_string();
+            session.take(serde_json::from_str(&message).unwrap());
         }
     }
 
@@ -416,8 +416,8 @@ mod tests {
             let message = json!({"jsonrpc": "2.0", "id": 1, "method": "ui/update-model-context", "params": {
                 "content": [{"type": "text", "text": text}],
             }});
-            let happened = json!({"message": message}).to_string();
-            session.take(serde_json::from_str(&happened).unwrap());
+            let message = json!({"message": message}).to_string();
+            session.take(serde_json::from_str(&message).unwrap());
         }
         fn texts(views: &Views, owner: &str) -> Vec<String> {
             views.for_model(Some(owner)).into_iter().map(|it| it.text).collect()

@@ -20,7 +20,7 @@ use super::{
     Views,
     audit::LoggedView,
     effects::effect_for_page,
-    happened::{Happened, SessionAction},
+    page_message::{PageMessage, SessionAction},
 };
 use crate::{Direction, NewMessage, ServerTools, Side, Viewer, messages::MAX_MESSAGE};
 
@@ -208,8 +208,8 @@ impl Session {
     }
 
     /// Handles a message of the page. Returns the frames for the page.
-    pub(super) fn take(&self, happened: Happened) -> Vec<String> {
-        match happened.into_action() {
+    pub(super) fn take(&self, message: PageMessage) -> Vec<String> {
+        match message.into_action() {
             SessionAction::Message(message) => {
                 let text = message.get();
                 self.log(Direction::Received, text);

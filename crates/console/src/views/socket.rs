@@ -22,7 +22,7 @@ use tokio::{
     time::{sleep_until, timeout},
 };
 
-use super::{Views, happened::Happened, session::Session};
+use super::{Views, page_message::PageMessage, session::Session};
 
 /// The subprotocol of the socket. The page names it together with the ticket, so that the ticket is
 /// in no URL and in no log of a proxy.
@@ -93,8 +93,8 @@ async fn run(
             received = socket.recv() => {
                 heard = Instant::now();
                 match received {
-                    Some(Ok(Message::Text(text))) => match serde_json::from_str::<Happened>(&text) {
-                        Ok(happened) => session.take(happened),
+                    Some(Ok(Message::Text(text))) => match serde_json::from_str::<PageMessage>(&text) {
+                        Ok(message) => session.take(message),
                         Err(error) => {
                             tracing::debug!(%error, "unreadable frame on the socket of a View");
                             close(&mut socket, close_code::INVALID, "unreadable frame").await;

@@ -1,6 +1,8 @@
 //! Reports the traffic with upstreams to the console.
 
-use marquetry_console::{CallOrigin, Console, Direction, Question, RecordSlot, UpstreamMessage};
+use marquetry_console::{
+    CallOrigin, Console, Direction, RecordSlot, UpstreamMessage, UpstreamQuestion,
+};
 use marquetry_gateway::{Observed, Observer, Origin};
 use marquetry_protocol::server::RequestContext;
 use serde_json::value::RawValue;
@@ -60,7 +62,8 @@ impl Observer for UpstreamObserver {
             }
             Observed::QuestionOpened { number, method, params } => {
                 log(Direction::Received, UpstreamMessage::Call { method, params });
-                let question = Question { number, method, server: upstream, params: Some(params) };
+                let question =
+                    UpstreamQuestion { number, method, server: upstream, params: Some(params) };
                 self.console.question(call, question);
             }
             Observed::QuestionClosed { number, method, answer } => {
@@ -71,7 +74,7 @@ impl Observer for UpstreamObserver {
                     }
                     None => {}
                 }
-                let question = Question { number, method, server: upstream, params: None };
+                let question = UpstreamQuestion { number, method, server: upstream, params: None };
                 self.console.question(call, question);
             }
             Observed::Stderr(line) => self.console.server_stderr(upstream, line),

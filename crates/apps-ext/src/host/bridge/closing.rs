@@ -7,7 +7,7 @@ use crate::{
     host::{
         app_tools::AppCallError,
         effect::{Effect, RemoveReason},
-        outgoing::Question,
+        outgoing::RequestKind,
     },
     types::method,
 };
@@ -25,7 +25,7 @@ impl Bridge {
                 }
                 let mut params = JsonObject::new();
                 params.insert("reason".to_owned(), reason.into());
-                self.ask(Question::Teardown, method::RESOURCE_TEARDOWN, params);
+                self.ask(RequestKind::Teardown, method::RESOURCE_TEARDOWN, params);
                 self.phase = Phase::TearingDown;
             }
             Phase::Created | Phase::Loading | Phase::Initializing => {
@@ -51,9 +51,9 @@ impl Bridge {
     fn give_up_questions(&mut self) {
         for asked in self.outgoing.drain() {
             match asked.what {
-                Question::CallTool { call } => self.app_answer(call, Err(AppCallError::Closed)),
-                Question::Ping => self.effects.push(Effect::Alive(false)),
-                Question::Teardown | Question::ListTools => {}
+                RequestKind::CallTool { call } => self.app_answer(call, Err(AppCallError::Closed)),
+                RequestKind::Ping => self.effects.push(Effect::Alive(false)),
+                RequestKind::Teardown | RequestKind::ListTools => {}
             }
         }
         if self.app_tools.clear() {

@@ -15,7 +15,7 @@ use crate::{
         audit::MessageKind,
         effect::{Effect, Event, Lists, RemoveReason, RequestToken},
         incoming::AnswerForm,
-        outgoing::Question,
+        outgoing::RequestKind,
     },
     types::{DENIED, DisplayMode, method},
 };
@@ -80,7 +80,7 @@ impl Bridge {
                 }
             }
             Event::Ping if self.phase == Phase::Ready => {
-                self.ask(Question::Ping, method::PING, JsonObject::new());
+                self.ask(RequestKind::Ping, method::PING, JsonObject::new());
             }
             Event::Ping => self.effects.push(Effect::Alive(false)),
             Event::TooLong { id, bytes } => {
@@ -178,24 +178,24 @@ impl Bridge {
         let mut params = JsonObject::new();
         params.insert("name".to_owned(), name.into());
         params.insert("arguments".to_owned(), Value::Object(arguments));
-        self.ask(Question::CallTool { call }, method::TOOLS_CALL, params);
+        self.ask(RequestKind::CallTool { call }, method::TOOLS_CALL, params);
     }
 
     /// Handles the View's answer to a request of the host.
-    pub(super) fn answered(&mut self, question: Question, outcome: Result<Value, RpcError>) {
+    pub(super) fn answered(&mut self, question: RequestKind, outcome: Result<Value, RpcError>) {
         match question {
-            Question::Teardown => self.remove(match outcome {
+            RequestKind::Teardown => self.remove(match outcome {
                 Ok(_) => RemoveReason::Closed,
                 Err(error) => RemoveReason::TeardownFailed { message: error.message },
             }),
             // An error also shows that the View is alive.
-            Question::Ping => self.effects.push(Effect::Alive(true)),
-            Question::ListTools => match outcome {
+            RequestKind::Ping => self.effects.push(Effect::Alive(true)),
+            RequestKind::ListTools => match outcome {
                 Ok(page) => match self.app_tools.page(&page, self.limits.max_app_tools) {
                     Page::Next(cursor) => {
                         let mut params = JsonObject::new();
                         params.insert("cursor".to_owned(), cursor.into());
-                        self.ask(Question::ListTools, method::TOOLS_LIST, params);
+                        self.ask(RequestKind::ListTools, method::TOOLS_LIST, params);
                     }
                     Page::Complete => {
                         self.effects.push(Effect::AppTools(self.app_tools.tools().to_owned()));
@@ -203,7 +203,7 @@ impl Bridge {
                 },
                 Err(_) => self.app_tools.failed(),
             },
-            Question::CallTool { call } => {
+            RequestKind::CallTool { call } => {
                 let outcome = outcome.map_err(AppCallError::from).and_then(|result| {
                     match <CallToolResult as serde::Deserialize>::deserialize(&result) {
                         Ok(_) => Ok(result),
@@ -219,10 +219,10 @@ impl Bridge {
     fn tick(&mut self) {
         for (id, asked) in self.outgoing.take_overdue(self.now) {
             match asked.what {
-                Question::Teardown => return self.remove(RemoveReason::TeardownTimedOut),
-                Question::Ping => self.effects.push(Effect::Alive(false)),
-                Question::ListTools => self.app_tools.failed(),
-                Question::CallTool { call } => {
+                RequestKind::Teardown => return self.remove(RemoveReason::TeardownTimedOut),
+                RequestKind::Ping => self.effects.push(Effect::Alive(false)),
+                RequestKind::ListTools => self.app_tools.failed(),
+                RequestKind::CallTool { call } => {
                     let timeout = self.limits.app_call_timeout;
                     self.notify_cancelled(id, "the call has timed out");
                     self.app_answer(call, Err(AppCallError::Timeout { timeout }));

@@ -8,7 +8,7 @@ use crate::{
     host::{
         audit::{AuditRecord, Direction, MessageKind, Verdict},
         effect::Effect,
-        outgoing::Question,
+        outgoing::RequestKind,
     },
     types::method,
 };
@@ -24,12 +24,12 @@ impl Bridge {
 
     /// Sends a request with a time limit for the answer, and returns its id. The View must be ready
     /// or being torn down.
-    pub(super) fn ask(&mut self, question: Question, method: &str, params: JsonObject) -> u64 {
+    pub(super) fn ask(&mut self, question: RequestKind, method: &str, params: JsonObject) -> u64 {
         debug_assert!(self.phase == Phase::Ready || self.phase == Phase::TearingDown);
         let time = match question {
-            Question::Teardown => self.limits.teardown_timeout,
-            Question::Ping => self.limits.ping_timeout,
-            Question::ListTools | Question::CallTool { .. } => self.limits.app_call_timeout,
+            RequestKind::Teardown => self.limits.teardown_timeout,
+            RequestKind::Ping => self.limits.ping_timeout,
+            RequestKind::ListTools | RequestKind::CallTool { .. } => self.limits.app_call_timeout,
         };
         let id = self.outgoing.add(question, self.now + time);
         let text = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
@@ -67,7 +67,7 @@ impl Bridge {
             self.notify(method, params);
         }
         if self.app_tools.start(self.now) {
-            self.ask(Question::ListTools, method::TOOLS_LIST, JsonObject::new());
+            self.ask(RequestKind::ListTools, method::TOOLS_LIST, JsonObject::new());
         }
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Value, value::RawValue};
 /// A message of a page over the socket of a View: an object with exactly one member.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) enum Happened {
+pub(super) enum PageMessage {
     /// A message of the View or of its sandbox proxy.
     Message(Box<RawValue>),
     /// The View sent a message that is too long to forward.
@@ -56,7 +56,7 @@ pub(super) enum Happened {
     Gone {},
 }
 
-/// The action that a session takes for [`Happened`].
+/// The action that a session takes for [`PageMessage`].
 pub(super) enum SessionAction {
     Message(Box<RawValue>),
     Event(Event),
@@ -64,7 +64,7 @@ pub(super) enum SessionAction {
     Agreed(RequestToken),
 }
 
-impl Happened {
+impl PageMessage {
     pub(super) fn into_action(self) -> SessionAction {
         SessionAction::Event(match self {
             Self::Message(message) => return SessionAction::Message(message),
