@@ -307,7 +307,7 @@ impl Handler for Own {
 }
 
 #[tokio::test]
-async fn what_the_handler_itself_says_of_views_is_gated_page_by_page() {
+async fn the_handlers_own_views_are_gated_page_by_page() {
     let own =
         Own { tools: Vec::new(), resources: vec!["a://1", "ui://own/a", "UI://own/b", "a://2"] };
     let server = Server::new(apps().on(own));

@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn much_becomes_little() {
+    fn arguments_are_cut_to_the_limits() {
         let long = format!(r#"{{"text": "{}"}}"#, "é".repeat(5000));
         check(
             &long,

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_follows_a_cut_text() {
+    fn texts_after_a_cut_text_are_not_shown() {
         let mut budget = Budget::new(10, 0);
         assert_eq!(budget.text("abc", 0), Shown::Whole);
         assert_eq!(budget.text("0123456789", 0), Shown::Start("0123456", ""));

@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_page_of_another_run_or_too_far_behind_is_told_to_fetch_anew() {
+    async fn a_page_of_another_run_or_too_far_behind_reloads_all_data() {
         let events = events(2);
         let _page = events.last.subscribe();
         for n in 1..=5 {

@@ -607,7 +607,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_caller_does_is_no_fault_of_its_upstream() {
+    fn errors_of_a_caller_leave_the_upstream_trusted() {
         let refused = RpcError::invalid_params("nobody answers");
         for error in [
             ClientError::Cancelled,

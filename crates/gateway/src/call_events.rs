@@ -114,7 +114,7 @@ async fn log(cx: &RequestContext, upstream: &str, logged: &ServerNotification) {
     }
     let Some(params) = &logged.params else { return };
     let Ok(LogParams { level, logger, data }) = serde_json::from_str(params.get()) else {
-        tracing::debug!(upstream, "a log message that is none");
+        tracing::debug!(upstream, "ignored an invalid log message");
         return;
     };
     let logger = match logger {

@@ -331,7 +331,7 @@ fn view_routes(upstreams: &[impl AsRef<Upstream>], before: Option<&Catalog>) -> 
 fn header_arguments(tool: &Tool, upstream: &Upstream) -> Option<Arc<HeaderArguments>> {
     HeaderArguments::of(&tool.input_schema)
         .inspect_err(|why| {
-            tracing::debug!(upstream = upstream.name(), tool = tool.name, %why, "no usable header");
+            tracing::debug!(upstream = upstream.name(), tool = tool.name, %why, "ignored invalid header arguments");
         })
         .ok()
         .flatten()

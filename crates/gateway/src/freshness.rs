@@ -137,7 +137,7 @@ impl Freshness {
     }
 
     /// Resets the delays after a restart of the upstream.
-    pub(super) fn begin_anew(&self) {
+    pub(super) fn reset(&self) {
         self.is_late.iter().for_each(|is_late| is_late.store(false, Ordering::Relaxed));
     }
 }
@@ -235,7 +235,7 @@ mod tests {
         }
         assert_eq!(waited(&freshness).await, WAIT);
         assert_eq!(waited(&freshness).await, Duration::ZERO);
-        freshness.begin_anew();
+        freshness.reset();
         assert_eq!(waited(&freshness).await, WAIT);
     }
 }

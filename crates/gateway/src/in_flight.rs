@@ -200,12 +200,12 @@ impl<A> InFlight<A> {
         turns.record_question(may_ask.map(|call| &call.target));
         let Some(oldest) = table.open.first() else {
             return Err(RpcError::invalid_request(
-                "no call is in flight, so there is no client to ask: several share this connection",
+                "no call is in flight, so no client can be asked: several clients share this connection",
             ));
         };
         if table.agents().any(|other| other != oldest.agent) {
             return Err(RpcError::invalid_request(
-                "calls of several clients are in flight, and the request does not say whose it is; ask during one call at a time",
+                "calls of several clients are in flight, and the request does not name its call; ask during one call at a time",
             ));
         }
         Ok((oldest.agent, oldest.asker.clone()))
@@ -336,7 +336,7 @@ fn log_skipped(calls: &[Target]) {
         tracing::info!(
             called = method,
             name = name.as_deref(),
-            "others have waited as long as they may for a call that asks; for a minute, they do not wait for its user's calls of tools that ask"
+            "calls of other users have waited their full time for this one, whose tool asks questions; for a minute, they do not wait for this user's calls of such tools"
         );
     }
 }

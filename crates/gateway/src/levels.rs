@@ -97,9 +97,12 @@ impl Upstream {
         match tokio::time::timeout(LEVEL_PATIENCE, set).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => {
-                tracing::debug!(upstream = self.name(), %error, "log level cannot be set");
+                tracing::debug!(upstream = self.name(), %error, "failed to set the log level");
             }
-            Err(_) => tracing::debug!(upstream = self.name(), "log level is not taken in time"),
+            Err(_) => tracing::debug!(
+                upstream = self.name(),
+                "the upstream did not set the log level in time"
+            ),
         }
     }
 }

@@ -95,7 +95,7 @@ impl<C: Send + 'static> Parked<C> {
                 let late = parked.lock().remove(&handle);
                 if late.is_some() {
                     tracing::info!(
-                        "a client did not come back with its answers; its call is given up"
+                        "a client did not return with its answers in time; its call is cancelled"
                     );
                 }
             }

@@ -91,7 +91,7 @@ impl Gateway {
         if let UpstreamState::Ready(client) = upstream.state()
             && let Err(error) = client.unsubscribe(uri).await
         {
-            tracing::debug!(upstream = upstream.name(), %error, "a subscription stays");
+            tracing::debug!(upstream = upstream.name(), %error, "failed to unsubscribe");
         }
     }
 
@@ -109,7 +109,7 @@ impl Gateway {
                 Ok(()) => self.changes.resource_updated(&uri),
                 Err(error) => {
                     let upstream = self.upstreams[index].name();
-                    tracing::warn!(upstream, uri, %error, "cannot be subscribed to again");
+                    tracing::warn!(upstream, uri, %error, "failed to subscribe again");
                 }
             }
         }

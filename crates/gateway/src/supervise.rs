@@ -77,7 +77,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
                 let problem = match end {
                     End::Stopping => break,
                     End::Restarted => {
-                        tracing::info!(upstream = name, "upstream is restarted on demand");
+                        tracing::info!(upstream = name, "restarting the upstream on demand");
                         upstream.set_returning(true);
                         failures = 0;
                         continue;
@@ -96,7 +96,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
                 let was_probed = matches!(error, ClientError::Closed(_)) && upstream.ended_early();
                 if was_probed && failures == 0 && !has_switched {
                     // Not a failure yet: requests for its tools wait for the second attempt.
-                    tracing::info!(upstream = name, %error, "upstream is started again without server/discover");
+                    tracing::info!(upstream = name, %error, "starting the upstream again without server/discover");
                     has_switched = true;
                     continue;
                 }
@@ -113,7 +113,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
         let options = &gateway.options;
         let stderr = if options.shows_stderr { upstream.stderr.tail() } else { Vec::new() };
         if options.restart_max_failures > 0 && failures >= options.restart_max_failures {
-            tracing::error!(upstream = name, failures, problem, "upstream is given up");
+            tracing::error!(upstream = name, failures, problem, "gave up on the upstream");
             upstream.set_state(UpstreamState::Failed { problem, stderr });
             upstream.set_listing(Listing::default());
             gateway.relist();
@@ -208,7 +208,7 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> End {
     // An answer that came after the last connection ended says nothing about this one.
     upstream.take_answered();
     upstream.in_flight.reset();
-    upstream.freshness.begin_anew();
+    upstream.freshness.reset();
     // Ready before its names appear, so that every listed name can be called.
     upstream.set_state(UpstreamState::Ready(client.clone()));
     gateway.relist();
@@ -320,7 +320,7 @@ impl Session<'_> {
                     return error.to_string();
                 }
                 Err(error) => {
-                    tracing::warn!(upstream = self.upstream.name(), %error, "tools cannot be fetched anew; the old ones stay");
+                    tracing::warn!(upstream = self.upstream.name(), %error, "failed to fetch the tools again; the old ones stay");
                 }
             }
             self.upstream.freshness.done(&[List::Tools]);
@@ -411,13 +411,13 @@ impl Session<'_> {
             }
             // Servers that declare resources often know no templates.
             Err(ClientError::Rpc(error)) if error.code == error_code::METHOD_NOT_FOUND => {
-                tracing::debug!(upstream = name, list, "list is unknown to the upstream");
+                tracing::debug!(upstream = name, list, "the upstream does not have this list");
                 (Some(Vec::new()), None)
             }
             // `watch` reports the end of the connection.
             Err(ClientError::Closed(_)) => return,
             Err(error) => {
-                tracing::warn!(upstream = name, list, %error, "list is left out");
+                tracing::warn!(upstream = name, list, %error, "failed to fetch a list; leaving it out");
                 if matches!(error, ClientError::Io { .. }) {
                     self.upstream.suspected.notify_one();
                 }

@@ -216,7 +216,8 @@ fn key(round: usize, page: usize) -> String {
 
 fn not_visited(upstream: &Upstream) -> RpcError {
     let name = upstream.name();
-    let message = format!("upstream '{name}' needs its page to be visited, and the user did not");
+    let message =
+        format!("upstream '{name}' requires a visit to its page, and the user did not make it");
     let code = error_code::URL_ELICITATION_REQUIRED;
     RpcError::internal(message).with_data(&json!({"upstream": name, "code": code}))
 }

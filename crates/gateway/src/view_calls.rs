@@ -29,7 +29,7 @@ impl Gateway {
         let found = self.upstreams.iter().position(|upstream| upstream.name() == name);
         match found {
             None if name != own => Err(RpcError::invalid_params(format!(
-                "there is no server '{}', which the header {SERVER_HEADER} names",
+                "the header {SERVER_HEADER} names the unknown server '{}'",
                 shortened(&name)
             ))),
             found => Ok(found),

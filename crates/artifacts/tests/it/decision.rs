@@ -173,7 +173,7 @@ async fn several_texts_share_the_limit() {
 }
 
 #[tokio::test]
-async fn whole_is_said_only_of_what_is_shown_whole() {
+async fn the_notice_says_whole_only_if_all_is_shown() {
     let answer = json!({"content": vec![json!({"type": "text", "text": "a"}); 3000]});
     let seen = capture(&Settings::small_context(), answer).await;
     assert_eq!(seen.texts().len(), 1000);

@@ -250,7 +250,7 @@ async fn items_that_are_not_examined_are_kept() {
 
 /// B6: the model is told that a resource came without content, and which it is.
 #[tokio::test]
-async fn a_resource_without_content_is_told() {
+async fn a_resource_without_content_is_reported() {
     let item = json!({"type": "resource", "resource": {"uri": "https://example.com/a.txt?b=1"}});
     let seen = capture(&Settings::default(), json!({"content": [item]})).await;
     let notice = seen.notice();
@@ -275,7 +275,7 @@ async fn surplus_padding_is_told_in_the_outcome() {
 /// C4: the report does not list an artifact as saved if the store removed it to make room for the
 /// rest of the same answer.
 #[tokio::test]
-async fn an_answer_larger_than_the_store_is_told_as_it_is() {
+async fn an_answer_larger_than_the_store_is_reported() {
     let limits = marquetry_artifacts::MemoryLimits::default().with_max_total_bytes(13_000);
     let store = std::sync::Arc::new(marquetry_artifacts::MemoryStore::new(limits));
     let items: Vec<_> =

@@ -129,7 +129,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_lost_with_fallback(answer in answer(), settings in settings()) {
+    fn every_part_is_shown_or_saved_with_fallback(answer in answer(), settings in settings()) {
         let mut settings = settings;
         settings.mcp_intelligent_processing.fallback_to_raw_on_error = true;
         settings.mcp_intelligent_processing.max_single_item_size_mb = 1;

@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_is_bounded() {
+    fn messages_and_contexts_are_bounded() {
         let conversation = Conversation::default();
         for number in 0..500 {
             conversation.set_context(None, &number.to_string(), "t", said("x"));

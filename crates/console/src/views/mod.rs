@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_view_is_told_when_a_list_of_its_server_changes() {
+    async fn a_view_is_notified_when_a_list_of_its_server_changes() {
         let views = views(|_| {});
         let session = open(&views, &Viewer::everything()).unwrap();
         let (_, mut news) = views.redeem(&ticket(&session)).unwrap();

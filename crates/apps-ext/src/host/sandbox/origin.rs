@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_breaks_out_of_its_directive() {
+    fn no_origin_breaks_out_of_its_directive() {
         use OriginError::{Form, Scheme, Wildcard};
         for text in [
             "*",
