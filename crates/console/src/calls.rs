@@ -17,10 +17,10 @@ use crate::{
 /// The record of calls. Cheap to clone.
 #[derive(Clone)]
 pub struct Calls {
-    inner: Arc<Inner>,
+    inner: Arc<SharedCalls>,
 }
 
-struct Inner {
+struct SharedCalls {
     kept: Mutex<KeptCalls>,
     events: Arc<Events>,
     max_calls: usize,
@@ -90,7 +90,7 @@ impl<'a> NewCall<'a> {
 
 /// A call that runs. Dropping it records that it was cancelled.
 pub struct RunningCall {
-    calls: Arc<Inner>,
+    calls: Arc<SharedCalls>,
     record: Arc<Mutex<Record>>,
     id: String,
     began: Instant,
@@ -101,7 +101,9 @@ impl Calls {
     pub(crate) fn new(options: &Options, events: Arc<Events>) -> Self {
         let max_calls = options.max_calls;
         let max_bytes = options.max_calls_bytes;
-        Self { inner: Arc::new(Inner { kept: Mutex::default(), events, max_calls, max_bytes }) }
+        Self {
+            inner: Arc::new(SharedCalls { kept: Mutex::default(), events, max_calls, max_bytes }),
+        }
     }
 
     /// Records that a call begins.
@@ -249,7 +251,7 @@ impl Calls {
     }
 }
 
-impl Inner {
+impl SharedCalls {
     fn kept(&self) -> MutexGuard<'_, KeptCalls> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }

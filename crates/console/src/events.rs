@@ -65,7 +65,7 @@ impl Audience {
 pub struct Events {
     /// Distinguishes the event numbers of this run from those of other runs.
     run: String,
-    kept: Mutex<State>,
+    kept: Mutex<EventLog>,
     /// The number of the last event.
     last: watch::Sender<u64>,
     /// Whether the server is shutting down: all streams end first.
@@ -80,7 +80,7 @@ pub struct Events {
 }
 
 #[derive(Default)]
-struct State {
+struct EventLog {
     events: VecDeque<Event>,
     bytes: usize,
     /// The number of the last event.
@@ -194,7 +194,7 @@ impl Events {
 
     /// Leaves a gap in the numbers where events were skipped, so that a page that reconnects is
     /// told to reload all data.
-    fn note_skipped(&self, kept: &mut State) {
+    fn note_skipped(&self, kept: &mut EventLog) {
         if self.has_skipped.swap(false, Ordering::Relaxed) {
             kept.last += 1;
             kept.events.clear();
@@ -220,7 +220,7 @@ impl Events {
         format!("{}-{number}", self.run)
     }
 
-    fn kept(&self) -> MutexGuard<'_, State> {
+    fn kept(&self) -> MutexGuard<'_, EventLog> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

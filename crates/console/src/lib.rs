@@ -47,10 +47,10 @@ pub use self::{
 /// The console: its record of calls, its events and its routes. Cheap to clone.
 #[derive(Clone)]
 pub struct Console {
-    inner: Arc<Inner>,
+    inner: Arc<SharedConsole>,
 }
 
-struct Inner {
+struct SharedConsole {
     options: Options,
     events: Arc<Events>,
     calls: Calls,
@@ -79,7 +79,7 @@ impl Console {
         let calls = Calls::new(&options, events.clone());
         let messages = Messages::new(&options, events.clone());
         let views = Views::new(options.views.clone(), messages.clone(), events.clone());
-        let inner = Inner {
+        let inner = SharedConsole {
             options,
             events,
             calls,
@@ -160,7 +160,7 @@ impl Console {
         views::sandbox_router(self.inner.views.clone())
     }
 
-    /// Tells pages and Views that a list changed. A View is told of tools if those of its own
+    /// Tells pages and Views that a list changed. A View is notified of tools if those of its own
     /// server changed, and of resources and prompts if those of any server changed.
     pub fn lists_changed(&self, backend: &dyn Backend, lists: ChangedLists) {
         self.inner.events.push(

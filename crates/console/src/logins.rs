@@ -20,11 +20,11 @@ const PREFIX: &str = "mqc_";
 /// The printed code, and the tokens that codes were exchanged for.
 #[derive(Default)]
 pub struct Logins {
-    state: Mutex<State>,
+    state: Mutex<LoginState>,
 }
 
 #[derive(Default)]
-struct State {
+struct LoginState {
     code: Option<(String, Instant)>,
     /// Tokens with the time at which they end. The map's hasher has a random key, so that the time
     /// of a lookup reveals nothing about the stored tokens.
@@ -72,7 +72,7 @@ impl Logins {
                 .with(|state| state.tokens.get(token).is_some_and(|until| *until > Instant::now()))
     }
 
-    fn with<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+    fn with<T>(&self, work: impl FnOnce(&mut LoginState) -> T) -> T {
         work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

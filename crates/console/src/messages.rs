@@ -22,10 +22,10 @@ pub(crate) const MAX_MESSAGE: usize = 64 << 10;
 /// The log of messages. Cheap to clone.
 #[derive(Clone)]
 pub struct Messages {
-    inner: Arc<Inner>,
+    inner: Arc<SharedMessages>,
 }
 
-struct Inner {
+struct SharedMessages {
     kept: Mutex<KeptMessages>,
     events: Arc<Events>,
     max_messages: usize,
@@ -143,7 +143,7 @@ impl Messages {
     pub(crate) fn new(options: &Options, events: Arc<Events>) -> Self {
         let max_messages = options.max_messages;
         let max_bytes = options.max_messages_bytes;
-        let inner = Inner {
+        let inner = SharedMessages {
             kept: Mutex::default(),
             events,
             max_messages,
@@ -249,7 +249,7 @@ impl Messages {
     }
 }
 
-impl Inner {
+impl SharedMessages {
     fn secret_names(&self) -> Vec<String> {
         self.secret_names.read().unwrap_or_else(PoisonError::into_inner).clone()
     }

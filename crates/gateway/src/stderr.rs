@@ -12,11 +12,11 @@ use tracing::Level;
 /// Last lines of one run, and hashes of the lines that were logged before.
 #[derive(Default)]
 pub(crate) struct StderrLog {
-    state: Mutex<State>,
+    state: Mutex<LineHistory>,
 }
 
 #[derive(Default)]
-struct State {
+struct LineHistory {
     /// The last lines of this run.
     tail: VecDeque<String>,
     /// Hashes of the lines of earlier runs, and of tracebacks.
@@ -72,12 +72,12 @@ impl StderrLog {
         self.lock().tail.iter().cloned().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, LineHistory> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl LineHistory {
     /// Returns whether a line belongs to a traceback. A traceback ends with the first line that is
     /// not indented: the error.
     fn is_traceback(&mut self, line: &str) -> bool {

@@ -6,7 +6,7 @@ use marquetry_protocol::{
 };
 use serde::{Deserialize, Serialize};
 
-/// What a host tells a View: theme, size, locale and more. Every member is optional, and unknown
+/// The host context of a View: theme, size, locale and more. Every member is optional, and unknown
 /// members are kept.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

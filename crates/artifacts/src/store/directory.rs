@@ -40,7 +40,7 @@ use super::{
     Artifact, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError, Usage, Version,
     Versions, clamped,
     expired::{Key, absent},
-    files::{DirectoryOptions, Inner, is_absent, number_of},
+    files::{DirectoryOptions, SharedDirectory, is_absent, number_of},
     quota::{SCOPE_BYTES, Writer, charge, key_for},
 };
 use crate::name::ArtifactName;
@@ -67,7 +67,7 @@ const MAX_KNOWN_NAMES: usize = 100_000;
 /// last 10,000 evicted versions. A page of a list reads every name of its scope. It opens no
 /// directory that holds other files already, and ignores files that others put there later.
 #[derive(Clone, Debug)]
-pub struct DirectoryStore(Arc<Inner>);
+pub struct DirectoryStore(Arc<SharedDirectory>);
 
 impl DirectoryStore {
     /// Opens the store in this directory. A missing directory is created, readable by its owner
@@ -108,7 +108,7 @@ impl DirectoryStore {
         root.create_dir_all("tmp")?;
         root.create_dir_all("scopes")?;
         let process = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
-        let inner = Inner {
+        let inner = SharedDirectory {
             root,
             path: path.to_owned(),
             options,
@@ -151,7 +151,7 @@ impl DirectoryStore {
 
     async fn blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&Inner) -> Result<T, StoreError> + Send + 'static,
+        work: impl FnOnce(&SharedDirectory) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let inner = Arc::clone(&self.0);
         match tokio::task::spawn_blocking(move || {
@@ -273,7 +273,7 @@ impl ArtifactStore for DirectoryStore {
     }
 }
 
-impl Inner {
+impl SharedDirectory {
     /// Replaces an error of the file system that comes from a removed directory. The path is only
     /// in the log: callers may be users of other machines.
     fn with_removed_directory(&self, error: StoreError) -> StoreError {

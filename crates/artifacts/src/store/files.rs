@@ -64,7 +64,7 @@ impl Default for DirectoryOptions {
 }
 
 #[derive(Debug)]
-pub(super) struct Inner {
+pub(super) struct SharedDirectory {
     pub(super) root: Dir,
     /// Path of `root`, for the log.
     pub(super) path: PathBuf,
@@ -91,7 +91,7 @@ pub(super) struct Inner {
     pub(super) stop_at: Mutex<Option<Stop>>,
 }
 
-/// State of the quota, beside the number of bytes in [`Inner`].
+/// State of the quota, beside the number of bytes in [`SharedDirectory`].
 #[derive(Debug, Default)]
 pub(super) struct Quota {
     /// The directory was scanned.
@@ -110,7 +110,7 @@ pub(super) enum Stop {
     Fails(&'static str),
 }
 
-impl Inner {
+impl SharedDirectory {
     /// Returns the bytes that the store is charged, as of the last scan. It never waits, so any
     /// thread may call it.
     pub(super) fn charged(&self) -> u64 {

@@ -10,7 +10,7 @@ use std::{
 use cap_std::fs::OpenOptions;
 
 use super::{
-    files::{Inner, is_absent, number_of},
+    files::{SharedDirectory, is_absent, number_of},
     owners::OwnersByBytes,
 };
 use crate::store::{StoreError, expired::Key};
@@ -69,7 +69,7 @@ pub(super) fn charge(content: u64, record: u64) -> u64 {
     blocks(content).saturating_add(blocks(record)).saturating_add(DIRECTORIES_BYTES)
 }
 
-impl Inner {
+impl SharedDirectory {
     /// Makes and charges the directory of a scope with the file that names its owner, if it is not
     /// there.
     pub(super) fn make_scope(&self, writer: &Writer) -> io::Result<()> {

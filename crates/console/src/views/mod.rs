@@ -47,10 +47,10 @@ const AROUND: usize = 1 << 20;
 /// The open Views. Cheap to clone.
 #[derive(Clone)]
 pub(crate) struct Views {
-    inner: Arc<Inner>,
+    inner: Arc<SharedViews>,
 }
 
-struct Inner {
+struct SharedViews {
     options: ViewOptions,
     sessions: Mutex<BTreeMap<String, Arc<Session>>>,
     conversation: Conversation,
@@ -106,7 +106,7 @@ enum OpenError {
 
 impl Views {
     pub(crate) fn new(options: ViewOptions, messages: Messages, events: Arc<Events>) -> Self {
-        let inner = Inner {
+        let inner = SharedViews {
             options,
             sessions: Mutex::default(),
             conversation: Conversation::default(),
@@ -179,7 +179,7 @@ impl Views {
         }
         let of_viewer = sessions.values().filter(|it| it.viewer().owner == viewer.owner).count();
         let per_viewer = options.max_views.div_ceil(4);
-        // What a user can do about it comes first.
+        // The reasons that a user can act on come first.
         if of_viewer >= per_viewer && viewer.owner.is_some() {
             return Err(OpenError::TooManyOfUser(of_viewer));
         }
@@ -361,7 +361,7 @@ mod tests {
         session.description(None)["ticket"].as_str().unwrap().to_owned()
     }
 
-    /// Brings a View to the point where it is told of changes.
+    /// Brings a View to the point where it is notified of changes.
     fn initialize(session: &Session) {
         for message in [
             json!({"jsonrpc": "2.0", "method": "ui/notifications/sandbox-proxy-ready", "params": {}}),

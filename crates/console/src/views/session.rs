@@ -46,7 +46,7 @@ pub(super) struct Session {
     /// Messages in the audit log.
     messages: AtomicU64,
     views: Views,
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
     news: mpsc::Sender<Event>,
     closed: watch::Sender<bool>,
 }
@@ -69,7 +69,7 @@ pub(super) struct Opening {
     pub(super) bridge: BridgeOptions,
 }
 
-struct State {
+struct SessionState {
     bridge: Bridge,
     server: ServerTools,
     /// The messages that the user is asked about. The bridge bounds how many requests wait.
@@ -102,7 +102,7 @@ impl Session {
         // the place of the one before.
         let speaker = call.as_ref().map_or_else(|| id.clone(), |call| format!("{call} {uri}"));
         let (news, receiver) = mpsc::channel(MAX_NEWS);
-        let state = State {
+        let state = SessionState {
             bridge: Bridge::new(bridge),
             server,
             asked: BTreeMap::new(),
@@ -246,7 +246,7 @@ impl Session {
 
     /// Carries out the server's part of an effect, and returns the frame that tells the page its
     /// part.
-    fn perform(&self, state: &mut State, effect: Effect) -> Option<String> {
+    fn perform(&self, state: &mut SessionState, effect: Effect) -> Option<String> {
         let owner = self.viewer.owner.as_deref();
         match &effect {
             Effect::Audit(record) => {
@@ -322,7 +322,7 @@ impl Session {
         });
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
