@@ -440,7 +440,7 @@ impl ExecutedPlan {
         answer: &RawValue,
     ) -> (Box<RawValue>, Report) {
         if self.plan.whole_answer == WholeAnswer::Only {
-            self.tell_items_of_the_whole();
+            self.apply_whole_answer_to_items();
         }
         // Before the report, which has the size of what is shown. A failed save must not cost the
         // model the text (seed 000/3.2; SAM loses it).
@@ -492,7 +492,7 @@ impl ExecutedPlan {
     }
 
     /// Gives each item the outcome of the whole answer, when intelligent processing is off.
-    fn tell_items_of_the_whole(&mut self) {
+    fn apply_whole_answer_to_items(&mut self) {
         let (outcome, error) = match &self.whole {
             Some(_) => (Outcome::Saved, None),
             None => (Outcome::Failed, self.whole_error.clone()),

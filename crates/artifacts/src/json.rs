@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn half_a_surrogate_pair_is_replaced_and_told() {
+    fn half_a_surrogate_pair_is_replaced_and_reported() {
         assert_eq!(
             string(&raw(r#""a\ud800b""#)).unwrap(),
             ("a\u{fffd}\u{fffd}\u{fffd}b".into(), false)

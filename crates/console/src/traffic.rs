@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_caller_is_told_of_their_call_and_administrators_of_logs_too() {
+    async fn callers_see_their_calls_and_administrators_see_logs_too() {
         fn names(events: &[(String, Value)]) -> Vec<String> {
             events.iter().map(|it| it.0.clone()).collect()
         }

@@ -64,12 +64,12 @@ impl CallEvents {
         /// Maximum delay of the answer by earlier events.
         const LATE: Duration = Duration::from_secs(1);
         let outcome = {
-            let telling = async {
+            let forwarding = async {
                 loop {
                     tokio::select! {
                         Some(progress) = self.progress.recv() => {
                             self.observe(&progress);
-                            tell(cx, &progress).await;
+                            forward_progress(cx, &progress).await;
                         }
                         Some(logged) = self.log.recv() => log(cx, &self.upstream, &logged).await,
                         else => return,
@@ -80,14 +80,14 @@ impl CallEvents {
                 biased;
                 // At the same time as the work: an agent that does not read progress must not stop
                 // the call's clock.
-                () = telling => work.await,
+                () = forwarding => work.await,
                 outcome = &mut work => outcome,
             }
         };
         let rest = async {
             while let Ok(progress) = self.progress.try_recv() {
                 self.observe(&progress);
-                tell(cx, &progress).await;
+                forward_progress(cx, &progress).await;
             }
             while let Ok(logged) = self.log.try_recv() {
                 log(cx, &self.upstream, &logged).await;
@@ -98,8 +98,8 @@ impl CallEvents {
     }
 }
 
-async fn tell(cx: &RequestContext, told: &Progress) {
-    cx.progress(told.progress, told.total, told.message.as_deref()).await;
+async fn forward_progress(cx: &RequestContext, progress: &Progress) {
+    cx.progress(progress.progress, progress.total, progress.message.as_deref()).await;
 }
 
 /// Forwards a log message if the agent wants its level. The logger's name begins with the

@@ -130,7 +130,11 @@ mod tests {
             }
         }
         assert_eq!(log.take("something else"), Level::INFO);
-        assert_eq!(log.take("something else"), Level::INFO, "in one run it is news each time");
+        assert_eq!(
+            log.take("something else"),
+            Level::INFO,
+            "within one run it is logged each time"
+        );
     }
 
     #[test]

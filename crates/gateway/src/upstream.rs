@@ -446,7 +446,7 @@ impl StderrLogger {
             return;
         }
         let Some(suppressed) = self.rate.admit() else { return };
-        self.tell_suppressed(suppressed);
+        self.log_suppressed(suppressed);
         self.observe(line);
         tracing::info!(target: "marquetry::upstream", upstream, "{line}");
     }
@@ -457,7 +457,7 @@ impl StderrLogger {
         }
     }
 
-    fn tell_suppressed(&self, suppressed: u64) {
+    fn log_suppressed(&self, suppressed: u64) {
         if suppressed > 0 {
             let upstream = &self.upstream;
             tracing::warn!(
@@ -471,7 +471,7 @@ impl StderrLogger {
 
 impl Drop for StderrLogger {
     fn drop(&mut self) {
-        self.tell_suppressed(self.rate.take_suppressed());
+        self.log_suppressed(self.rate.take_suppressed());
     }
 }
 

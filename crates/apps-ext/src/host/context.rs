@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_changed_members_are_told() {
+    fn only_changed_members_are_sent() {
         let first = json!({ "theme": "light", "locale": "en", "toolInfo": { "tool": { "name": "t", "inputSchema": {} } } });
         let mut keeper = ContextKeeper::new(context(first.clone()));
         assert_eq!(serde_json::to_value(keeper.first(&any_mode())).unwrap(), first);

@@ -236,10 +236,10 @@ impl Views {
                     }
                 }
                 ChangedLists::Resources => {
-                    session.tell(Event::ListChanged(Lists::Resources));
+                    session.notify(Event::ListChanged(Lists::Resources));
                 }
                 ChangedLists::Prompts => {
-                    session.tell(Event::ListChanged(Lists::Prompts));
+                    session.notify(Event::ListChanged(Lists::Prompts));
                 }
             }
         }
@@ -381,11 +381,11 @@ mod tests {
         let viewer = Viewer::everything();
         let unused = ticket(&open(&views, &viewer).unwrap());
         let used = open(&views, &viewer).unwrap();
-        let news = views.redeem(&ticket(&used)).unwrap();
+        let host_events = views.redeem(&ticket(&used)).unwrap();
         tokio::time::sleep(Duration::from_secs(6)).await;
         assert!(views.redeem(&unused).is_none());
         assert_eq!(views.sessions().keys().collect::<Vec<_>>(), [used.id()]);
-        drop(news);
+        drop(host_events);
     }
 
     #[tokio::test]
@@ -411,8 +411,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_view_that_is_loaded_again_replaces_what_it_told_the_model() {
-        fn tell(session: &Session, text: &str) {
+    async fn a_view_that_is_loaded_again_replaces_its_context() {
+        fn update_context(session: &Session, text: &str) {
             let message = json!({"jsonrpc": "2.0", "id": 1, "method": "ui/update-model-context", "params": {
                 "content": [{"type": "text", "text": text}],
             }});
@@ -426,18 +426,18 @@ mod tests {
         let anna = Viewer::of("anna", false);
         let first = open(&views, &anna).unwrap();
         initialize(&first);
-        tell(&first, "first");
+        update_context(&first, "first");
         let other = open(&views, &Viewer::of("bert", false)).unwrap();
         initialize(&other);
-        tell(&other, "of another");
+        update_context(&other, "of another");
         views.remove(first.id());
         assert_eq!(texts(&views, "anna"), ["first"], "a View that was left");
         let second = open(&views, &anna).unwrap();
         assert_eq!(texts(&views, "anna"), [""; 0], "it begins anew");
         assert_eq!(texts(&views, "bert"), ["of another"]);
         initialize(&second);
-        tell(&first, "late");
-        tell(&second, "second");
+        update_context(&first, "late");
+        update_context(&second, "second");
         assert_eq!(texts(&views, "anna"), ["second"], "the last one wins");
     }
 
@@ -522,15 +522,15 @@ mod tests {
     async fn a_view_is_notified_when_a_list_of_its_server_changes() {
         let views = views(|_| {});
         let session = open(&views, &Viewer::everything()).unwrap();
-        let (_, mut news) = views.redeem(&ticket(&session)).unwrap();
+        let (_, mut host_events) = views.redeem(&ticket(&session)).unwrap();
         initialize(&session);
         views.lists_changed(&OneServer(server(&["show"])), ChangedLists::Tools);
-        assert!(news.try_recv().is_err(), "the tools of its server are the same");
+        assert!(host_events.try_recv().is_err(), "the tools of its server are the same");
         let more = OneServer(server(&["show", "more"]));
         views.lists_changed(&more, ChangedLists::Tools);
         views.lists_changed(&more, ChangedLists::Resources);
         for method in ["notifications/tools/list_changed", "notifications/resources/list_changed"] {
-            let frames = session.handle(news.try_recv().unwrap());
+            let frames = session.handle(host_events.try_recv().unwrap());
             let frame: Value = serde_json::from_str(&frames[0]).unwrap();
             assert_eq!(frame["send"]["method"], method);
         }

@@ -27,7 +27,7 @@ use crate::{Direction, NewMessage, ServerTools, Side, Viewer, messages::MAX_MESS
 /// Maximum number of host events that wait for the View's socket. A View that reads too slowly
 /// misses some. That is harmless: each event announces a changed list, and the View fetches the
 /// list after the next one.
-const MAX_NEWS: usize = 64;
+const MAX_HOST_EVENTS: usize = 64;
 
 /// One View that a page shows.
 pub(super) struct Session {
@@ -47,7 +47,7 @@ pub(super) struct Session {
     messages: AtomicU64,
     views: Views,
     state: Mutex<SessionState>,
-    news: mpsc::Sender<Event>,
+    host_events: mpsc::Sender<Event>,
     closed: watch::Sender<bool>,
 }
 
@@ -79,7 +79,7 @@ struct SessionState {
     /// Opens the View's socket, once.
     ticket: Option<String>,
     /// Receiver of host events, until the socket takes it.
-    news: Option<mpsc::Receiver<Event>>,
+    host_events: Option<mpsc::Receiver<Event>>,
 }
 
 impl Session {
@@ -101,14 +101,14 @@ impl Session {
         // The View of a call has one context, however often it is loaded: a later document takes
         // the place of the one before.
         let speaker = call.as_ref().map_or_else(|| id.clone(), |call| format!("{call} {uri}"));
-        let (news, receiver) = mpsc::channel(MAX_NEWS);
+        let (host_events, receiver) = mpsc::channel(MAX_HOST_EVENTS);
         let state = SessionState {
             bridge: Bridge::new(bridge),
             server,
             asked: BTreeMap::new(),
             has_frame: true,
             ticket: Some(ticket),
-            news: Some(receiver),
+            host_events: Some(receiver),
         };
         let state = Mutex::new(state);
         let started = Instant::now();
@@ -127,7 +127,7 @@ impl Session {
             messages: AtomicU64::new(0),
             views,
             state,
-            news,
+            host_events,
             closed,
         }
     }
@@ -166,7 +166,7 @@ impl Session {
     pub(super) fn redeem(&self, ticket: &str) -> Option<mpsc::Receiver<Event>> {
         let mut state = self.state();
         state.ticket.take_if(|own| own == ticket)?;
-        state.news.take()
+        state.host_events.take()
     }
 
     /// Returns whether the page has yet to open the View's socket.
@@ -280,15 +280,15 @@ impl Session {
         if state.server.tools != server.tools {
             let tools = server.tools.iter().map(|(tool, _)| tool.clone()).collect();
             // A View that misses this event learns the tools with the next change.
-            if self.tell(Event::ServerTools(tools)) {
+            if self.notify(Event::ServerTools(tools)) {
                 state.server = server;
             }
         }
     }
 
     /// Sends the View an event. Returns whether its page keeps up.
-    pub(super) fn tell(&self, event: Event) -> bool {
-        self.news.try_send(event).is_ok()
+    pub(super) fn notify(&self, event: Event) -> bool {
+        self.host_events.try_send(event).is_ok()
     }
 
     /// When [`Event::Tick`] is due.

@@ -38,7 +38,7 @@ pub(crate) fn socket_router(views: Views) -> Router {
 
 async fn open_socket(State(views): State<Views>, upgrade: WebSocketUpgrade) -> Response {
     let mut protocols = upgrade.requested_protocols().filter_map(|name| name.to_str().ok());
-    let Some((session, news)) = protocols.find_map(|ticket| views.redeem(ticket)) else {
+    let Some((session, host_events)) = protocols.find_map(|ticket| views.redeem(ticket)) else {
         let why = "the ticket of this View is wrong, too old or used; open the View again\n";
         return (StatusCode::FORBIDDEN, why).into_response();
     };
@@ -51,7 +51,7 @@ async fn open_socket(State(views): State<Views>, upgrade: WebSocketUpgrade) -> R
         .max_frame_size(most)
         .on_failed_upgrade(move |_| failed.0.remove(&failed.1))
         .on_upgrade(async move |socket| {
-            let reason = run(&session, &views, socket, news).await;
+            let reason = run(&session, &views, socket, host_events).await;
             tracing::debug!(tool = session.tool(), ?reason, "the socket of a View ended");
             // The page is gone, and the View with it.
             session.handle(Event::Gone);
@@ -80,7 +80,7 @@ async fn run(
     session: &Arc<Session>,
     views: &Views,
     mut socket: WebSocket,
-    mut news: mpsc::Receiver<Event>,
+    mut host_events: mpsc::Receiver<Event>,
 ) -> Ended {
     let idle = views.options().idle;
     let mut heard = Instant::now();
@@ -109,7 +109,7 @@ async fn run(
                     Some(Ok(Message::Close(_)) | Err(_)) | None => return Ended::ByPage,
                 }
             }
-            Some(event) = news.recv() => session.handle(event),
+            Some(event) = host_events.recv() => session.handle(event),
             () = &mut closed => {
                 close(&mut socket, close_code::AWAY, "the server closes its Views").await;
                 return Ended::ByServer;
