@@ -180,8 +180,7 @@ fn is_provider_token(word: &str) -> bool {
             let is_plain =
                 rest.bytes().all(|it| it.is_ascii_alphanumeric() || b"_-.".contains(&it));
             match *prefix {
-                // Base64 of any JSON object, such as the cursor of a page, begins like a JSON Web
-                // Token.
+                // Base64 of any JSON object, such as the cursor of a page, begins like this, too.
                 "eyJ" => is_plain && rest.bytes().filter(|byte| *byte == b'.').count() >= 2,
                 // Letters and digits of base32: some keys are without a digit.
                 "AKIA" | "ASIA" => {
