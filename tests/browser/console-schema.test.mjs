@@ -1,6 +1,7 @@
 // The check of values against schemas, without a browser: ajv is the judge.
 
 import assert from "node:assert/strict";
+import { readFileSync } from "node:fs";
 import test from "node:test";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { Malformed, parse, problemOf, problemText, stringify } from "../../crates/console/page/json.js";
@@ -9,6 +10,7 @@ import {
   check,
   fitsPattern,
   initial,
+  isSecretName,
   kindOf,
   problemsIn,
   resolve,
@@ -182,6 +184,17 @@ test("an error says what was expected and what was found, at its field", () => {
   ]);
   const union = CORPUS.find((it) => it.name === "one of several").schema;
   assert.deepEqual(check(union, { u: { kind: "file", path: 1 } })[0].path, ["u", "path"]);
+});
+
+test("names of secrets are those that the server hides", () => {
+  const { secret, public: others } = JSON.parse(
+    readFileSync(new URL("../../crates/redact/names.json", import.meta.url)),
+  );
+  assert.deepEqual(
+    secret.filter((name) => !isSecretName(name)),
+    [],
+  );
+  assert.deepEqual(others.filter(isSecretName), []);
 });
 
 test("secrets are left out wherever the schema marks them, and nothing else is", () => {

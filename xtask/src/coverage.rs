@@ -411,8 +411,13 @@ mod tests {
 
     #[test]
     fn programs_are_those_that_cargo_names() {
-        let messages = "{\"reason\":\"compiler-artifact\",\"executable\":null}\nnoise\n{\"executable\":\"/t/a-1\"}\n";
-        assert_eq!(programs(messages), [PathBuf::from("/t/a-1")]);
+        let messages = r#"{"reason":"compiler-artifact","executable":null}
+noise
+{"manifest_path":"/w/crates/a/Cargo.toml","profile":{"test":true},"executable":"/t/a-1"}
+{"manifest_path":"/w/crates/a/Cargo.toml","profile":{"test":false},"executable":"/t/program"}
+"#;
+        let want = [("a".to_owned(), vec![PathBuf::from("/t/a-1")])];
+        assert_eq!(programs(messages), want.into());
     }
 
     #[test]

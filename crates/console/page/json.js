@@ -132,13 +132,16 @@ export function isEqual(a, b) {
 /** What the server puts in the place of secrets. */
 export const HIDDEN = "(hidden)";
 
+/** Texts may have a secret inside: `curl -u me:(hidden)`. */
+const isHidden = (value) => typeof value === "string" && value.includes(HIDDEN);
+
 /** A value without members whose values the server hides. */
 export function withoutHidden(value) {
-  if (Array.isArray(value)) return value.filter((it) => it !== HIDDEN).map(withoutHidden);
+  if (Array.isArray(value)) return value.filter((it) => !isHidden(it)).map(withoutHidden);
   if (!isObject(value)) return value;
   return Object.fromEntries(
     Object.entries(value)
-      .filter(([, it]) => it !== HIDDEN)
+      .filter(([, it]) => !isHidden(it))
       .map(([name, it]) => [name, withoutHidden(it)]),
   );
 }

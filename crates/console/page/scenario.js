@@ -2,7 +2,7 @@
 
 import { data, post, text } from "./api.js";
 import { button, copy, download, fill, h, newId } from "./dom.js";
-import { isObject, parse, stringify } from "./json.js";
+import { HIDDEN, isObject, parse, stringify } from "./json.js";
 import { literal } from "./result.js";
 
 const VOLATILE = [
@@ -149,7 +149,7 @@ export async function scenarioView(record, result, tool) {
   };
   id.addEventListener("input", draw);
   draw();
-  const isHidden = record.arguments.json?.includes('"(hidden)"');
+  const isHidden = record.arguments.json?.includes(HIDDEN);
   return [
     h("p", "A scenario repeats the call and compares the answer: ", h("code", "marquetry test FILE"), "."),
     h(

@@ -424,12 +424,31 @@ const isMarked = (schema) => schema.format === "password" || schema.writeOnly ==
 /** Whether one of the schemas that apply to a value marks it as a secret. */
 export const isSecret = (parts) => parts.some(isMarked);
 
-// The record of calls hides members of the same names.
-const SECRET_NAME = /password|passwd|passphrase|secret|apikey|authorization|credential|privatekey|accesstoken|token$/;
+// The record of calls hides members of the same names: these are the lists of `redact/src/name.rs`.
+const SECRET_WORD = new RegExp(
+  `^(?:${[
+    ["auth", "bearer", "dbpass", "dsn", "encryptionkey", "jwt", "masterkey", "oauth", "otp", "passcode", "pat", "pwd"],
+    ["sessionid", "signingkey", "sshpass", "subscriptionkey", "userpass"],
+    [".*(?:accesskeys?|apikeys?|authorization|cookies?|credentials?|passphrase|passwd|passwords?|privatekey|secrets?)"],
+    [".*token"],
+  ]
+    .flat()
+    .join("|")})$`,
+);
+const ABOUT_SECRETS = ["budget", "count", "counts", "limit", "usage"];
 
-function isSecretName(name) {
-  const plain = name.replaceAll(/[_-]/g, "").toLowerCase();
-  return plain !== "progresstoken" && SECRET_NAME.test(plain);
+/** Splits a name at separators and before capitals, without digits at the end of a word. */
+function wordsOf(name) {
+  const parts = name.replace(/(\p{Ll}|\d)(?=\p{Lu})|\p{Lu}(?=\p{Lu}\p{Ll})/gu, "$& ").toLowerCase();
+  return parts.split(/[^\p{L}\p{N}]+/u).flatMap((word) => word.replace(/\d+$/, "") || []);
+}
+
+export function isSecretName(name) {
+  const words = wordsOf(name);
+  const last = words.at(-1);
+  if (last === undefined || ABOUT_SECRETS.includes(last) || words.join(" ") === "progress token") return false;
+  const pairs = words.slice(1).map((word, index) => words[index] + word);
+  return last === "pass" || last === "pin" || [...words, ...pairs].some((word) => SECRET_WORD.test(word));
 }
 
 /** Returns all schemas that may apply to a value: those given, and those that they refer to, combine or choose from. */

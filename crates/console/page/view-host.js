@@ -368,6 +368,6 @@ function recorded({ json, bytes }, told) {
     if (bytes) told("note", "The arguments were too large to be kept; the View gets none.");
     return {};
   }
-  if (json.includes(`"${HIDDEN}"`)) told("note", "Secret arguments are not recorded; the View gets the others.");
+  if (json.includes(HIDDEN)) told("note", "Secret arguments are not recorded; the View gets the others.");
   return withoutHidden(parse(json));
 }
