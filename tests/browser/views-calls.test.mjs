@@ -137,7 +137,8 @@ test("an agent that cancels without a reason, or disconnects, leaves a View that
   await page.context().close();
 });
 
-// seed: 001/mcp-apps-life-01 seed: 001/mcp-apps-life-03
+// seed: 001/mcp-apps-life-01
+// seed: 001/mcp-apps-life-03
 test("a View gets exactly the arguments of the call of the agent, once, and then its result", {
   timeout: 60_000,
 }, async () => {
@@ -214,7 +215,9 @@ test("a View is offered the fonts of the page, and they load nothing", { timeout
   await page.context().close();
 });
 
-// seed: 001/mcp-apps-life-06 seed: 001/mcp-apps-ctx-04 seed: 001/mcp-apps-ctx-05
+// seed: 001/mcp-apps-life-06
+// seed: 001/mcp-apps-ctx-04
+// seed: 001/mcp-apps-ctx-05
 test("the frame follows the size that a View reports, and the host context has it", { timeout: 60_000 }, async () => {
   const { call } = await agent();
   await (await call(1, "lab__raw", {})).text();

@@ -105,7 +105,8 @@ test("metadata of a View in the list of resources counts if its contents have no
   await page.context().close();
 });
 
-// seed: 001/mcp-apps-ctx-01 seed: 001/mcp-apps-life-07
+// seed: 001/mcp-apps-ctx-01
+// seed: 001/mcp-apps-life-07
 test("a View gets the colours of the page, and follows the switches of its panel", { timeout: 60_000 }, async () => {
   const { id } = await callTool(server, "lab__raw", {});
   const page = await openPage(browser, server);

@@ -43,7 +43,10 @@ async function fileWorld(t, model = {}, server = {}) {
 const WAYS = [undefined, false, true];
 
 for (const { provider, model, path, stream } of WIRES.flatMap((wire) => WAYS.map((stream) => ({ ...wire, stream })))) {
-  // seed: 004/01 seed: 004/12 seed: 004/13 seed: 004/14
+  // seed: 004/01
+  // seed: 004/12
+  // seed: 004/13
+  // seed: 004/14
   test(`a test passes over the wire of ${provider}, stream: ${stream}`, { skip }, async (t) => {
     // Short pieces: names, arguments and answers come in several events.
     const { sdk, mock, files, fileTest } = await fileWorld(t, { options: { chunkSize: 5 } });

@@ -109,7 +109,8 @@ test("a test server listens on port 3002, or on that of TEST_PORT", { skip }, as
 });
 
 for (const [language, prepare] of Object.entries(programs)) {
-  // seed: 004/23 seed: 004/24
+  // seed: 004/23
+  // seed: 004/24
   test(`the usage examples run in ${language}`, { skip }, async (t) => {
     const { home, files } = await world(t);
     const { basic, suite } = await prepare(home);

@@ -5,8 +5,9 @@ use serde_json::Value;
 use crate::{
     HIDDEN,
     name::is_secret_variable,
+    token::{is_token, tokens},
     url::{likely_secrets_of_url, url_without_secrets},
-    value::{is_token, password_of_user, secrets_of_value, tokens},
+    value::{password_of_user, secrets_of_value},
 };
 
 /// The arguments of a program without their secrets.

@@ -140,11 +140,8 @@ mod tests {
     #[test]
     fn secrets_are_hidden_by_further_names() {
         let names = ["code".to_owned(), "word".to_owned()];
-        let value = json!({"code": 1234, "login": {"word": "xyzzy", "name": "anna"}});
-        assert_eq!(
-            recorded(value, &names),
-            r#"{"code":"(hidden)","login":{"name":"anna","word":"(hidden)"}}"#
-        );
+        let value = json!({"code": 1234, "login": {"word": "xyzzy"}});
+        assert_eq!(recorded(value, &names), r#"{"code":"(hidden)","login":{"word":"(hidden)"}}"#);
     }
 
     /// Hides secrets as `without_secrets` does, in parsed JSON.

@@ -6,6 +6,7 @@ mod name;
 mod plain;
 mod redactor;
 mod search;
+mod token;
 mod url;
 mod value;
 

@@ -95,7 +95,7 @@ mod tests {
     use crate::{
         CUT_MARK,
         plain::Plain,
-        value::{SHORTEST_MIXED_SECRET, is_long_enough},
+        token::{SHORTEST_MIXED_SECRET, is_long_enough},
     };
 
     fn hiding(secret: &str) -> Redactor {

@@ -6,7 +6,7 @@ use std::ops::Range;
 use crate::{
     CUT_MARK,
     plain::Plain,
-    value::{SHORTEST_MIXED_SECRET, is_long_enough},
+    token::{SHORTEST_MIXED_SECRET, is_long_enough},
 };
 
 /// Shortest line of a secret of several lines that is searched for by itself.

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{name::is_secret_variable, value::is_token};
+use crate::{name::is_secret_variable, token::is_token};
 
 /// Removes user, password, query and fragment from a URL, because they may be secrets: for messages
 /// and logs.

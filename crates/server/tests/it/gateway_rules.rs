@@ -228,7 +228,10 @@ async fn an_error_with_url_elicitations_becomes_input_required() {
     visitor.declines.store(true, Ordering::SeqCst);
     let (code, message) = rpc_error(call(&agent, "bank__pay", json!({})).await);
     assert_eq!(code, -32603);
-    assert!(message.contains("upstream 'bank'") && message.contains("visited"), "{message}");
+    assert!(
+        message.contains("upstream 'bank'") && message.contains("did not make it"),
+        "{message}"
+    );
     assert_eq!(calls.load(Ordering::SeqCst), 1);
     // An agent without the capability gets an error that names it.
     calls.store(0, Ordering::SeqCst);
@@ -538,7 +541,10 @@ async fn a_header_binds_a_request_to_one_server() {
     assert_eq!(read("zwei%20%C3%A4").await["result"]["contents"][0]["text"], "two");
     let unknown = &read("drei").await["error"];
     assert_eq!(unknown["code"], -32602);
-    assert!(unknown["message"].as_str().unwrap().contains("no server 'drei'"), "{unknown}");
+    assert!(
+        unknown["message"].as_str().unwrap().contains("the unknown server 'drei'"),
+        "{unknown}"
+    );
     // This server's own Views, artifacts and records are not read for a View of an upstream.
     for uri in ["artifact:///x/1", "ui://marquetry/diagram.html"] {
         let params = json!({ "uri": uri });
