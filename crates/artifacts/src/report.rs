@@ -22,8 +22,8 @@ pub struct Report {
     pub status: Status,
     /// Size of the upstream's answer in bytes, measured by `size_measure`.
     pub size_bytes: u64,
-    /// A rough estimate of the tokens that the upstream's answer would cost a model: a quarter of
-    /// its size.
+    /// Estimate of the tokens that the upstream's answer would cost a model. A long answer is
+    /// estimated by its first 16 KiB.
     pub estimated_tokens: u64,
     /// The outcome in a few sentences: the beginning of the notice that the model reads.
     pub message: String,

@@ -5,7 +5,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use marquetry_llm::{ChatAnswer, ChatRequest, Message};
+use marquetry_llm::{ChatAnswer, ChatRequest, Message, ToolCall};
+use marquetry_tokens::estimate;
 
 use crate::{Limits, case::Price, result::TokenUsage};
 
@@ -82,34 +83,38 @@ impl Budget {
     }
 }
 
-/// Returns the tokens of a request and its answer, estimated as one for 4 bytes where the provider
-/// reports none.
+/// Messages of the model also contain its tool calls.
+fn tokens_of_message(message: &Message) -> u64 {
+    let calls = match message {
+        Message::Assistant { tool_calls, .. } => tokens_of_calls(tool_calls),
+        _ => 0,
+    };
+    estimate(message.text()) + calls
+}
+
+fn tokens_of_calls(calls: &[ToolCall]) -> u64 {
+    calls.iter().map(|call| estimate(&call.name) + estimate(&call.arguments.to_string())).sum()
+}
+
+/// Returns the tokens of a request and its answer, estimated where the provider reports none.
 pub(crate) fn usage_of(
     request: &ChatRequest,
     answer: &ChatAnswer,
     price: Option<&Price>,
 ) -> TokenUsage {
-    let estimate = |bytes: usize| bytes.div_ceil(4) as u64;
     let input = answer.usage.input_tokens.unwrap_or_else(|| {
-        // Messages of the model also contain its tool calls.
-        let calls = |message: &Message| -> usize {
-            let Message::Assistant { tool_calls, .. } = message else { return 0 };
-            tool_calls.iter().map(|call| call.name.len() + call.arguments.to_string().len()).sum()
-        };
-        let messages = request.messages.iter();
-        let messages: usize = messages.map(|message| message.text().len() + calls(message)).sum();
-        let tools: usize = request
+        let messages: u64 = request.messages.iter().map(tokens_of_message).sum();
+        let tools: u64 = request
             .tools
             .iter()
-            .map(|tool| tool.description.len() + tool.input_schema.to_string().len())
+            .map(|tool| estimate(&tool.description) + estimate(&tool.input_schema.to_string()))
             .sum();
-        estimate(messages + tools)
+        messages + tools
     });
-    let output = answer.usage.output_tokens.unwrap_or_else(|| {
-        let calls: usize =
-            answer.tool_calls.iter().map(|call| call.arguments.to_string().len()).sum();
-        estimate(answer.text.len() + calls)
-    });
+    let output = answer
+        .usage
+        .output_tokens
+        .unwrap_or_else(|| estimate(&answer.text) + tokens_of_calls(&answer.tool_calls));
     let million = 1_000_000.0;
     TokenUsage {
         input_tokens: input,

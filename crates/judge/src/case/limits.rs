@@ -14,7 +14,7 @@ pub struct Limits {
     /// Most tool calls; 50 by default.
     pub max_tool_calls: u32,
     /// Most tokens, of requests and answers, of both models; 200,000 by default. If a provider
-    /// reports no usage, every 4 bytes count as one token.
+    /// reports no usage, they are estimated.
     pub max_tokens: u64,
     /// Most time of a trial, in milliseconds; 300,000 by default.
     pub timeout_ms: u64,
