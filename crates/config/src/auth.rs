@@ -115,8 +115,10 @@ impl AuthConfig {
         }
         for (name, token) in self.tokens.iter().flatten() {
             // The name becomes the user's name, in URIs of records and in messages.
-            let is_name = |c: char| c.is_ascii_alphanumeric() || "-_.@".contains(c);
-            if name.is_empty() || name.len() > 64 || !name.chars().all(is_name) {
+            if name.is_empty()
+                || name.len() > 64
+                || !name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.@".contains(c))
+            {
                 let problem = format!(
                     "{name:?} is not a valid name: expected up to 64 of a-z, A-Z, 0-9, -_.@"
                 );

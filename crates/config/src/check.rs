@@ -31,11 +31,10 @@ impl Config {
         let mut faults: Vec<_> = faults.collect();
         faults.extend(self.resource_server().err());
         faults.extend(self.knowledge_faults());
-        let missing = |(name, error): (&String, &ConfigError)| {
+        faults.extend(self.incomplete.iter().filter_map(|(name, error)| {
             let upstream = self.mcp_servers.get(name)?;
             (upstream.transport == Transport::NotGiven && !upstream.disabled).then(|| error.clone())
-        };
-        faults.extend(self.incomplete.iter().filter_map(missing));
+        }));
         faults
     }
 

@@ -15,8 +15,12 @@ pub(crate) fn user_folder(
     name: &str,
     below_home: &str,
 ) -> Option<PathBuf> {
-    let folder = |name| variable(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    folder(name).or_else(|| Some(folder("HOME")?.join(below_home)))
+    absolute_path(variable, name)
+        .or_else(|| Some(absolute_path(variable, "HOME")?.join(below_home)))
+}
+
+fn absolute_path(variable: &dyn Fn(&str) -> Option<OsString>, name: &str) -> Option<PathBuf> {
+    variable(name).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 #[cfg(test)]

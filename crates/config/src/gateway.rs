@@ -1,6 +1,6 @@
 //! The section `[gateway]`: names, starts and supervision of upstreams.
 
-use std::{fmt::Display, io, num::NonZeroU64, path::PathBuf};
+use std::{io, num::NonZeroU64, path::PathBuf};
 
 use marquetry_gateway::names::is_name_char;
 use marquetry_protocol::client::{AuthorizationError, Network};
@@ -108,13 +108,9 @@ impl GatewayConfig {
     /// The setting and what is wrong with it. A configuration that was checked has an error only if
     /// `ca_file` has changed.
     pub fn network(&self) -> Result<Network, AuthorizationError> {
-        let wrong = |(setting, problem): SettingProblem| AuthorizationError::Io {
-            what: format!("setting {setting}"),
-            source: io::Error::other(problem),
-        };
-        let network = Network::default().without_proxy_for(&self.no_proxy);
-        let network = self.with_proxy(network).map_err(wrong)?;
-        self.with_authorities(network).map_err(wrong)
+        let direct = Network::default().without_proxy_for(&self.no_proxy);
+        let proxied = self.with_proxy(direct).map_err(setting_error)?;
+        self.with_authorities(proxied).map_err(setting_error)
     }
 
     /// Adds the proxy to the network settings.
@@ -130,39 +126,50 @@ impl GatewayConfig {
     /// Adds the certificate authorities to the network settings.
     pub(super) fn with_authorities(&self, network: Network) -> Result<Network, SettingProblem> {
         let Some(path) = &self.ca_file else { return Ok(network) };
-        let problem = |error: &dyn Display| ("gateway.ca_file", format!("{path:?}: {error}"));
-        let pem = std::fs::read_to_string(path).map_err(|error| problem(&error))?;
-        network.with_authorities(&pem).map_err(|error| problem(&error))
+        std::fs::read_to_string(path)
+            .map_err(|error| error.to_string())
+            .and_then(|pem| network.with_authorities(&pem).map_err(|error| error.to_string()))
+            .map_err(|error| ("gateway.ca_file", format!("{path:?}: {error}")))
     }
 
     /// Returns a message for each name in `pass_env` that cannot be that of a variable.
     pub(super) fn pass_env_problems(&self) -> Vec<String> {
-        let problem = |pattern: &str| {
-            let name = pattern.strip_suffix('*').unwrap_or(pattern);
-            if pattern.is_empty() {
-                Some("is empty")
-            } else if name.contains('=') {
-                Some("has a value; a value for one server belongs in its env")
-            } else if name.contains('*') {
-                Some("has a * before its end")
-            } else if name.starts_with('$') {
-                Some("begins with $; expected the name alone")
-            } else if name.contains(char::is_whitespace) {
-                Some("has a space")
-            } else {
-                None
-            }
-        };
-        let message = |pattern: &String| {
-            let problem = problem(pattern)?;
-            // The value may be secret.
-            let shown = match pattern.split_once('=') {
-                Some((name, _)) => format!("{name}=…"),
-                None => pattern.clone(),
-            };
-            Some(format!("{shown:?} {problem}; expected names such as \"NVM_DIR\" or \"NVM_*\""))
-        };
-        self.pass_env.iter().filter_map(message).collect()
+        self.pass_env
+            .iter()
+            .filter_map(|pattern| {
+                let problem = problem_of_pattern(pattern)?;
+                // The value may be secret.
+                let shown = match pattern.split_once('=') {
+                    Some((name, _)) => format!("{name}=…"),
+                    None => pattern.clone(),
+                };
+                Some(format!(
+                    "{shown:?} {problem}; expected names such as \"NVM_DIR\" or \"NVM_*\""
+                ))
+            })
+            .collect()
+    }
+}
+
+fn setting_error((setting, problem): SettingProblem) -> AuthorizationError {
+    AuthorizationError::Io { what: format!("setting {setting}"), source: io::Error::other(problem) }
+}
+
+/// Returns why a pattern in `pass_env` cannot be the name of a variable, or its beginning and `*`.
+fn problem_of_pattern(pattern: &str) -> Option<&'static str> {
+    let name = pattern.strip_suffix('*').unwrap_or(pattern);
+    if pattern.is_empty() {
+        Some("is empty")
+    } else if name.contains('=') {
+        Some("has a value; a value for one server belongs in its env")
+    } else if name.contains('*') {
+        Some("has a * before its end")
+    } else if name.starts_with('$') {
+        Some("begins with $; expected the name alone")
+    } else if name.contains(char::is_whitespace) {
+        Some("has a space")
+    } else {
+        None
     }
 }
 

@@ -47,18 +47,21 @@ pub enum LogFormat {
 ///
 /// If the text is neither a level nor such a list.
 pub fn check_log_level(text: &str) -> Result<(), String> {
-    let is_level = |level: &str| level.parse::<LevelFilter>().is_ok();
-    let is_part = |part: &str| match part.split_once('=') {
+    let are_levels = text.split(',').all(|part| match part.split_once('=') {
         // A single word could also be the name of a module, which would hide a typing error.
         None => !part.trim().is_empty() && is_level(part.trim()),
         Some((_module, level)) => is_level(level),
-    };
-    if text.split(',').all(is_part) {
+    });
+    if are_levels {
         return Ok(());
     }
     Err(format!(
         "{text:?} is not a log level; expected error, warn, info, debug, trace, off, or a list such as \"info,marquetry=debug\""
     ))
+}
+
+fn is_level(text: &str) -> bool {
+    text.parse::<LevelFilter>().is_ok()
 }
 
 #[cfg(test)]

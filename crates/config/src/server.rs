@@ -70,8 +70,7 @@ fn listen_address<'de, D: Deserializer<'de>>(deserializer: D) -> Result<SocketAd
 
 fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let hosts = Vec::<String>::deserialize(deserializer)?;
-    let is_host = |host: &&String| is_authority(host);
-    match hosts.iter().find(|host| !is_host(host)) {
+    match hosts.iter().find(|host| !is_authority(host)) {
         Some(host) => Err(D::Error::custom(format!(
             "{host:?} is not a host name; expected one like \"tools.example\" or \"tools.example:8443\""
         ))),
@@ -81,21 +80,22 @@ fn hosts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::E
 
 fn origins<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
     let origins = Vec::<String>::deserialize(deserializer)?;
-    // Browsers leave out the path; people may write the slash.
-    let is_origin = |origin: &&String| {
-        let origin = origin.strip_suffix('/').unwrap_or(origin);
-        origin.split_once("://").is_some_and(|(scheme, host)| {
-            scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
-                && !scheme.is_empty()
-                && is_authority(host)
-        })
-    };
     match origins.iter().find(|origin| !is_origin(origin)) {
         Some(origin) => Err(D::Error::custom(format!(
             "{origin:?} is not an origin; expected one like \"https://app.example\""
         ))),
         None => Ok(origins),
     }
+}
+
+fn is_origin(text: &str) -> bool {
+    // Browsers leave out the path; people may write the slash.
+    let origin = text.strip_suffix('/').unwrap_or(text);
+    origin.split_once("://").is_some_and(|(scheme, host)| {
+        scheme.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '+' | '-' | '.'))
+            && !scheme.is_empty()
+            && is_authority(host)
+    })
 }
 
 /// Returns whether the text is a host with an optional port.

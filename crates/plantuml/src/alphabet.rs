@@ -21,8 +21,9 @@ const VALUES: [u8; 256] = {
 pub fn encode(bytes: &[u8]) -> String {
     let mut code = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for group in bytes.chunks(3) {
-        let byte = |i| u32::from(group.get(i).copied().unwrap_or(0));
-        let bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+        let mut bytes = [0; 3];
+        bytes[..group.len()].copy_from_slice(group);
+        let bits = u32::from(bytes[0]) << 16 | u32::from(bytes[1]) << 8 | u32::from(bytes[2]);
         for shift in [18, 12, 6, 0] {
             code.push(char::from(CHARACTERS[(bits >> shift & 63) as usize]));
         }

@@ -214,11 +214,16 @@ fn from_hex(input: &str, code: Range<usize>, max_bytes: usize) -> Result<Vec<u8>
     if digits.len() / 2 > max_bytes {
         return Err(DecodeError::TooLong { max_bytes });
     }
-    let value = |digit: u8| match digit {
+    let pairs = digits.chunks_exact(2);
+    Ok(pairs.map(|pair| value_of(pair[0]) << 4 | value_of(pair[1])).collect())
+}
+
+/// Returns the value of a hexadecimal digit.
+fn value_of(digit: u8) -> u8 {
+    match digit {
         b'0'..=b'9' => digit - b'0',
         _ => (digit | 0x20) - b'a' + 10,
-    };
-    Ok(digits.chunks_exact(2).map(|pair| value(pair[0]) << 4 | value(pair[1])).collect())
+    }
 }
 
 /// Returns the character at a byte index, which must be a boundary, and its position from 1.

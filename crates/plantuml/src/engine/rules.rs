@@ -170,12 +170,8 @@ const REPORTS: [&str; 18] = [
 pub(super) fn checked(source: &str) -> Result<Diagram, Forbidden> {
     let source = source.trim_start_matches('\u{feff}');
     let lines: Vec<&str> = source.lines().map(|line| line.trim_end_matches('\r')).collect();
-    let starts_with = |line: &str, word: &str| {
-        line.trim_start().get(..word.len()).is_some_and(|it| it.eq_ignore_ascii_case(word))
-    };
-    let is_blank = |line: &&str| line.trim().is_empty();
-    let first = lines.iter().take_while(|line| is_blank(line)).count();
-    let blank_at_end = lines.iter().rev().take_while(|line| is_blank(line)).count();
+    let first = lines.iter().take_while(|line| line.trim().is_empty()).count();
+    let blank_at_end = lines.iter().rev().take_while(|line| line.trim().is_empty()).count();
     let last = lines.len().saturating_sub(blank_at_end).max(first);
     let inner = match lines.get(first) {
         Some(line) if starts_with(line, "@start") => {
@@ -261,16 +257,27 @@ fn without_comments(text: &str) -> String {
     kept + rest
 }
 
+fn starts_with(line: &str, word: &str) -> bool {
+    line.trim_start().get(..word.len()).is_some_and(|it| it.eq_ignore_ascii_case(word))
+}
+
+/// Returns the ASCII word at the beginning of a text.
+fn first_word(text: &str) -> String {
+    text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect()
+}
+
+/// Returns the text after a word and a space.
+fn after_word<'t>(text: &'t str, word: &str) -> Option<&'t str> {
+    text.strip_prefix(word).filter(|it| it.starts_with([' ', '\t']))
+}
+
 /// Checks every position at which a reading function or directive could begin; `text` may have
 /// several lines.
 fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
     let reads = |what: &str| Err(Forbidden::Reads { line, what: what.to_owned() });
-    let word = |text: &str| -> String {
-        text.chars().take_while(|c| c.is_ascii_alphanumeric() || *c == '_').collect()
-    };
     for (at, _) in text.match_indices('!') {
         let after = text[at + 1..].trim_start_matches([' ', '\t', '\u{a0}']);
-        let name = word(after).to_ascii_lowercase();
+        let name = first_word(after).to_ascii_lowercase();
         let rest = after[name.len()..].trim_start_matches([' ', '\t', '\u{a0}']);
         let argument = rest.lines().next().unwrap_or_default().trim();
         let begins_line = text[..at].rsplit('\n').next().is_some_and(|it| it.trim().is_empty());
@@ -279,8 +286,7 @@ fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
                 return reads(&format!("!{name}"));
             }
         } else if name == "theme" {
-            let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-            if !argument.chars().all(is_name) {
+            if !argument.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) {
                 return reads("!theme with a place");
             }
         } else if begins_line && !name.is_empty() && !DIRECTIVES.contains(&name.as_str()) {
@@ -292,7 +298,7 @@ fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
         }
     }
     for (at, _) in text.match_indices('%') {
-        let name = word(&text[at + 1..]).to_ascii_lowercase();
+        let name = first_word(&text[at + 1..]).to_ascii_lowercase();
         let is_call = text[at + 1 + name.len()..].starts_with('(');
         if !name.is_empty() && is_call && !FUNCTIONS.contains(&name.as_str()) {
             return reads(&format!("%{name}"));
@@ -317,20 +323,19 @@ fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
         return reads("{{");
     }
     for text in lower.lines().map(str::trim_start) {
-        let after = |word: &str| text.strip_prefix(word).filter(|it| it.starts_with([' ', '\t']));
-        if let Some(sprite) = after("sprite")
+        if let Some(sprite) = after_word(text, "sprite")
             && !sprite.contains(['{', '['])
             && !sprite.contains("<svg")
         {
             return reads("sprite from a file");
         }
-        let is_dot = text.starts_with("digraph") || after("strict").is_some();
-        let is_graph = after("graph").is_some_and(|it| it.contains('{'));
+        let is_dot = text.starts_with("digraph") || after_word(text, "strict").is_some();
+        let is_graph = after_word(text, "graph").is_some_and(|it| it.contains('{'));
         if is_dot || is_graph {
             return Err(Forbidden::Kind { line, kind: "dot".to_owned() });
         }
         if text == "ditaa" || text.starts_with("ditaa(") || text.starts_with("jcckit") {
-            return Err(Forbidden::Kind { line, kind: word(text) });
+            return Err(Forbidden::Kind { line, kind: first_word(text) });
         }
     }
     Ok(())
@@ -338,10 +343,9 @@ fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
 
 /// Finds the usual ways to put a picture behind a variable or a definition.
 fn hidden_picture(lower: &str) -> Option<String> {
-    let is_name = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$');
     for line in lower.lines().map(str::trim) {
         if line.starts_with('!') {
-            let mut words = line.split(|c| !is_name(c));
+            let mut words = line.split(|c| !is_name_character(c));
             if let Some(word) = words.find(|word| matches!(*word, "img" | "sprite")) {
                 return Some(format!("{word:?} in a definition"));
             }
@@ -350,7 +354,7 @@ fn hidden_picture(lower: &str) -> Option<String> {
         // A sprite is `<$name>`, with options after a comma or a brace. A tag that goes on
         // otherwise has a variable as its name.
         for (at, _) in line.match_indices("<$") {
-            let after = line[at + 1..].trim_start_matches(is_name);
+            let after = line[at + 1..].trim_start_matches(is_name_character);
             let goes_on = after.starts_with([':', ' ', '\t', '=']) && after.contains('>');
             if goes_on {
                 return Some("<$…:…>, a tag named by a variable,".to_owned());
@@ -362,15 +366,20 @@ fn hidden_picture(lower: &str) -> Option<String> {
     is_argument.then(|| "\"img:…\"".to_owned())
 }
 
+fn is_name_character(c: char) -> bool {
+    c.is_alphanumeric() || matches!(c, '_' | '$')
+}
+
 /// Returns whether an argument of `!include` is a name of PlantUML's own library, such as
 /// `<C4/C4_Container>`.
 fn is_library(argument: &str) -> bool {
     let name = argument.strip_prefix('<').and_then(|it| it.strip_suffix('>'));
-    let is_part = |part: &str| {
-        !part.is_empty()
-            && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
-    };
-    name.is_some_and(|name| name.split('/').all(is_part))
+    name.is_some_and(|name| {
+        name.split('/').all(|part| {
+            !part.is_empty()
+                && part.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'))
+        })
+    })
 }
 
 #[cfg(test)]
