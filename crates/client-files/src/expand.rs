@@ -50,11 +50,9 @@ impl ExpandError {
 pub fn workspace_of(file: &Path) -> PathBuf {
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
     let folder = file.parent().unwrap_or(&file);
-    let is_dotted = |folder: &Path| {
-        folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."))
-    };
-    let above = folder.parent().filter(|_| is_dotted(folder));
-    above.unwrap_or(folder).to_owned()
+    let is_dotted =
+        folder.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"."));
+    folder.parent().filter(|_| is_dotted).unwrap_or(folder).to_owned()
 }
 
 /// Returns the name of the environment variable with the value of `${input:ID}`.

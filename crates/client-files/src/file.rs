@@ -520,11 +520,9 @@ impl<'t> ServerReader<'t> {
             let path = [self.section, self.name, key];
             self.reader.error(&path, value, "expected an object of strings")
         })?;
-        let given = |scalars: IndexMap<String, Option<Scalar>>| {
-            let given = scalars.into_iter().filter_map(|(name, value)| Some((name, value?.0)));
-            given.collect()
-        };
-        Ok(scalars.map(given))
+        Ok(scalars.map(|scalars| {
+            scalars.into_iter().filter_map(|(name, value)| Some((name, value?.0))).collect()
+        }))
     }
 }
 

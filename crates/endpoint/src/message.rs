@@ -9,11 +9,8 @@ const MAX_CHARS: usize = 400;
 /// The secret is replaced after invisible characters are removed, because they could hide it, and
 /// before the cut, because the cut could leave a part of it.
 pub fn displayable(text: &str, secret: &str) -> String {
-    let is_direction_mark = |one| matches!(one, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    let is_shown =
-        |one: &char| one.is_whitespace() || !(one.is_control() || is_direction_mark(*one));
-    let text: String = text.chars().filter(is_shown).collect();
-    let mut text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let shown: String = text.chars().filter(|one| is_shown(*one)).collect();
+    let mut text = shown.split_whitespace().collect::<Vec<_>>().join(" ");
     if !secret.is_empty() {
         text = text.replace(secret, "…");
     }
@@ -22,6 +19,15 @@ pub fn displayable(text: &str, secret: &str) -> String {
         None if text.is_empty() => "no reason given".to_owned(),
         None => text,
     }
+}
+
+/// Leaves out control characters and marks that change the direction of writing.
+fn is_shown(one: char) -> bool {
+    let is_direction_mark = matches!(
+        one,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
+    );
+    one.is_whitespace() || !(one.is_control() || is_direction_mark)
 }
 
 #[cfg(test)]

@@ -82,12 +82,11 @@ impl RetryPolicy {
 /// date (RFC 9110).
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
     let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    let duration = |seconds: f64| Duration::try_from_secs_f64(seconds).ok();
     if let Some(milliseconds) = number("retry-after-ms") {
-        return duration(milliseconds / 1000.0);
+        return Duration::try_from_secs_f64(milliseconds / 1000.0).ok();
     }
     if let Some(seconds) = number(RETRY_AFTER.as_str()) {
-        return duration(seconds);
+        return Duration::try_from_secs_f64(seconds).ok();
     }
     let date = headers.get(RETRY_AFTER)?.to_str().ok()?;
     let at = httpdate::parse_http_date(date).ok()?;

@@ -112,8 +112,8 @@ impl ProviderAnswer {
         headers: impl IntoIterator<Item = (&'a str, &'a str)>,
         body: impl Into<String>,
     ) -> Self {
-        let owned = |(name, value): (&str, &str)| (name.to_owned(), value.to_owned());
-        let headers = headers.into_iter().map(owned).collect();
+        let headers =
+            headers.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
         Kind::Http { status, headers, body: body.into() }.into()
     }
 
@@ -218,8 +218,9 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> R
     let model = format!("{}-2026", body["model"].as_str().unwrap_or_default());
     let answer = {
         let mut script = lock(&script);
-        let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
-        let headers = head.headers.iter().map(|(name, value)| (name.to_string(), text(value)));
+        let headers = head.headers.iter().map(|(name, value)| {
+            (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+        });
         let path = head.uri.path().to_owned();
         script.requests.push(ProviderRequest { path, headers: headers.collect(), body });
         script.answers.pop_front()

@@ -130,8 +130,10 @@ fn lenient_code<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Er
 
 impl PartialEq for RpcError {
     fn eq(&self, other: &Self) -> bool {
-        let data = |error: &Self| error.data.as_ref().map(|data| data.get().to_owned());
-        self.code == other.code && self.message == other.message && data(self) == data(other)
+        self.code == other.code
+            && self.message == other.message
+            && self.data.as_ref().map(|data| data.get())
+                == other.data.as_ref().map(|data| data.get())
     }
 }
 

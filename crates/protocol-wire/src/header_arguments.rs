@@ -166,8 +166,7 @@ fn mark(
 ) -> Result<HeaderArgument, HeaderArgumentError> {
     let name = name.as_str().ok_or(HeaderArgumentError::NotAString)?;
     let owned = || name.escape_debug().to_string();
-    let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-    if name.is_empty() || !name.bytes().all(is_token) {
+    if name.is_empty() || !name.bytes().all(is_token_byte) {
         return Err(HeaderArgumentError::InvalidName { name: owned() });
     }
     if !reachable || path.is_empty() {
@@ -184,6 +183,11 @@ fn mark(
         return Err(HeaderArgumentError::Duplicate { name: owned() });
     }
     Ok(HeaderArgument { header, path: path.iter().map(|name| (*name).to_owned()).collect() })
+}
+
+/// Returns whether the name of a header may have this byte (RFC 9110, section 5.6.2).
+fn is_token_byte(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 /// Returns whether a header can hold every value of the type; null has none, and needs none.

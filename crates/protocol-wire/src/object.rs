@@ -140,10 +140,10 @@ pub(crate) fn value_len(json: &str) -> usize {
             }
             bytes.len()
         }
-        _ => {
-            let is_end = |byte: &u8| byte.is_ascii_whitespace() || b",]}:".contains(byte);
-            bytes.iter().position(is_end).unwrap_or(bytes.len())
-        }
+        _ => bytes
+            .iter()
+            .position(|byte| byte.is_ascii_whitespace() || b",]}:".contains(byte))
+            .unwrap_or(bytes.len()),
     }
 }
 

@@ -5,8 +5,11 @@
 /// texts.
 pub(crate) fn position(bytes: &[u8], is_wanted: impl Fn(u8) -> bool) -> Option<usize> {
     const STEP: usize = 32;
-    let without = |step: &&[u8]| !step.iter().fold(false, |found, &byte| found | is_wanted(byte));
-    let plain = bytes.chunks_exact(STEP).take_while(without).count() * STEP;
+    let plain = bytes
+        .chunks_exact(STEP)
+        .take_while(|step| !step.iter().fold(false, |found, &byte| found | is_wanted(byte)))
+        .count()
+        * STEP;
     bytes[plain..].iter().position(|&byte| is_wanted(byte)).map(|at| plain + at)
 }
 

@@ -18,8 +18,8 @@ pub fn damages(connection: &Connection) -> Result<Vec<String>, DatabaseError> {
         Ok::<_, DatabaseError>((get::<String>(row, 0)?, get::<String>(row, 1)?))
     })?;
     let values = ["NULL", "-1", "9223372036854775807", "1.5", "'{'", "x'ff'"];
-    let damaged = |(table, column): &(String, String)| {
+    let statements = columns.iter().flat_map(|(table, column)| {
         values.map(|value| format!("UPDATE OR IGNORE \"{table}\" SET \"{column}\" = {value}"))
-    };
-    Ok(columns.iter().flat_map(damaged).collect())
+    });
+    Ok(statements.collect())
 }

@@ -101,8 +101,8 @@ fn may(path: &Path, access: Access) -> bool {
 
 #[cfg(not(unix))]
 fn may(path: &Path, access: Access) -> bool {
-    let is_read_only = || fs::metadata(path).is_ok_and(|found| found.permissions().readonly());
-    matches!(access, Access::Read) || !is_read_only()
+    matches!(access, Access::Read)
+        || !fs::metadata(path).is_ok_and(|found| found.permissions().readonly())
 }
 
 #[derive(Clone, Copy)]

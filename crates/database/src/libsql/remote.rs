@@ -308,11 +308,11 @@ impl Session {
         else {
             return Err(malformed("a statement has another result"));
         };
-        let read = |row: Vec<WireValue>| {
-            let values: Result<_, _> = row.into_iter().map(WireValue::read).collect();
-            values.map(Row)
-        };
-        result.rows.into_iter().map(read).collect()
+        result
+            .rows
+            .into_iter()
+            .map(|row| row.into_iter().map(WireValue::read).collect::<Result<_, _>>().map(Row))
+            .collect()
     }
 
     pub(super) fn execute(&self, sql: &str, values: Vec<Value>) -> Result<(), DatabaseError> {
@@ -354,11 +354,15 @@ impl Session {
 
 /// Returns the request for statements of which each runs only if the one before succeeded.
 fn batch(statements: &[Statement]) -> Request<'_> {
-    let step = |(index, stmt): (usize, _)| {
-        let condition = index.checked_sub(1).map(|step| Condition::Ok { step });
-        Step { condition, stmt }
-    };
-    Request::Batch { batch: Batch { steps: statements.iter().enumerate().map(step).collect() } }
+    let steps = statements
+        .iter()
+        .enumerate()
+        .map(|(index, stmt)| {
+            let condition = index.checked_sub(1).map(|step| Condition::Ok { step });
+            Step { condition, stmt }
+        })
+        .collect();
+    Request::Batch { batch: Batch { steps } }
 }
 
 /// Returns the first error of a batch.

@@ -95,11 +95,11 @@ impl RemoteEmbedder {
         let mut batches: Vec<Vec<usize>> = Vec::new();
         let mut bytes = 0;
         for (index, text) in texts.iter().enumerate().filter(|(_, text)| !text.trim().is_empty()) {
-            let fits = |batch: &&mut Vec<_>| {
-                batch.len() < self.options.batch_texts
-                    && bytes + text.len() <= self.options.batch_bytes
-            };
-            if let Some(batch) = batches.last_mut().filter(fits) {
+            let has_room = bytes + text.len() <= self.options.batch_bytes;
+            if let Some(batch) = batches.last_mut()
+                && has_room
+                && batch.len() < self.options.batch_texts
+            {
                 batch.push(index);
             } else {
                 bytes = 0;

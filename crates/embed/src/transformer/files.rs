@@ -115,10 +115,11 @@ impl Folder<'_> {
         const NAME: &str = "1_Pooling/config.json";
         let modes: serde_json::Map<String, serde_json::Value> =
             self.optional(NAME)?.unwrap_or_default();
-        let is_chosen = |(name, value): (String, serde_json::Value)| {
-            (name.starts_with("pooling_mode_") && value == true).then_some(name)
-        };
-        let chosen: Vec<String> = modes.into_iter().filter_map(is_chosen).collect();
+        let chosen: Vec<String> = modes
+            .into_iter()
+            .filter(|(name, value)| name.starts_with("pooling_mode_") && *value == true)
+            .map(|(name, _)| name)
+            .collect();
         match chosen.iter().map(String::as_str).collect::<Vec<_>>()[..] {
             [] | ["pooling_mode_mean_tokens"] => Ok(Pooling::Mean),
             ["pooling_mode_cls_token"] => Ok(Pooling::First),

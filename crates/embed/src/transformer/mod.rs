@@ -94,10 +94,10 @@ impl Transformer {
         let mut batches: Vec<Vec<Encoded>> = Vec::new();
         for text in texts {
             // The first of a batch is its longest.
-            let fits = |batch: &&mut Vec<Encoded>| {
-                (batch.len() + 1) * batch[0].ids.len() <= self.batch_tokens
-            };
-            match batches.last_mut().filter(fits) {
+            let last = batches
+                .last_mut()
+                .filter(|batch| (batch.len() + 1) * batch[0].ids.len() <= self.batch_tokens);
+            match last {
                 Some(batch) => batch.push(text),
                 None => batches.push(vec![text]),
             }
@@ -153,12 +153,15 @@ impl Shared {
     }
 
     fn encode(&self, texts: &[String]) -> Result<Vec<Encoded>, EmbedError> {
-        let encode = |(index, text): (usize, &String)| {
-            let encoding = self.tokenizer.encode_fast(text.as_str(), true);
-            let encoding = encoding.map_err(|error| self.failed(&error))?;
-            Ok(Encoded { index, ids: encoding.get_ids().to_vec() })
-        };
-        texts.iter().enumerate().map(encode).collect()
+        texts
+            .iter()
+            .enumerate()
+            .map(|(index, text)| {
+                let encoding = self.tokenizer.encode_fast(text.as_str(), true);
+                let encoding = encoding.map_err(|error| self.failed(&error))?;
+                Ok(Encoded { index, ids: encoding.get_ids().to_vec() })
+            })
+            .collect()
     }
 
     fn count_tokens(&self, text: &str) -> usize {

@@ -145,10 +145,10 @@ impl RemoteModel {
             Wire::OpenAi { .. } => "chat/completions",
             Wire::Anthropic => "messages",
         };
-        let invalid = |error: &dyn std::fmt::Display| ChatError::Config(error.to_string());
-        let url = base.join(path).map_err(|error| invalid(&error))?;
-        let client = http_client(&url).map_err(|error| invalid(&error))?;
-        let headers = headers(wire, config.api_key.as_ref()).map_err(|error| invalid(&error))?;
+        let url = base.join(path).map_err(|error| ChatError::Config(error.to_string()))?;
+        let client = http_client(&url).map_err(|error| ChatError::Config(error.to_string()))?;
+        let headers = headers(wire, config.api_key.as_ref())
+            .map_err(|error| ChatError::Config(error.to_string()))?;
         Ok(Self { client, url, headers, wire, config })
     }
 

@@ -22,10 +22,8 @@ pub struct Annotations {
 /// Leaves out unknown roles, so that they do not hide the item.
 fn known_roles<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<Role>>, D::Error> {
     let values = Option::<Vec<serde_json::Value>>::deserialize(deserializer)?;
-    let roles = |values: Vec<serde_json::Value>| {
-        values.iter().filter_map(|value| Role::deserialize(value).ok()).collect()
-    };
-    Ok(values.map(roles))
+    Ok(values
+        .map(|values| values.iter().filter_map(|value| Role::deserialize(value).ok()).collect()))
 }
 
 #[cfg(test)]
