@@ -51,12 +51,17 @@ export async function chat(context) {
   return chosen(side, Boolean(stored) || isNew, ["#/chat", "All chats"], conversation(context, stored));
 }
 
-/** The name of a chat, with the time of its last message if another chat has the same name. */
+/**
+ * The name of a chat. If another chat has the same name, the time of its last message stands before
+ * it, because a narrow list shows only the beginning.
+ */
 function nameInList(chat, all) {
   const isUnique = all.every((other) => other.name !== chat.name || other.uri === chat.uri);
   if (isUnique) return marked(chat.name);
-  const time = new Date(chat.modified).toLocaleString([], { dateStyle: "short", timeStyle: "medium" });
-  return `${marked(chat.name)} · ${time}`;
+  const modified = new Date(chat.modified);
+  const isToday = modified.toDateString() === new Date().toDateString();
+  const time = isToday ? modified.toLocaleTimeString() : modified.toLocaleDateString();
+  return `${time} · ${marked(chat.name)}`;
 }
 
 const storedChat = (uri) => data(`chats/messages?uri=${encodeURIComponent(uri)}`);
