@@ -1,13 +1,10 @@
 #![doc = include_str!("../README.md")]
 
 mod access;
-mod characters;
-pub mod chat;
 pub mod config;
-mod context;
 mod error;
 mod failure;
-mod kinds;
+pub mod kinds;
 mod knowledge;
 mod location;
 mod media;
@@ -15,7 +12,6 @@ mod models;
 mod open;
 mod options;
 mod parameters;
-pub mod prompts;
 pub mod resources;
 mod search;
 mod search_method;
@@ -35,7 +31,7 @@ pub use crate::{
     location::DatabaseLocation,
     media::Media,
     options::KnowledgeOptions,
-    search::{Passage, PassageDetails, Question},
+    search::{Passage, PassageDetails, Question, StoredPassage},
     search_method::{SEARCH_RESOURCES, search_resources},
     service::KnowledgeService,
     tools::{AnswerLimits, KnowledgeTools},

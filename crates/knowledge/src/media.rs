@@ -122,13 +122,7 @@ pub(crate) fn wanted_size(uri: &Am7Uri) -> Result<Option<ThumbnailSize>, Failure
 
 /// Returns whether a record's content is an SVG, by its media type.
 pub(crate) fn is_svg(record: &Record) -> bool {
-    essence(record).eq_ignore_ascii_case("image/svg+xml")
-}
-
-/// Returns the media type of a record without parameters; empty without one.
-pub(crate) fn essence(record: &Record) -> &str {
-    let media_type = record.media_type.as_deref().unwrap_or_default();
-    media_type.split(';').next().unwrap_or_default().trim()
+    record.media_essence().eq_ignore_ascii_case("image/svg+xml")
 }
 
 /// Returns the media of a record, without its bytes.

@@ -78,7 +78,11 @@ impl Access {
     /// Lists a page of converted records, each with its size, and the URI after which the next page begins. The page
     /// ends before it exceeds `max_bytes`, but has at least one record. Records are read in parts, because each may
     /// be large.
-    pub(crate) async fn listed<T>(
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the records cannot be read.
+    pub async fn listed<T>(
         &self,
         mut filter: RecordFilter,
         max_bytes: usize,

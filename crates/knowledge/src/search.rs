@@ -8,7 +8,12 @@ use marquetry_rag::{ChunkId, Document, Hit, RecordError, RecordFilter, SearchReq
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::{access::Access, failure::Failure, kinds::CHUNK, knowledge::Knowledge};
+use crate::{
+    access::Access,
+    failure::{ErrorCode, Failure},
+    kinds::CHUNK,
+    knowledge::Knowledge,
+};
 
 /// A search.
 #[derive(Clone, Debug, Default)]
@@ -93,6 +98,16 @@ pub struct PassageDetails {
     pub start: usize,
     /// End in the text of its source, in bytes.
     pub end: usize,
+}
+
+/// A passage of a document, with the text that is stored now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
+pub struct StoredPassage {
+    /// URI of the document.
+    pub uri: String,
+    /// The text.
+    pub content: String,
 }
 
 impl Access {
@@ -276,6 +291,25 @@ impl Access {
         }
     }
 
+    /// Returns a passage of a document by its index, if the caller may read the document now.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the document or the passage does not exist, or if the caller may not read the document.
+    pub async fn cited_passage(&self, uri: &str, chunk: u32) -> Result<StoredPassage, Failure> {
+        let store = self.knowledge.pipeline.store();
+        let document = store.document(uri).await?.ok_or_else(|| no_passage(uri, chunk))?;
+        if !self.may_see(&document).await? {
+            return Err(no_passage(uri, chunk));
+        }
+        let chunks = store.chunks(uri).await?;
+        let found = chunks
+            .into_iter()
+            .find(|stored| stored.index == chunk)
+            .ok_or_else(|| no_passage(uri, chunk))?;
+        Ok(StoredPassage { uri: found.document, content: found.content })
+    }
+
     /// Returns the number of chunks of a record.
     pub(crate) async fn chunk_count(&self, uri: &str) -> Result<u64, Failure> {
         let filter = marquetry_rag::Filter::scope(uri);
@@ -286,6 +320,12 @@ impl Access {
     pub(crate) fn filter(&self) -> RecordFilter {
         RecordFilter::new(&self.knowledge.organization)
     }
+}
+
+fn no_passage(uri: &str, chunk: u32) -> Failure {
+    let uri = &uri[..uri.floor_char_boundary(200)];
+    let message = format!("passage {chunk} of {uri} does not exist, or you may not read it");
+    Failure::new(ErrorCode::NotFound, message)
 }
 
 /// Logs a document that cannot be updated: one document must not make the whole search fail.

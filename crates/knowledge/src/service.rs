@@ -90,12 +90,6 @@ impl KnowledgeService {
         Caller::new(organization, &id).expect("user_id returns valid ids")
     }
 
-    /// Returns the most bytes of the blocks of one message.
-    #[must_use]
-    pub fn max_context_bytes(&self) -> usize {
-        self.options.config.chat.max_context_bytes.get()
-    }
-
     /// Returns whether knowledge is enabled.
     #[must_use]
     pub fn is_enabled(&self) -> bool {

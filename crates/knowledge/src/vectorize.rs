@@ -46,6 +46,22 @@ impl Chunking {
     }
 }
 
+impl Access {
+    /// Makes a record searchable: cuts its text into passages, embeds them, and stores them in place
+    /// of its earlier ones. Returns their number.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the caller may not read the record, if it has no text, or if the work
+    /// exceeds its limits.
+    pub async fn vectorize(&self, record: &Record, options: ChunkOptions) -> Result<u64, Failure> {
+        let uri = record.uri().unwrap_or_default();
+        let content = self.knowledge.records.content(&self.caller, &uri).await?;
+        let extracted = self.knowledge.text_of(record, content).await?;
+        self.knowledge.vectorize(record, extracted, options).await
+    }
+}
+
 impl Knowledge {
     /// Indexes the text of a record in place of its earlier chunks, and returns the number of chunks.
     pub(crate) async fn vectorize(

@@ -114,6 +114,13 @@ impl Record {
         (!self.object_id.is_empty()).then(|| builder.id(&self.object_id))
     }
 
+    /// Returns the media type without parameters; empty without one.
+    #[must_use]
+    pub fn media_essence(&self) -> &str {
+        let media_type = self.media_type.as_deref().unwrap_or_default();
+        media_type.split(';').next().unwrap_or_default().trim()
+    }
+
     /// Returns whether the content is neither text nor JSON: a `data.data` with another media type.
     pub fn is_media(&self) -> bool {
         self.kind == "data.data"

@@ -3,14 +3,16 @@
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
+use marquetry_chat::{
+    CHAT_TOOL, CREATE_MESSAGE, Chat, ChatTool, SamplingStream, TurnContext,
+    prompts::{self, CHAT_SYSTEM_PROMPT},
+};
 use marquetry_config::{Config, ConfigError};
 use marquetry_gateway::{GatewayOptions, Sampler};
 use marquetry_knowledge::{
-    ErrorCode, Failure, KnowledgeService, KnowledgeTools, Media, SEARCH_RESOURCES,
-    chat::{CREATE_MESSAGE, Chat, SamplingStream, TurnContext},
-    prompts::{self, CHAT_SYSTEM_PROMPT},
-    resources, search_resources,
-    tools::{CHAT, SEARCH, error_code},
+    ErrorCode, Failure, KnowledgeService, KnowledgeTools, Media, SEARCH_RESOURCES, resources,
+    search_resources,
+    tools::{SEARCH, error_code},
 };
 use marquetry_protocol::{
     RpcError,
@@ -42,6 +44,7 @@ pub(crate) struct Knowledge {
     service: Arc<KnowledgeService>,
     chat: Arc<Chat>,
     tools: KnowledgeTools,
+    chat_tool: ChatTool,
     has_chat_tool: bool,
     has_embed_tool: bool,
     has_tools: bool,
@@ -63,15 +66,14 @@ impl Knowledge {
             Some(views) => chat.with_turn_context(views),
             None => chat,
         });
-        let tools =
-            KnowledgeTools::new(service.clone(), chat.clone(), answer_limits(&config.limits));
         Ok(Self {
+            tools: KnowledgeTools::new(service.clone(), answer_limits(&config.limits)),
+            chat_tool: ChatTool::new(service.clone(), chat.clone()),
             has_tools: config.tools.knowledge && service.is_enabled(),
             has_chat_tool: config.tools.chat,
             has_embed_tool: config.tools.embedding,
             service,
             chat,
-            tools,
         })
     }
 
@@ -148,8 +150,9 @@ impl fmt::Debug for Knowledge {
 /// Tools.
 impl Knowledge {
     /// Returns the names that upstreams may not use.
-    pub(crate) fn reserved_tools(config: &Config) -> &'static [&'static str] {
-        if config.tools.knowledge && config.has_knowledge() { &KnowledgeTools::NAMES } else { &[] }
+    pub(crate) fn reserved_tools(config: &Config) -> impl Iterator<Item = &'static str> {
+        let has_tools = config.tools.knowledge && config.has_knowledge();
+        KnowledgeTools::NAMES.into_iter().chain([CHAT_TOOL]).filter(move |_| has_tools)
     }
 
     /// Adds the enabled tools.
@@ -157,7 +160,7 @@ impl Knowledge {
         if self.has_tools {
             toolbox = self.tools.add_to(toolbox);
             if self.has_chat_tool {
-                toolbox = self.tools.add_chat(toolbox);
+                toolbox = self.chat_tool.add_to(toolbox);
             }
             if self.has_embed_tool {
                 toolbox = self.tools.add_embed(toolbox);
@@ -169,12 +172,12 @@ impl Knowledge {
     /// Returns whether `tools/list` shows a tool. Without a model, chat is not listed; a call says
     /// how to set one up.
     pub(crate) fn is_listed(&self, tool: &str) -> bool {
-        tool != CHAT || self.tools.has_model()
+        tool != CHAT_TOOL || self.chat.check_is_on().is_ok()
     }
 
     /// Adds title and hints to a tool, for lists.
     pub(crate) fn listing(tool: &str) -> Option<(&'static str, Value)> {
-        KnowledgeTools::listing(tool)
+        if tool == CHAT_TOOL { Some(ChatTool::listing()) } else { KnowledgeTools::listing(tool) }
     }
 
     /// Returns the result of one of these tools as it is sent; `None` for other tools. A failure of
@@ -184,7 +187,7 @@ impl Knowledge {
         result: &mut CallToolResult,
         faults: &Faults,
     ) -> Option<Value> {
-        if !KnowledgeTools::NAMES.contains(&tool) {
+        if tool != CHAT_TOOL && !KnowledgeTools::NAMES.contains(&tool) {
             return None;
         }
         report(tool, result, faults);
@@ -207,7 +210,7 @@ impl Knowledge {
 /// so its failures are not reported.
 fn report(tool: &str, result: &CallToolResult, faults: &Faults) {
     match error_code(result) {
-        _ if tool == CHAT => {}
+        _ if tool == CHAT_TOOL => {}
         None if KnowledgeTools::uses_store(tool) => faults.clear(KNOWLEDGE),
         None => {}
         Some(ErrorCode::Internal | ErrorCode::Unavailable) => {
@@ -349,7 +352,7 @@ impl Knowledge {
         let request = prompts::PromptRequest {
             arguments: params.arguments.as_ref(),
             caller: self.service.caller(cx.principal().map(AsRef::as_ref)),
-            max_context_bytes: self.service.max_context_bytes(),
+            max_context_bytes: self.chat.max_context_bytes(),
         };
         let result = prompts::get(access.as_ref(), &params.name, &request).await?;
         result.map(|result| Reply::json(&result)).transpose()

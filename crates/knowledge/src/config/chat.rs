@@ -131,7 +131,8 @@ impl Default for ChatConfig {
 
 impl ChatConfig {
     /// Returns the limits of citations, whose blocks may have `max_bytes` together.
-    pub(crate) fn citation_limits(&self, max_bytes: usize) -> CitationLimits {
+    #[must_use]
+    pub fn citation_limits(&self, max_bytes: usize) -> CitationLimits {
         let mut limits = CitationLimits::default();
         limits.max_references = self.max_references.get();
         limits.max_passages = self.max_passages.get();
@@ -151,7 +152,11 @@ impl ChatConfig {
     }
 
     /// Returns the configured model, if `provider` and `model` are set and valid.
-    pub(crate) fn usable_model(
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::check`].
+    pub fn usable_model(
         &self,
         variables: Variables<'_>,
     ) -> Result<Option<ModelConfig>, InvalidSetting> {

@@ -24,16 +24,17 @@ impl<T: Serialize + JsonSchema + Send> ToolOutput for Answer<T> {
     fn into_result(self) -> CallToolResult {
         match self.0 {
             Ok(data) => Json(data).into_result(),
-            Err(failure) => failed(&failure),
+            Err(failure) => failure.into(),
         }
     }
 }
 
-/// Returns a failed tool call, for the model and for programs.
-pub(super) fn failed(failure: &Failure) -> CallToolResult {
-    let meta = json!({ERROR: {"code": failure.code.as_str()}});
-    let result = CallToolResult::error(failure.message.clone());
-    CallToolResult { meta: meta.as_object().cloned(), ..result }
+impl From<Failure> for CallToolResult {
+    /// Returns a failed tool call: the message for the model, the code for programs.
+    fn from(failure: Failure) -> Self {
+        let meta = json!({ERROR: {"code": failure.code.as_str()}});
+        Self { meta: meta.as_object().cloned(), ..Self::error(failure.message) }
+    }
 }
 
 /// Returns the code of a failed call of a tool of this server; `None` if it succeeded. A failure without a code means
@@ -55,7 +56,7 @@ mod tests {
     #[test]
     fn a_failure_says_its_kind() {
         for code in ErrorCode::ALL {
-            assert_eq!(error_code(&failed(&Failure::new(code, "why"))), Some(code));
+            assert_eq!(error_code(&Failure::new(code, "why").into()), Some(code));
         }
         assert_eq!(
             error_code(&CallToolResult::error("arguments of 'x' are not valid")),

@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{EMBED, KnowledgeTools, answer::failed};
+use super::{EMBED, KnowledgeTools};
 use crate::{
     failure::{ErrorCode, Failure},
     work::embedded,
@@ -66,7 +66,7 @@ impl ToolOutput for EmbeddedAnswer {
     fn into_result(self) -> CallToolResult {
         let embedded = match self.0 {
             Ok(embedded) => embedded,
-            Err(failure) => return failed(&failure),
+            Err(failure) => return failure.into(),
         };
         let Embedded { model, dimension, vectors } = &embedded;
         let text = format!(

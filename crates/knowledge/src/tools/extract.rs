@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{EXTRACT, KnowledgeTools, answer::failed};
+use super::{EXTRACT, KnowledgeTools};
 use crate::failure::Failure;
 
 /// Format of the text.
@@ -103,7 +103,7 @@ impl ToolOutput for ExtractAnswer {
                 }
             }
             Ok(extraction) => Json(extraction).into_result(),
-            Err(failure) => failed(&failure),
+            Err(failure) => failure.into(),
         }
     }
 }

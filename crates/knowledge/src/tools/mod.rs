@@ -2,7 +2,6 @@
 //! 14.
 
 mod answer;
-mod chat;
 mod chunks;
 mod embed;
 mod extract;
@@ -25,7 +24,6 @@ use self::answer::Answer;
 pub use self::answer::{ERROR, error_code};
 use crate::{
     access::Access,
-    chat::Chat,
     config::non_zero,
     failure::{ErrorCode, Failure},
     service::KnowledgeService,
@@ -51,8 +49,6 @@ pub const EXTRACT: &str = "am7_extract_content";
 pub const CHUNK: &str = "am7_chunk_content";
 /// Tool: returns vectors of texts.
 pub const EMBED: &str = "am7_embed";
-/// Tool: sends a message to a model.
-pub const CHAT: &str = "am7_chat";
 
 /// Limits of answers, in bytes. Errors and answers name the settings of the program `marquetry`.
 #[derive(Clone, Debug)]
@@ -81,19 +77,18 @@ impl Default for AnswerLimits {
 #[derive(Clone)]
 pub struct KnowledgeTools {
     service: Arc<KnowledgeService>,
-    chat: Arc<Chat>,
     limits: AnswerLimits,
 }
 
 impl KnowledgeTools {
     /// The names of all tools.
-    pub const NAMES: [&str; 11] =
-        [CREATE, GET, UPDATE, DELETE, LIST_OBJECTS, SEARCH, VECTORIZE, EXTRACT, CHUNK, CHAT, EMBED];
+    pub const NAMES: [&str; 10] =
+        [CREATE, GET, UPDATE, DELETE, LIST_OBJECTS, SEARCH, VECTORIZE, EXTRACT, CHUNK, EMBED];
 
-    /// Creates the tools for a service and its chats.
+    /// Creates the tools for a service.
     #[must_use]
-    pub fn new(service: Arc<KnowledgeService>, chat: Arc<Chat>, limits: AnswerLimits) -> Self {
-        Self { service, chat, limits }
+    pub fn new(service: Arc<KnowledgeService>, limits: AnswerLimits) -> Self {
+        Self { service, limits }
     }
 
     /// Returns whether a successful call of this tool shows that the database works. Some tools work only on a text
@@ -103,7 +98,7 @@ impl KnowledgeTools {
         [CREATE, GET, UPDATE, DELETE, LIST_OBJECTS, SEARCH, VECTORIZE].contains(&name)
     }
 
-    /// Adds all tools but [`CHAT`] and [`EMBED`] to a toolbox.
+    /// Adds all tools but [`EMBED`] to a toolbox.
     #[must_use]
     pub fn add_to(&self, toolbox: Toolbox) -> Toolbox {
         let toolbox = self.add_objects(toolbox);
@@ -111,12 +106,6 @@ impl KnowledgeTools {
         let toolbox = self.add_vectorize(toolbox);
         let toolbox = self.add_extract(toolbox);
         self.add_chunks(toolbox)
-    }
-
-    /// Returns whether a chat model is configured.
-    #[must_use]
-    pub fn has_model(&self) -> bool {
-        self.chat.check_is_on().is_ok()
     }
 
     /// Adds a tool.
@@ -154,11 +143,6 @@ impl KnowledgeTools {
             EXTRACT => ("Extract a document's text", reads),
             CHUNK => ("Cut a text into passages", write_hints(false, true)),
             EMBED => ("Embed texts", reads),
-            // The model may be remote.
-            CHAT => {
-                let hints = json!({"readOnlyHint": false, "destructiveHint": false, "idempotentHint": false, "openWorldHint": true});
-                ("Chat with a model", hints)
-            }
             _ => return None,
         })
     }

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{KnowledgeTools, SEARCH, answer::failed};
+use super::{KnowledgeTools, SEARCH};
 use crate::{
     failure::Failure,
     search::{Passage, Question},
@@ -122,7 +122,7 @@ impl ToolOutput for FoundAnswer {
     fn into_result(self) -> CallToolResult {
         let found = match self.0 {
             Ok(found) => found,
-            Err(failure) => return failed(&failure),
+            Err(failure) => return failure.into(),
         };
         let items = found.results.iter().map(|passage| Content::Resource {
             resource: ResourceContents {

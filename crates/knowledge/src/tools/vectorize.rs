@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 
 use marquetry_protocol::server::{RequestContext, Toolbox};
-use marquetry_rag::{ChunkOptions, NewRecord, Record, RecordPatch, Strategy};
+use marquetry_rag::{NewRecord, RecordPatch, Strategy};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -141,7 +141,7 @@ impl KnowledgeTools {
             }
         };
         let uri = record.uri().unwrap_or_default();
-        match vectorized(&access, &record, &uri, options).await {
+        match access.vectorize(&record, options).await {
             Ok(chunk_count) => Ok(Vectorized { uri, chunk_count, existed, vectorized: true }),
             Err(failure) if is_changed => Err(failure.after(&format!(
                 "{uri} has the content (revision {}), but is not found by it; call again with this uri and without content",
@@ -150,17 +150,6 @@ impl KnowledgeTools {
             Err(failure) => Err(failure),
         }
     }
-}
-
-async fn vectorized(
-    access: &Access,
-    record: &Record,
-    uri: &str,
-    options: ChunkOptions,
-) -> Result<u64, Failure> {
-    let content = access.knowledge.records.content(&access.caller, uri).await?;
-    let extracted = access.knowledge.text_of(record, content).await?;
-    access.knowledge.vectorize(record, extracted, options).await
 }
 
 /// Names a text by its beginning.

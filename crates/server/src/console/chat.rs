@@ -13,10 +13,8 @@ use axum::{
     routing::get,
 };
 use futures_util::stream::unfold;
-use marquetry_knowledge::{
-    Failure,
-    chat::{AnswerListener, ChatArguments, ChatReply},
-};
+use marquetry_chat::{AnswerListener, ChatArguments, ChatReply, chats, conversation};
+use marquetry_knowledge::Failure;
 use marquetry_protocol::{
     RpcError,
     server::{DirectCall, Peer, Principal, Server, http::ConnectionInfo},
@@ -69,8 +67,8 @@ fn refused(failure: &Failure) -> Response<Body> {
     (status, Json(json!({"error": failure.message}))).into_response()
 }
 
-async fn list(State(chats): State<Chats>, caller: Caller) -> Response<Body> {
-    let Chats { knowledge, .. } = &chats;
+async fn list(State(state): State<Chats>, caller: Caller) -> Response<Body> {
+    let Chats { knowledge, .. } = &state;
     let off = if knowledge.is_enabled() {
         knowledge.chat().check_is_on().err().map(|failure| failure.message)
     } else {
@@ -81,7 +79,7 @@ async fn list(State(chats): State<Chats>, caller: Caller) -> Response<Body> {
     }
     let found = async {
         match knowledge.service().if_there_for(principal(&caller)).await? {
-            Some(access) => access.chats().await,
+            Some(access) => chats(&access).await,
             None => Ok(Default::default()),
         }
     };
@@ -99,13 +97,13 @@ struct ChatQuery {
 }
 
 async fn messages(
-    State(chats): State<Chats>,
+    State(state): State<Chats>,
     Query(ChatQuery { uri }): Query<ChatQuery>,
     caller: Caller,
 ) -> Response<Body> {
     let found = async {
-        let access = chats.knowledge.service().open_for(principal(&caller)).await?;
-        access.conversation(&uri).await
+        let access = state.knowledge.service().open_for(principal(&caller)).await?;
+        conversation(&access, &uri).await
     };
     match found.await {
         Ok(conversation) => Json(conversation).into_response(),
@@ -123,12 +121,12 @@ struct PassageQuery {
 }
 
 async fn passage(
-    State(chats): State<Chats>,
+    State(state): State<Chats>,
     Query(PassageQuery { uri, chunk }): Query<PassageQuery>,
     caller: Caller,
 ) -> Response<Body> {
     let found = async {
-        let access = chats.knowledge.service().open_for(principal(&caller)).await?;
+        let access = state.knowledge.service().open_for(principal(&caller)).await?;
         access.cited_passage(&uri, chunk).await
     };
     match found.await {
@@ -172,14 +170,14 @@ impl From<NewMessage> for ChatArguments {
 /// - `answered` (`{}`) once the answer is stored,
 /// - `done` (the answer) or `failed` (`{error}`) at the end.
 async fn send(
-    State(chats): State<Chats>,
+    State(state): State<Chats>,
     caller: Caller,
     extensions: Extensions,
     Json(message): Json<NewMessage>,
 ) -> Response<Body> {
     let principal = caller.map(|Extension(principal)| principal);
     let peer = Peer::over_http(principal.clone(), &extensions);
-    let call = match chats.server.direct_call(peer).await {
+    let call = match state.server.direct_call(peer).await {
         Ok(call) => Arc::new(call),
         Err(full) => {
             let error = Json(json!({"error": full.message}));
@@ -188,7 +186,7 @@ async fn send(
     };
     let (sender, received) = unbounded_channel();
     let events = EventSender(sender);
-    let answering = answer(call.clone(), chats.knowledge, principal, message, events);
+    let answering = answer(call.clone(), state.knowledge, principal, message, events);
     let stream = AnswerStream {
         received,
         heartbeat: Heartbeat::new(extensions.get::<ConnectionInfo>().cloned()),

@@ -182,15 +182,15 @@ impl Drop for Running {
 
 impl Recorder {
     /// Returns the contexts and messages of Views for the model.
-    pub(crate) fn view_contexts(&self) -> Option<Arc<dyn marquetry_knowledge::chat::TurnContext>> {
+    pub(crate) fn view_contexts(&self) -> Option<Arc<dyn marquetry_chat::TurnContext>> {
         Some(Arc::new(self.clone()))
     }
 }
 
-impl marquetry_knowledge::chat::TurnContext for Recorder {
-    fn waiting(&self, principal: Option<&str>) -> Vec<marquetry_knowledge::chat::TurnItem> {
+impl marquetry_chat::TurnContext for Recorder {
+    fn waiting(&self, principal: Option<&str>) -> Vec<marquetry_chat::TurnItem> {
         let waiting = self.0.as_ref().map(|console| console.for_model(principal));
-        let item = |it: marquetry_console::ForModel| marquetry_knowledge::chat::TurnItem {
+        let item = |it: marquetry_console::ForModel| marquetry_chat::TurnItem {
             number: it.number,
             is_message: it.is_message(),
             tool: it.tool,

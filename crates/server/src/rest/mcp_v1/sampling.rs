@@ -9,7 +9,7 @@ use axum::{
 };
 use bytes::Bytes;
 use futures_util::stream;
-use marquetry_knowledge::chat::{CREATE_MESSAGE, SamplingPart, SamplingStream};
+use marquetry_chat::{CREATE_MESSAGE, SamplingPart, SamplingStream};
 use marquetry_protocol::{
     RpcError,
     server::{DirectCall, Principal, http::ConnectionInfo},

@@ -3,17 +3,16 @@
 use std::sync::Arc;
 
 use marquetry_context_blocks::Am7Uri;
+use marquetry_knowledge::{
+    Access, ErrorCode, Failure,
+    kinds::{CHARACTER, CHAT_CONFIG, PROMPT_CONFIG},
+};
 use marquetry_llm::ChatModel;
 use marquetry_rag::Record;
 use serde_json::Value;
 
 use super::{Chat, arguments::ChatArguments, narrative::Speakers, vectors::Parts};
-use crate::{
-    access::Access,
-    failure::{ErrorCode, Failure},
-    kinds::{CHARACTER, CHAT_CONFIG, PROMPT_CONFIG},
-    prompts,
-};
+use crate::prompts;
 
 /// The settings for one answer.
 pub(super) struct Setting {

@@ -23,6 +23,11 @@ use std::{
     time::Duration,
 };
 
+use marquetry_knowledge::{
+    Access, ErrorCode, Failure,
+    config::{ChatConfig, InvalidSetting, LegacyTokens, Variables},
+    kinds::CHAT,
+};
 use marquetry_llm::{ChatAnswer, ChatModel, ChatRequest, Finish, Message};
 use marquetry_protocol::server::RequestContext;
 use marquetry_rag::{Citations, NewRecord, Record, RecordError, RecordPatch, records};
@@ -31,7 +36,7 @@ use serde_json::Value;
 pub use self::{
     arguments::{ChatArguments, ChatReply, Counts},
     listener::AnswerListener,
-    listing::{ChatList, ChatSummary, Conversation, StoredPassage},
+    listing::{ChatList, ChatSummary, Conversation, chats, conversation},
     sampling::{CREATE_MESSAGE, SamplingPart, SamplingStream},
     turn_context::{TurnContext, TurnItem},
 };
@@ -43,14 +48,7 @@ use self::{
     setting::typed,
     vectors::Parts,
 };
-pub use crate::context::{ContextItem, ContextKind, LeftOut};
-use crate::{
-    access::Access,
-    config::{ChatConfig, InvalidSetting, LegacyTokens, Variables},
-    context::{self, Owner},
-    failure::{ErrorCode, Failure},
-    kinds::CHAT,
-};
+use crate::context::{self, Owner};
 
 /// Interval between parts of a streamed answer.
 const TELL_EVERY: Duration = Duration::from_millis(100);
@@ -103,6 +101,12 @@ impl Chat {
     #[must_use]
     pub fn with_turn_context(self, turn_context: Arc<dyn TurnContext>) -> Self {
         Self { turn_context: Some(turn_context), ..self }
+    }
+
+    /// Returns the maximum length of all blocks of one message together, in bytes.
+    #[must_use]
+    pub fn max_context_bytes(&self) -> usize {
+        self.config.max_context_bytes.get()
     }
 
     /// Checks that a chat model is configured.

@@ -1,10 +1,10 @@
 //! A chat as a document: searches find it by its messages and its speakers.
 
+use marquetry_knowledge::{Failure, Knowledge};
 use marquetry_rag::{ChunkOptions, Document, NewChunk, Record, chunk, record_document};
 use serde_json::{Map, json};
 
 use super::{history::History, narrative::Speakers};
-use crate::{failure::Failure, knowledge::Knowledge};
 
 /// The records of a chat, by URI.
 #[derive(Clone, Debug, Default)]

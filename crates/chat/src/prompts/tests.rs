@@ -1,9 +1,9 @@
 //! Prompts that come from records.
 
+use marquetry_knowledge::{Knowledge, KnowledgeOptions};
 use marquetry_rag::{Caller, NewRecord};
 
 use super::*;
-use crate::{knowledge::Knowledge, options::KnowledgeOptions};
 
 fn world() -> Knowledge {
     Knowledge::in_memory(&KnowledgeOptions::in_memory()).unwrap()

@@ -5,9 +5,8 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use marquetry_knowledge::{ErrorCode, Failure};
 use marquetry_llm::{ChatError, ChatModel, EndpointFailure, ModelConfig, RemoteModel};
-
-use crate::failure::{ErrorCode, Failure};
 
 /// Models of the configured provider, by name.
 pub(super) struct Models {

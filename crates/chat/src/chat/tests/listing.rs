@@ -12,19 +12,19 @@ async fn a_caller_lists_and_reads_their_own_chats() {
     tokio::time::sleep(Duration::from_millis(5)).await;
     world.say(json!({"message": "More", "chatRequestUri": first})).await.unwrap();
 
-    let list = world.access("alice").chats().await.unwrap();
+    let list = chats(&world.access("alice")).await.unwrap();
     let found: Vec<_> = list.chats.iter().map(|chat| (&*chat.uri, chat.messages)).collect();
     assert_eq!(found, [(&*first, 4), (&*second, 2)], "the newest is first");
     assert_eq!((&*list.chats[0].name, list.has_more), ("First chat", false));
-    let conversation = world.access("alice").conversation(&first).await.unwrap();
-    let texts: Vec<_> = conversation.messages.as_array().unwrap().iter().collect();
+    let stored = conversation(&world.access("alice"), &first).await.unwrap();
+    let texts: Vec<_> = stored.messages.as_array().unwrap().iter().collect();
     assert_eq!(texts[3]["content"], "Three.");
 
-    assert_eq!(world.access("bob").chats().await.unwrap(), ChatList::default());
-    let failure = world.access("bob").conversation(&first).await.unwrap_err();
+    assert_eq!(chats(&world.access("bob")).await.unwrap(), ChatList::default());
+    let failure = conversation(&world.access("bob"), &first).await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::NotFound);
     let note = world.create("alice", note("Bread", "Rye.")).await;
-    let failure = world.access("alice").conversation(&note).await.unwrap_err();
+    let failure = conversation(&world.access("alice"), &note).await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::InvalidParams);
 }
 
@@ -32,9 +32,7 @@ async fn a_caller_lists_and_reads_their_own_chats() {
 async fn a_passage_is_read_with_the_rights_of_now() {
     let world = World::new([]).await;
     let uri = world.create("alice", note("Bread", "Rye needs time.")).await;
-    let record = world.record("alice", &uri).await;
-    let text = text_of(&world.knowledge.job, &record, None).await.unwrap();
-    world.knowledge.vectorize(&record, text, Default::default()).await.unwrap();
+    world.vectorize(&uri, ChunkOptions::default()).await;
 
     let passage = world.access("alice").cited_passage(&uri, 0).await.unwrap();
     assert_eq!((&*passage.uri, &*passage.content), (&*uri, "Rye needs time."));

@@ -6,21 +6,19 @@ mod listing;
 use std::{sync::Arc, time::Duration};
 
 use marquetry_context_blocks::parse;
+use marquetry_knowledge::{
+    Knowledge, KnowledgeOptions,
+    kinds::{CHARACTER, CHAT_CONFIG, PROMPT_CONFIG},
+};
 use marquetry_llm::{ProviderAnswer, ScriptedProvider};
 use marquetry_protocol::types::{CreateMessageParams, SamplingMessage};
 use marquetry_rag::{
-    Caller, Document, EmbedError, Embedder, EmbeddingModel, Filter, Pipeline, SearchRequest,
-    StaticModel,
+    Caller, ChunkOptions, Document, EmbedError, Embedder, EmbeddingModel, Filter, Pipeline,
+    SearchRequest, StaticModel,
 };
 use serde_json::{Value, json};
 
 use super::*;
-use crate::{
-    kinds::{CHARACTER, CHAT_CONFIG, PROMPT_CONFIG},
-    knowledge::Knowledge,
-    options::KnowledgeOptions,
-    text::text_of,
-};
 
 /// Items from Views of tools, for the user of a server without authentication.
 #[derive(Default)]
@@ -72,6 +70,12 @@ impl World {
 
     async fn record(&self, user: &str, uri: &str) -> Record {
         self.knowledge.records.get(&self.access(user).caller, uri).await.unwrap()
+    }
+
+    /// Makes a record of alice searchable.
+    async fn vectorize(&self, uri: &str, options: ChunkOptions) {
+        let record = self.record("alice", uri).await;
+        self.access("alice").vectorize(&record, options).await.unwrap();
     }
 
     async fn say(&self, arguments: Value) -> Result<ChatReply, Failure> {
@@ -520,10 +524,7 @@ async fn cited(toml: &str) -> (usize, usize) {
     let world = World::with([ProviderAnswer::text("Yes.")], toml).await;
     let text = "Bread is flour. Bread is water. Bread is salt. Bread is baked.";
     let uri = world.create("alice", note("Bread", text)).await;
-    let record = world.record("alice", &uri).await;
-    let extracted = text_of(&world.knowledge.job, &record, None).await.unwrap();
-    let options = marquetry_rag::ChunkOptions::new(Default::default(), 1).unwrap();
-    world.knowledge.vectorize(&record, extracted, options).await.unwrap();
+    world.vectorize(&uri, ChunkOptions::new(Default::default(), 1).unwrap()).await;
     let said = json!({"message": "What is bread?", "dataReferences": [uri]});
     let counts = world.say(said).await.unwrap().counts;
     (counts.passages, counts.passages_omitted)
@@ -650,10 +651,7 @@ async fn sampling_asks_the_same_model_and_keeps_nothing() {
 async fn a_message_longer_than_any_question_is_answered_and_cited_to() {
     let world = World::with([ProviderAnswer::text("Wheat.")], "max_message_bytes = 200_000").await;
     let uri = world.create("alice", note("mill", "The mill grinds wheat.")).await;
-    let access = world.access("alice");
-    let record = world.record("alice", &uri).await;
-    let text = text_of(&world.knowledge.job, &record, None).await.unwrap();
-    access.knowledge.vectorize(&record, text, Default::default()).await.unwrap();
+    world.vectorize(&uri, ChunkOptions::default()).await;
     let message = format!("What does the mill grind? {}", "é".repeat(70_000));
     let reply = world.say(json!({"message": message, "dataReferences": [uri]})).await.unwrap();
     assert_eq!((&*reply.answer, reply.cited), ("Wheat.", vec![uri]));

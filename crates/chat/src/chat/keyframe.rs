@@ -1,16 +1,12 @@
 //! Keyframes that the model writes: the state of a chat, as a record.
 
+use marquetry_knowledge::{Access, ErrorCode, Failure, kinds::KEYFRAME};
 use marquetry_llm::{ChatModel, ChatRequest, Message};
 use marquetry_rag::{NewRecord, Record, RecordPatch};
 use serde_json::{Map, Value};
 
 use super::{answer, model};
-use crate::{
-    access::Access,
-    context,
-    failure::{ErrorCode, Failure},
-    kinds::KEYFRAME,
-};
+use crate::context;
 
 /// Tokens of a keyframe.
 const MAX_TOKENS: u32 = 1_024;

@@ -6,9 +6,8 @@ use std::{
 };
 
 use marquetry_context_blocks::{Builder, InlineResource, blocks};
+use marquetry_knowledge::{Access, Failure, kinds::DATA};
 use marquetry_rag::{Record, RecordError, RecordFilter};
-
-use crate::{access::Access, failure::Failure, kinds::DATA, media::essence};
 
 /// Most lookups for one message and its history. Further resources stay as they are.
 const MOST_LOOKUPS: usize = 32;
@@ -141,11 +140,12 @@ impl<'a> Images<'a> {
 
 fn is_wanted(record: &Record, media_type: Option<&str>) -> bool {
     record.is_media()
-        && media_type.is_none_or(|wanted| essence(record).eq_ignore_ascii_case(wanted.trim()))
+        && media_type
+            .is_none_or(|wanted| record.media_essence().eq_ignore_ascii_case(wanted.trim()))
 }
 
 fn is_picture(record: &Record) -> bool {
-    essence(record).get(..6).is_some_and(|kind| kind.eq_ignore_ascii_case("image/"))
+    record.media_essence().get(..6).is_some_and(|kind| kind.eq_ignore_ascii_case("image/"))
 }
 
 fn not_found(tags: &[String]) -> String {

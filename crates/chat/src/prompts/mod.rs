@@ -7,6 +7,10 @@ mod tests;
 use std::collections::{BTreeMap, BTreeSet};
 
 use marquetry_context_blocks::neutralize;
+use marquetry_knowledge::{
+    Access, ErrorCode, Failure,
+    kinds::{CHARACTER, PROMPT_CONFIG},
+};
 use marquetry_protocol::types::{
     CompleteArgument, Completion, Content, GetPromptResult, JsonObject, Prompt, PromptArgument,
     PromptMessage, Role,
@@ -16,11 +20,8 @@ use serde_json::{Value, json};
 
 use self::template::Template;
 use crate::{
-    access::Access,
     characters::introduction,
     context::{self, ContextItem, Owner, Plan},
-    failure::{ErrorCode, Failure},
-    kinds::{CHARACTER, PROMPT_CONFIG},
 };
 
 /// Argument of each prompt: reminders, keyframes and metrics. Only the built-in prompt lists it, since clients show a field

@@ -1,6 +1,10 @@
 //! Reminders and keyframes that are records.
 
 use marquetry_context_blocks::Trust;
+use marquetry_knowledge::{
+    Access, Failure,
+    kinds::{KEYFRAME, REMINDER},
+};
 use marquetry_rag::{Record, RecordFilter};
 use serde_json::{Map, Value};
 
@@ -8,11 +12,6 @@ use super::{
     KEYFRAME_SCHEMA, REMINDER_SCHEMA,
     item::{ContextKind, Entry, Owner, check_expires, segment, timestamp},
     time,
-};
-use crate::{
-    access::Access,
-    failure::Failure,
-    kinds::{KEYFRAME, REMINDER},
 };
 
 /// Most records of each type that are read for a message.

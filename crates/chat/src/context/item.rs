@@ -1,13 +1,13 @@
 //! Context that comes with a call, and its checks.
 
 use marquetry_context_blocks::{Am7Uri, Trust};
+use marquetry_knowledge::Failure;
 use marquetry_rag::Caller;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::{KEYFRAME_SCHEMA, REMINDER_SCHEMA, time};
-use crate::failure::Failure;
 
 /// Most items of one call. A block has a budget of bytes anyway; this bounds the work of checking.
 const MOST_ITEMS: usize = 64;

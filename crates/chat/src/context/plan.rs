@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 
 use marquetry_context_blocks::{Builder, Context};
+use marquetry_knowledge::{ErrorCode, Failure};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
 use super::item::{ContextKind, Entry};
-use crate::failure::{ErrorCode, Failure};
 
 /// Context that the model did not get with a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]

@@ -8,6 +8,7 @@ use std::{
 
 use futures_util::future::BoxFuture;
 use marquetry_context_blocks::{neutralize, user_text};
+use marquetry_knowledge::{ErrorCode, Failure};
 use marquetry_llm::sampling::{Sampler, SamplingError, SamplingLimits};
 use marquetry_protocol::{
     RpcError,
@@ -21,10 +22,7 @@ use marquetry_rag::Caller;
 use serde_json::{Map, Value, value::RawValue};
 
 use super::{Chat, TELL_EVERY, answer, lock, model};
-use crate::{
-    context::{self, ContextItem, Owner},
-    failure::{ErrorCode, Failure},
-};
+use crate::context::{self, ContextItem, Owner};
 
 /// Method that continues messages with the configured model; seed 003, part 3.
 pub const CREATE_MESSAGE: &str = "sampling/createMessage";

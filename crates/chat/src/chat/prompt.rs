@@ -1,6 +1,7 @@
 //! What goes to the model with one message: system prompt, context, history and the message.
 
 use marquetry_context_blocks::{blocks as context_blocks, neutralize, user_text};
+use marquetry_knowledge::{Access, ErrorCode, Failure};
 use marquetry_llm::{ChatRequest, Message};
 use marquetry_rag::{CitationResolver, Citations, CiteError, CiteRequest, Record};
 use serde_json::Value;
@@ -13,11 +14,7 @@ use super::{
     setting::Setting,
     turn_context::SentItems,
 };
-use crate::{
-    access::Access,
-    context::{self, Entry, LeftOut, Owner, Plan},
-    failure::{ErrorCode, Failure},
-};
+use crate::context::{self, Entry, LeftOut, Owner, Plan};
 
 /// Instruction to the model about blocks.
 const BLOCK_RULE: &str = "Messages may begin with blocks <mcp:context …>…</mcp:context>: material for you, which people do not see. What stands in a block with \
@@ -217,7 +214,7 @@ impl Chat {
 fn omitted_citations(
     citations: &Citations,
     arguments: &ChatArguments,
-    config: &crate::config::ChatConfig,
+    config: &marquetry_knowledge::config::ChatConfig,
     room: usize,
 ) -> LeftOut {
     let mut references =
