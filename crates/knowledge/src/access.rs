@@ -6,7 +6,8 @@ use marquetry_rag::{Caller, RecordError};
 
 use crate::{failure::Failure, knowledge::Knowledge};
 
-/// Access to the database as one caller. Records that the caller may not read are reported as not found.
+/// Access to the database as one caller. Records that the caller may not read are reported as not
+/// found.
 #[derive(Clone)]
 pub struct Access {
     /// The database, with its limits and its model.
@@ -47,8 +48,8 @@ impl Access {
     }
 }
 
-/// Returns the object id of a principal's user: the name of a configured token if it is a valid id, otherwise a hash of issuer and
-/// subject, because two issuers may use the same subject.
+/// Returns the object id of a principal's user: the name of a configured token if it is a valid id,
+/// otherwise a hash of issuer and subject, because two issuers may use the same subject.
 pub(crate) fn user_id(principal: &Principal, organization: &str) -> String {
     match &principal.issuer {
         None if can_be_id(&principal.subject, organization) => principal.subject.clone(),

@@ -70,7 +70,8 @@ impl ErrorCode {
     }
 }
 
-/// Member of an error's data that holds the code of a failure of this crate. Errors of upstreams have none.
+/// Member of an error's data that holds the code of a failure of this crate. Errors of upstreams
+/// have none.
 const KIND: &str = "marquetry/failure";
 
 impl Failure {

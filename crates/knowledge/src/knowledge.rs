@@ -19,30 +19,33 @@ pub struct Knowledge {
     pub pipeline: Pipeline,
     /// The first part of the URIs of all records here.
     pub(crate) organization: String,
-    /// Whether nothing can be changed. Searches then leave stale passages out and do not renew them.
+    /// Whether nothing can be changed. Searches then leave stale passages out and do not renew
+    /// them.
     pub(crate) is_read_only: bool,
     /// The user on whose behalf documents are processed, with time limits.
     pub(crate) job: Job,
 }
 
 impl Knowledge {
-    /// The object id of the user of a request without a principal: on this machine, or through a server without authentication.
+    /// The object id of the user of a request without a principal: on this machine, or through a
+    /// server without authentication.
     pub const LOCAL_USER: &str = "local";
 
     /// Opens the database of these options. A file that does not exist is created.
     ///
     /// # Errors
     ///
-    /// The database cannot be opened, or another model filled it.
+    /// Returns an error if the database cannot be opened, or another model filled it.
     pub async fn open(options: &KnowledgeOptions) -> Result<Self, KnowledgeError> {
         Self::open_for(options, Use::Change).await
     }
 
-    /// Opens the database as [`Self::open`] does, and removes vectors of another model. Records stay.
+    /// Opens the database as [`Self::open`] does, and removes vectors of another model. Records
+    /// stay.
     ///
     /// # Errors
     ///
-    /// The database cannot be opened.
+    /// Returns an error if the database cannot be opened.
     pub async fn open_anew(options: &KnowledgeOptions) -> Result<Self, KnowledgeError> {
         Self::open_for(options, Use::Reset).await
     }
@@ -79,8 +82,9 @@ impl Knowledge {
         }
     }
 
-    /// Opens the records of a file for reading, without an embedding model: searches find nothing, and a model that cannot be reached
-    /// causes no delay. A database in PostgreSQL is opened as by [`Self::open_to_read`].
+    /// Opens the records of a file for reading, without an embedding model: searches find nothing,
+    /// and a model that cannot be reached causes no delay. A database in PostgreSQL is opened as by
+    /// [`Self::open_to_read`].
     ///
     /// # Errors
     ///
@@ -100,11 +104,12 @@ impl Knowledge {
         }
     }
 
-    /// Creates an empty database in memory with the built-in model, whatever database and model the options name.
+    /// Creates an empty database in memory with the built-in model, whatever database and model the
+    /// options name.
     ///
     /// # Errors
     ///
-    /// The model and the store do not fit together.
+    /// Returns an error if the model and the store do not fit together.
     pub fn in_memory(options: &KnowledgeOptions) -> Result<Self, KnowledgeError> {
         let (records, pipeline) = open::in_memory()?;
         let organization = options.config.organization.clone();
@@ -126,7 +131,7 @@ impl Knowledge {
     ///
     /// # Errors
     ///
-    /// The user's record cannot be created.
+    /// Returns an error if the user's record cannot be created.
     pub async fn local(&self) -> Result<Caller, RecordError> {
         self.user(Self::LOCAL_USER, Self::LOCAL_USER, true).await
     }

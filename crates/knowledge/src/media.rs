@@ -19,7 +19,8 @@ use crate::{
 /// The content of a record, or a thumbnail of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Media {
-    /// Differs for contents that differ, and for thumbnails of different sizes. ASCII letters, digits and hyphens.
+    /// Differs for contents that differ, and for thumbnails of different sizes. ASCII letters,
+    /// digits and hyphens.
     pub version: String,
     /// The media type of the bytes.
     pub media_type: String,
@@ -30,14 +31,14 @@ pub struct Media {
 }
 
 impl Access {
-    /// Reads `am7://ORGANISATION/media/TYPE/ID`, the content of a record, or with `?size=N` a thumbnail that fits into N × N pixels. An SVG
-    /// has no pixels and is returned as it is for every size. The bytes are left out if `has_version` says that the
-    /// reader has them.
+    /// Reads `am7://ORGANISATION/media/TYPE/ID`, the content of a record, or with `?size=N` a
+    /// thumbnail that fits into N × N pixels. An SVG has no pixels and is returned as it is for
+    /// every size. The bytes are left out if `has_version` says that the reader has them.
     ///
     /// # Errors
     ///
-    /// Returns an error if the caller may not read such a record, if it has no content, or if a thumbnail is wanted of something that is
-    /// not a picture.
+    /// Returns an error if the caller may not read such a record, if it has no content, or if a
+    /// thumbnail is wanted of something that is not a picture.
     pub async fn media(
         &self,
         uri: &str,
@@ -59,7 +60,8 @@ impl Access {
         }
         let size = wanted_size(&parsed)?;
         let mut record = self.knowledge.records.get(&self.caller, uri).await?;
-        // The version must be that of the bytes. A record that changes while it is read is read again.
+        // The version must be that of the bytes. A record that changes while it is read is read
+        // again.
         const TRIES: usize = 3;
         for _ in 0..TRIES {
             let size = size.filter(|_| !is_svg(&record));
@@ -105,7 +107,8 @@ impl Access {
             return Err(Failure::new(ErrorCode::Busy, message));
         };
         worked(job, WHAT, move |_| {
-            // The decoder does not notice that its caller has gone. Its memory stays reserved until it ends.
+            // The decoder does not notice that its caller has gone. Its memory stays reserved until
+            // it ends.
             let _reserved = reserved;
             Ok(thumbnail(&picture, size)?)
         })
@@ -127,7 +130,8 @@ pub(crate) fn is_svg(record: &Record) -> bool {
 
 /// Returns the media of a record, without its bytes.
 fn unread(record: &Record, size: Option<ThumbnailSize>) -> Media {
-    // A removed record may return with another content under the same revision, but not at the same time.
+    // A removed record may return with another content under the same revision, but not at the same
+    // time.
     let mut version = format!("{:x}-{:x}", record.created, record.revision);
     if let Some(size) = size {
         version.push_str(&format!("-{size}"));

@@ -58,12 +58,13 @@ impl Models {
         Ok(model.clone())
     }
 
-    /// Checks that a database can be used with the model of this name: the name in `[knowledge.embeddings]`, or that of the database's own
-    /// model.
+    /// Checks that a database can be used with the model of this name: the name in
+    /// `[knowledge.embeddings]`, or that of the database's own model.
     ///
     /// # Errors
     ///
-    /// Returns an error if the database belongs to another model, or the settings have no such model.
+    /// Returns an error if the database belongs to another model, or the settings have no such
+    /// model.
     pub(crate) async fn check(
         &self,
         name: &str,

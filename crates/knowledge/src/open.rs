@@ -39,7 +39,8 @@ pub(crate) async fn open(
     }
 }
 
-/// Opens an embedding model. `section` is its place in `[knowledge]`, for errors; the options have the environment variables.
+/// Opens an embedding model. `section` is its place in `[knowledge]`, for errors; the options have
+/// the environment variables.
 pub(crate) async fn embedder(
     config: &EmbeddingConfig,
     section: &str,

@@ -7,7 +7,8 @@ use crate::{
     location::DatabaseLocation,
 };
 
-/// Options of a [`KnowledgeService`](crate::KnowledgeService): its settings, and values that only the program knows.
+/// Options of a [`KnowledgeService`](crate::KnowledgeService): its settings, and values that only
+/// the program knows.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct KnowledgeOptions {
@@ -48,7 +49,8 @@ impl KnowledgeOptions {
         self
     }
 
-    /// Sets the values of environment variables that settings name. The crate itself never reads the environment.
+    /// Sets the values of environment variables that settings name. The crate itself never reads
+    /// the environment.
     #[must_use]
     pub fn with_variables(
         mut self,

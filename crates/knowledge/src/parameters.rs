@@ -6,8 +6,8 @@ use marquetry_context_blocks::Am7Uri;
 
 use crate::failure::Failure;
 
-/// Returns the parameters of a URI by name. A parameter without a value counts as absent, because a template of which a
-/// variable is not set has such parameters.
+/// Returns the parameters of a URI by name. A parameter without a value counts as absent, because a
+/// template of which a variable is not set has such parameters.
 ///
 /// # Errors
 ///

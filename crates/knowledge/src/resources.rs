@@ -51,7 +51,7 @@ pub const RECORD_META: &str = "marquetry/record";
 ///
 /// # Errors
 ///
-/// The type is unknown; the message lists the known ones.
+/// Returns an error if the type is unknown; the message lists the known ones.
 pub fn check_type(kind: &str) -> Result<(), Failure> {
     ModelType::of(kind).map(|_| ()).map_err(Failure::from)
 }
@@ -75,9 +75,9 @@ pub fn is_completed_here(params: &CompleteParams) -> bool {
 }
 
 impl Access {
-    /// Lists a page of converted records, each with its size, and the URI after which the next page begins. The page
-    /// ends before it exceeds `max_bytes`, but has at least one record. Records are read in parts, because each may
-    /// be large.
+    /// Lists a page of converted records, each with its size, and the URI after which the next page
+    /// begins. The page ends before it exceeds `max_bytes`, but has at least one record. Records
+    /// are read in parts, because each may be large.
     ///
     /// # Errors
     ///
@@ -89,7 +89,8 @@ impl Access {
         form: impl Fn(Record) -> Option<(T, usize)>,
     ) -> Result<(Vec<T>, Option<String>), Failure> {
         const PART: usize = 50;
-        // Without a limit on bytes, one part is a whole page: each part checks the caller's permissions again.
+        // Without a limit on bytes, one part is a whole page: each part checks the caller's
+        // permissions again.
         let part = match max_bytes {
             usize::MAX => self.knowledge.records.limits().max_page,
             _ => PART,
@@ -120,11 +121,12 @@ impl Access {
         }
     }
 
-    /// Lists a page of records as resources, and the cursor of the next page: the URI after which it begins.
+    /// Lists a page of records as resources, and the cursor of the next page: the URI after which
+    /// it begins.
     ///
     /// # Errors
     ///
-    /// A type is unknown, or the records cannot be read.
+    /// Returns an error if a type is unknown, or the records cannot be read.
     pub async fn resources(
         &self,
         types: &[String],
@@ -139,11 +141,12 @@ impl Access {
         self.listed(filter, usize::MAX, |record| Some((resource(&record)?, 0))).await
     }
 
-    /// Lists a page of all records as resources, and the cursor of the next page. Documents and notes come first; groups, tags and users last.
+    /// Lists a page of all records as resources, and the cursor of the next page. Documents and
+    /// notes come first; groups, tags and users last.
     ///
     /// # Errors
     ///
-    /// The cursor is not one of this list, or the records cannot be read.
+    /// Returns an error if the cursor is not one of this list, or the records cannot be read.
     pub async fn all_resources(
         &self,
         cursor: Option<&str>,
@@ -179,7 +182,8 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// The URI names nothing that the caller may read, or the content has more than `max_bytes`.
+    /// Returns an error if the URI names nothing that the caller may read, or the content has more
+    /// than `max_bytes`.
     pub async fn read(&self, uri: &str, max_bytes: usize) -> Result<ReadResourceResult, Failure> {
         let parsed = Am7Uri::parse(uri).map_err(|error| Failure::invalid(error.to_string()))?;
         if parsed.organization() != self.caller.organization {
@@ -333,7 +337,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// The records cannot be read.
+    /// Returns an error if the records cannot be read.
     pub async fn complete(&self, params: &CompleteParams) -> Result<CompleteResult, Failure> {
         const MAX_COMPLETIONS: usize = 100;
         let typed = params.argument.value.as_str();
@@ -384,7 +388,8 @@ impl Access {
     }
 }
 
-/// Returns the search that a URI names. `type` and `tags` may list several names, separated by commas.
+/// Returns the search that a URI names. `type` and `tags` may list several names, separated by
+/// commas.
 fn question(uri: &Am7Uri) -> Result<Question, Failure> {
     let mut parameters = parameters(uri, &SEARCH_PARAMETERS)?;
     let limit = match parameters.remove("limit") {

@@ -60,7 +60,8 @@ pub struct Passage {
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PassageDetails {
-    /// Above 0, higher is better. Comparable only within one search; relevance is comparable between searches.
+    /// Above 0, higher is better. Comparable only within one search; relevance is comparable
+    /// between searches.
     pub score: f64,
     /// How well the passage fits by itself, from 0 to 1.
     pub relevance: f64,
@@ -113,11 +114,12 @@ pub struct StoredPassage {
 impl Access {
     /// Finds passages that the caller may read.
     ///
-    /// Passages of records that are gone or have another text by now are never returned; the search removes or renews them.
+    /// Passages of records that are gone or have another text by now are never returned; the search
+    /// removes or renews them.
     ///
     /// # Errors
     ///
-    /// The question is not valid, or the database or the embedding model fails.
+    /// Returns an error if the question is not valid, or the database or the embedding model fails.
     pub async fn search(&self, question: &Question) -> Result<Vec<Passage>, Failure> {
         let Some(request) = self.request(question).await? else { return Ok(Vec::new()) };
         let hits = self.hits(&request).await?;
@@ -138,12 +140,12 @@ impl Access {
         Ok(passages.collect())
     }
 
-    /// Searches as [`Self::search`] does, with a request of the crate `marquetry-rag`. Its filter must have the
-    /// caller's principals as readers.
+    /// Searches as [`Self::search`] does, with a request of the crate `marquetry-rag`. Its filter
+    /// must have the caller's principals as readers.
     ///
     /// # Errors
     ///
-    /// The database or the embedding model fails.
+    /// Returns an error if the database or the embedding model fails.
     pub async fn hits(&self, request: &SearchRequest) -> Result<Vec<Hit>, Failure> {
         let readers = request.filter.readers.iter().flatten().cloned().collect();
         let mut hits = Vec::new();
@@ -191,7 +193,8 @@ impl Access {
         Ok(record.uri().unwrap_or_default())
     }
 
-    /// Returns the hits whose records exist, are readable and still have the text. Updates the index for the others.
+    /// Returns the hits whose records exist, are readable and still have the text. Updates the
+    /// index for the others.
     async fn true_ones(
         &self,
         mut hits: Vec<Hit>,
@@ -225,8 +228,8 @@ impl Access {
         }
     }
 
-    /// Returns whether one of these readers may read a document without a record. The search compared only hashes of
-    /// readers.
+    /// Returns whether one of these readers may read a document without a record. The search
+    /// compared only hashes of readers.
     async fn names_one(&self, uri: &str, readers: &BTreeSet<String>) -> Result<bool, Failure> {
         let document = self.knowledge.pipeline.store().document(uri).await?;
         Ok(document.is_some_and(|it| !it.readers.is_disjoint(readers)))
@@ -295,7 +298,8 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// Returns an error if the document or the passage does not exist, or if the caller may not read the document.
+    /// Returns an error if the document or the passage does not exist, or if the caller may not
+    /// read the document.
     pub async fn cited_passage(&self, uri: &str, chunk: u32) -> Result<StoredPassage, Failure> {
         let store = self.knowledge.pipeline.store();
         let document = store.document(uri).await?.ok_or_else(|| no_passage(uri, chunk))?;

@@ -21,8 +21,8 @@ use crate::{
 
 /// Serves the requests of MCP clients from one database.
 ///
-/// The database is opened when the first record is stored, or at the first read if it exists. A service that stores
-/// nothing creates no file.
+/// The database is opened when the first record is stored, or at the first read if it exists. A
+/// service that stores nothing creates no file.
 pub struct KnowledgeService {
     options: KnowledgeOptions,
     opened: OnceCell<Knowledge>,
@@ -32,8 +32,8 @@ pub struct KnowledgeService {
 }
 
 impl KnowledgeService {
-    /// Creates a service with these options. `listener` is notified of changed records and lists; `Arc::new(())`
-    /// ignores it.
+    /// Creates a service with these options. `listener` is notified of changed records and lists;
+    /// `Arc::new(())` ignores it.
     #[must_use]
     pub fn new(options: KnowledgeOptions, listener: Arc<dyn ChangeListener>) -> Self {
         let models = Models::new(&options);
@@ -45,7 +45,8 @@ impl KnowledgeService {
         self.options.config.max_passage_bytes
     }
 
-    /// Returns the embedding model with a name; without one, the model to which the database belongs. The database is not created.
+    /// Returns the embedding model with a name; without one, the model to which the database
+    /// belongs. The database is not created.
     pub(crate) async fn embedder(
         &self,
         model: Option<&str>,
@@ -79,7 +80,8 @@ impl KnowledgeService {
         Job::new(&self.options.config, &self.caller(cx.principal().map(AsRef::as_ref)).user)
     }
 
-    /// Returns the user of a principal without opening the database; without a principal, the local user.
+    /// Returns the user of a principal without opening the database; without a principal, the local
+    /// user.
     #[must_use]
     pub fn caller(&self, principal: Option<&Principal>) -> Caller {
         let organization = &self.options.config.organization;
@@ -105,7 +107,7 @@ impl KnowledgeService {
     ///
     /// # Errors
     ///
-    /// The database cannot be opened.
+    /// Returns an error if the database cannot be opened.
     pub async fn open(&self, cx: &RequestContext) -> Result<Access, Failure> {
         self.open_for(cx.principal().map(AsRef::as_ref)).await
     }
@@ -114,26 +116,28 @@ impl KnowledgeService {
     ///
     /// # Errors
     ///
-    /// The database cannot be opened.
+    /// Returns an error if the database cannot be opened.
     pub async fn if_there(&self, cx: &RequestContext) -> Result<Option<Access>, Failure> {
         self.if_there_for(cx.principal().map(AsRef::as_ref)).await
     }
 
-    /// Opens the database as [`Self::open`] does, on behalf of a principal; without one, of the local user.
+    /// Opens the database as [`Self::open`] does, on behalf of a principal; without one, of the
+    /// local user.
     ///
     /// # Errors
     ///
-    /// The database cannot be opened.
+    /// Returns an error if the database cannot be opened.
     pub async fn open_for(&self, principal: Option<&Principal>) -> Result<Access, Failure> {
         let knowledge = self.opened().await?.clone();
         Access::of(knowledge, principal).await
     }
 
-    /// Opens the database as [`Self::if_there`] does, on behalf of a principal; without one, of the local user.
+    /// Opens the database as [`Self::if_there`] does, on behalf of a principal; without one, of the
+    /// local user.
     ///
     /// # Errors
     ///
-    /// The database cannot be opened.
+    /// Returns an error if the database cannot be opened.
     pub async fn if_there_for(
         &self,
         principal: Option<&Principal>,
@@ -141,12 +145,12 @@ impl KnowledgeService {
         if self.is_there() { self.open_for(principal).await.map(Some) } else { Ok(None) }
     }
 
-    /// Opens the database as [`Self::if_there`] does, only to list records. Does not wait for an embedding model that
-    /// cannot be reached.
+    /// Opens the database as [`Self::if_there`] does, only to list records. Does not wait for an
+    /// embedding model that cannot be reached.
     ///
     /// # Errors
     ///
-    /// The database cannot be opened.
+    /// Returns an error if the database cannot be opened.
     pub async fn records_if_there(&self, cx: &RequestContext) -> Result<Option<Access>, Failure> {
         if !self.is_there() {
             return Ok(None);
@@ -170,12 +174,12 @@ impl KnowledgeService {
                 })
     }
 
-    /// Watches a record until [`Self::unwatch`]: the listener is notified of its changes, including those of other
-    /// processes.
+    /// Watches a record until [`Self::unwatch`]: the listener is notified of its changes, including
+    /// those of other processes.
     ///
     /// # Errors
     ///
-    /// The caller cannot read the record.
+    /// Returns an error if the caller cannot read the record.
     pub async fn watch(&self, uri: &str, cx: &RequestContext) -> Result<(), Failure> {
         let access = self
             .if_there(cx)
@@ -213,10 +217,10 @@ impl KnowledgeService {
 
 /// Notifies the listener of changes until the records are closed.
 ///
-/// A changed list is announced to all clients, not only to the readers of the record: readers can be members of nested
-/// groups, and finding them would need many reads for each change. The announcement names no record, and the list shows
-/// each client only its own. An update of a record is announced to its subscribers, who could read it when they
-/// subscribed.
+/// A changed list is announced to all clients, not only to the readers of the record: readers can
+/// be members of nested groups, and finding them would need many reads for each change. The
+/// announcement names no record, and the list shows each client only its own. An update of a record
+/// is announced to its subscribers, who could read it when they subscribed.
 async fn announce(
     mut events: tokio::sync::broadcast::Receiver<marquetry_rag::RecordEvent>,
     listener: Arc<dyn ChangeListener>,

@@ -12,7 +12,8 @@ use crate::{
 };
 
 impl Knowledge {
-    /// Returns the text of a record as [`text_of`] does; for an indexed file, with its pages and headings.
+    /// Returns the text of a record as [`text_of`] does; for an indexed file, with its pages and
+    /// headings.
     ///
     /// # Errors
     ///
@@ -36,7 +37,7 @@ impl Knowledge {
 ///
 /// # Errors
 ///
-/// The content is not a document, or there is no text.
+/// Returns an error if the content is not a document, or there is no text.
 pub(crate) async fn text_of(
     job: &Job,
     record: &Record,

@@ -47,8 +47,8 @@ impl Chunking {
 }
 
 impl Access {
-    /// Makes a record searchable: cuts its text into passages, embeds them, and stores them in place
-    /// of its earlier ones. Returns their number.
+    /// Makes a record searchable: cuts its text into passages, embeds them, and stores them in
+    /// place of its earlier ones. Returns their number.
     ///
     /// # Errors
     ///
@@ -63,7 +63,8 @@ impl Access {
 }
 
 impl Knowledge {
-    /// Indexes the text of a record in place of its earlier chunks, and returns the number of chunks.
+    /// Indexes the text of a record in place of its earlier chunks, and returns the number of
+    /// chunks.
     pub(crate) async fn vectorize(
         &self,
         record: &Record,
@@ -99,8 +100,8 @@ impl Knowledge {
         !is_current(document, record)
     }
 
-    /// Returns whether a document was out of date before the last change of its record. Its chunks may then contain
-    /// text that the record had earlier.
+    /// Returns whether a document was out of date before the last change of its record. Its chunks
+    /// may then contain text that the record had earlier.
     fn is_older(document: &Document, record: &Record) -> bool {
         let made_of = document.metadata.get(Document::RECORD_REVISION).and_then(Value::as_u64);
         document.vector_model != Document::CHAT_HISTORY
@@ -116,8 +117,8 @@ impl Knowledge {
         }
     }
 
-    /// Updates an outdated document of a record. It is outdated if a process died between the two writes, or if
-    /// another process changed the record at the same time.
+    /// Updates an outdated document of a record. It is outdated if a process died between the two
+    /// writes, or if another process changed the record at the same time.
     pub(crate) async fn renew(&self, record: &Record) -> Result<(), Failure> {
         let Some(old) = self.document_of(record).await? else { return Ok(()) };
         let options = old
@@ -144,8 +145,8 @@ impl Knowledge {
         options
     }
 
-    /// Cuts the present text of a record, and replaces its chunks. If the chunks are the same, they keep what only
-    /// the indexer knows: pages, chapters and the hash of the file.
+    /// Cuts the present text of a record, and replaces its chunks. If the chunks are the same, they
+    /// keep what only the indexer knows: pages, chapters and the hash of the file.
     async fn recut(
         &self,
         record: &Record,
@@ -248,7 +249,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// If the record is invalid, or cannot be stored.
+    /// Returns an error if the record is invalid, or cannot be stored.
     pub async fn create(&self, mut new: NewRecord) -> Result<Record, Failure> {
         if let (Some(content), DATA) = (&new.content, &*new.kind) {
             new.attributes.entry(SIZE).or_insert(content.len().into());
@@ -269,7 +270,8 @@ impl Access {
         patch.content = ContentChange::Set(text.into_bytes());
     }
 
-    /// Changes a record without updating the index. Searches leave the record out until the index is updated.
+    /// Changes a record without updating the index. Searches leave the record out until the index
+    /// is updated.
     pub(crate) async fn change(&self, uri: &str, patch: RecordPatch) -> Result<Record, Failure> {
         Ok(self.knowledge.records.update(&self.caller, uri, sized(uri, patch)).await?)
     }
@@ -278,8 +280,8 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// If the record cannot be changed; or if it was changed but its passages could not be renewed, which the message
-    /// then says.
+    /// Returns an error if the record cannot be changed; or if it was changed but its passages
+    /// could not be renewed, which the message then says.
     pub async fn update(&self, uri: &str, patch: RecordPatch) -> Result<Record, Failure> {
         let has_other_messages = patch.attributes.contains_key("messages");
         let says_other = patch.content != ContentChange::Keep
@@ -302,7 +304,8 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// If the record cannot be removed; or if it was removed but its passages were not, which the message then says.
+    /// Returns an error if the record cannot be removed; or if it was removed but its passages were
+    /// not, which the message then says.
     pub async fn delete(&self, uri: &str, revision: Option<u64>) -> Result<(Record, u64), Failure> {
         let record = self.knowledge.records.delete(&self.caller, uri, revision).await?;
         let uri = record.uri().unwrap_or_default();

@@ -9,7 +9,8 @@ use std::{
 use marquetry_protocol::server::ChangeListener;
 use marquetry_rag::{Record, RecordStore};
 
-/// Interval at which the database is asked for changes of other processes, while records are watched.
+/// Interval at which the database is asked for changes of other processes, while records are
+/// watched.
 const EVERY: Duration = Duration::from_secs(1);
 
 /// Watched records, by the watched URI.
@@ -85,8 +86,8 @@ impl Watched {
     }
 }
 
-/// Polls for changes of other processes while there are watchers. Changes of this process are announced at once by
-/// another task.
+/// Polls for changes of other processes while there are watchers. Changes of this process are
+/// announced at once by another task.
 async fn poll_changes(
     watched: Arc<Watched>,
     store: Arc<dyn RecordStore>,

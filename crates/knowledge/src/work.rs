@@ -1,7 +1,8 @@
 //! Long computations: reading documents, cutting and embedding texts.
 //!
-//! All callers share a limited number of slots. A free slot goes to the waiting caller who has the fewest, and one
-//! caller never gets all of them. Work ends at its deadline, and when its caller disconnects.
+//! All callers share a limited number of slots. A free slot goes to the waiting caller who has the
+//! fewest, and one caller never gets all of them. Work ends at its deadline, and when its caller
+//! disconnects.
 
 use std::{
     collections::HashMap,
@@ -25,7 +26,8 @@ pub(crate) struct Job {
     caller: Arc<str>,
     /// Time limit for reading a document, and for cutting it: `knowledge.max_work_ms`.
     time: Duration,
-    /// Limit of the documents that are read at the same time: `knowledge.max_unpacked_bytes_at_once`.
+    /// Limit of the documents that are read at the same time:
+    /// `knowledge.max_unpacked_bytes_at_once`.
     max_unpacked_bytes_at_once: NonZeroU64,
     /// Time limit for embedding it: `knowledge.max_embed_ms`.
     embed_time: Duration,
@@ -74,12 +76,13 @@ static SLOTS: LazyLock<Slots> = LazyLock::new(|| {
     Slots::new((2 * processors).max(4))
 });
 
-/// Runs work on a thread for blocking work. If its caller disconnects while it waits, it is not started; later, the
-/// work is stopped and frees its slot when it notices.
+/// Runs work on a thread for blocking work. If its caller disconnects while it waits, it is not
+/// started; later, the work is stopped and frees its slot when it notices.
 ///
 /// # Errors
 ///
-/// The error of the work; [`ErrorCode::Busy`] if no slot is free in time; [`ErrorCode::Internal`] if it panics.
+/// Returns the error of the work; [`ErrorCode::Busy`] if no slot is free in time;
+/// [`ErrorCode::Internal`] if it panics.
 pub(crate) async fn worked<T: Send + 'static>(
     job: &Job,
     what: &str,
@@ -92,8 +95,8 @@ pub(crate) async fn worked<T: Send + 'static>(
 ///
 /// # Errors
 ///
-/// The error of the work; [`ErrorCode::Busy`] if no slot is free in time; [`ErrorCode::LimitExceeded`] if it takes
-/// too long.
+/// Returns the error of the work; [`ErrorCode::Busy`] if no slot is free in time;
+/// [`ErrorCode::LimitExceeded`] if it takes too long.
 pub(crate) async fn embedded<T>(
     job: &Job,
     what: &str,

@@ -20,7 +20,8 @@ pub(super) fn clean(answer: &str) -> String {
         }
     }
     plain.push_str(&upgraded[from..]);
-    // Images are the only older form for people. Other forms need no conversion, because they were removed.
+    // Images are the only older form for people. Other forms need no conversion, because they were
+    // removed.
     let images = downgrade(&plain);
     let mut clean = String::with_capacity(images.len());
     let mut parts = images.split(IMAGE);
@@ -51,7 +52,8 @@ pub(super) fn reasoning(answer: &str, most: usize) -> Option<String> {
     Some(reasoning).filter(|text| !text.trim().is_empty())
 }
 
-/// Returns the part of an incomplete answer that can be shown: a possible start of a block is left out.
+/// Returns the part of an incomplete answer that can be shown: a possible start of a block is left
+/// out.
 pub(super) fn visible(answer: &str) -> String {
     clean(&answer[..settled(answer)])
 }

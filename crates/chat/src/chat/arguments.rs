@@ -35,7 +35,8 @@ pub struct ChatArguments {
     /// Also cite records with all of these tags.
     #[serde(default)]
     pub tags: Option<Vec<String>>,
-    /// For this message: [{kind: reminder|keyframe|metrics, schema, data, uri?, ephemeral?, expires?}]
+    /// For this message: [{kind: reminder|keyframe|metrics, schema, data, uri?, ephemeral?,
+    /// expires?}]
     #[serde(default)]
     // The whole schema of an item would cost each conversation 1.4 KB.
     #[schemars(with = "Option<Vec<Map<String, Value>>>")]
@@ -64,7 +65,8 @@ pub struct ChatReply {
     pub finish: String,
     /// URIs of the cited passages.
     pub cited: Vec<String>,
-    /// Problems with citations, pictures and stored context, and with storing the chat, one sentence each.
+    /// Problems with citations, pictures and stored context, and with storing the chat, one
+    /// sentence each.
     pub problems: Vec<String>,
     /// Context that the model did not get.
     #[serde(rename = "left_out")]
@@ -72,8 +74,8 @@ pub struct ChatReply {
     /// URI of the keyframe that the model wrote after this message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keyframe: Option<String>,
-    /// All blocks that went to the model with the message, in their order, for programs that show them to the user. They
-    /// are not stored.
+    /// All blocks that went to the model with the message, in their order, for programs that show
+    /// them to the user. They are not stored.
     #[serde(skip)]
     pub blocks: String,
     /// What the model thought before it answered, if it wrote that down. It is not stored.

@@ -21,8 +21,8 @@ pub(super) struct StoredMessage {
     pub(super) context: Vec<SentContext>,
 }
 
-/// A block that went to the model with a message, without its content: citations and metrics last for one message
-/// only, and the caller may lose the right to read what was cited.
+/// A block that went to the model with a message, without its content: citations and metrics last
+/// for one message only, and the caller may lose the right to read what was cited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct SentContext {
     /// "citations", "reminder", "keyframe", "metrics" or "view".
@@ -118,7 +118,8 @@ pub(super) struct Window {
 }
 
 impl History {
-    /// Reads the attributes of a record. Others may write to it, so entries that are no messages are skipped.
+    /// Reads the attributes of a record. Others may write to it, so entries that are no messages
+    /// are skipped.
     pub(super) fn read(attributes: &serde_json::Map<String, Value>) -> Self {
         let messages = attributes.get("messages").and_then(Value::as_array);
         Self {
@@ -135,8 +136,8 @@ impl History {
         json!(self.messages)
     }
 
-    /// Drops the oldest messages until at most `most` are left, with at most `bytes` bytes together. Older messages lose
-    /// their context first.
+    /// Drops the oldest messages until at most `most` are left, with at most `bytes` bytes
+    /// together. Older messages lose their context first.
     pub(super) fn trim(&mut self, most: usize, bytes: usize) {
         /// JSON values of all contexts together. A record may have 20,000 values; the messages
         /// themselves have up to 5 each.
@@ -163,8 +164,8 @@ impl History {
         self.dropped += drop as u64;
     }
 
-    /// Returns the newest messages that fit. A message without an answer is left out: a user who retries sends it
-    /// again.
+    /// Returns the newest messages that fit. A message without an answer is left out: a user who
+    /// retries sends it again.
     pub(super) fn window(&self, most: usize, bytes: usize, legacy: LegacyTokens) -> Window {
         let turns: Vec<&[StoredMessage]> = self
             .messages

@@ -34,9 +34,9 @@ impl<'a> Images<'a> {
         Self { access, lookups: 0, found: BTreeMap::new() }
     }
 
-    /// Replaces each `mcp:resource` with `resolve="true"` by one with the URI of the newest media record that has all of
-    /// its tags and that the caller may read. A resource without such a record stays as it is, and is added to
-    /// `problems`.
+    /// Replaces each `mcp:resource` with `resolve="true"` by one with the URI of the newest media
+    /// record that has all of its tags and that the caller may read. A resource without such a
+    /// record stays as it is, and is added to `problems`.
     ///
     /// # Errors
     ///

@@ -22,8 +22,8 @@ const REQUEST: &str = "Write the present state of the conversation above as one 
 ///
 /// # Errors
 ///
-/// Returns an error if the model fails or does not answer with a JSON object of at most `max_bytes`, or if the record
-/// cannot be stored.
+/// Returns an error if the model fails or does not answer with a JSON object of at most
+/// `max_bytes`, or if the record cannot be stored.
 pub(super) async fn write(
     access: &Access,
     chat: &Record,

@@ -86,12 +86,12 @@ struct Answered {
 }
 
 impl Chat {
-    /// Creates chats with the configured model. Without a model, every message fails. `variables` looks up the
-    /// variable that `api_key_env` names.
+    /// Creates chats with the configured model. Without a model, every message fails. `variables`
+    /// looks up the variable that `api_key_env` names.
     ///
     /// # Errors
     ///
-    /// A setting is missing or wrong, or the variable is not set.
+    /// Returns an error if a setting is missing or wrong, or the variable is not set.
     pub fn new(config: ChatConfig, variables: Variables<'_>) -> Result<Self, InvalidSetting> {
         let models = Models::new(config.usable_model(variables)?);
         Ok(Self { config, models, busy: Mutex::default(), turn_context: None })
@@ -113,18 +113,19 @@ impl Chat {
     ///
     /// # Errors
     ///
-    /// No model is configured.
+    /// Returns an error if no model is configured.
     pub fn check_is_on(&self) -> Result<(), Failure> {
         self.models.get(None).map(|_| ())
     }
 
     /// Sends a message in a chat and returns the model's answer.
     ///
-    /// The message is stored before the model is called. If the call fails, the message is marked as unanswered and not sent again.
+    /// The message is stored before the model is called. If the call fails, the message is marked
+    /// as unanswered and not sent again.
     ///
     /// # Errors
     ///
-    /// No model is configured, an argument is invalid, or the model fails.
+    /// Returns an error if no model is configured, an argument is invalid, or the model fails.
     pub async fn say(
         &self,
         access: &Access,
@@ -137,12 +138,12 @@ impl Chat {
         self.say_for(access, arguments, principal.as_deref(), listener).await
     }
 
-    /// Sends a message as [`Self::say`] does, outside of a request of MCP. `principal` is the id of the principal whose
-    /// Views have context for the model.
+    /// Sends a message as [`Self::say`] does, outside of a request of MCP. `principal` is the id of
+    /// the principal whose Views have context for the model.
     ///
     /// # Errors
     ///
-    /// No model is configured, an argument is invalid, or the model fails.
+    /// Returns an error if no model is configured, an argument is invalid, or the model fails.
     pub async fn say_for(
         &self,
         access: &Access,
@@ -348,8 +349,8 @@ impl Chat {
         Ok(Answered { answer, finish, text, reasoning })
     }
 
-    /// Stores a message and its answer. Other processes may change the chat at the same time; then this is repeated
-    /// on the new state.
+    /// Stores a message and its answer. Other processes may change the chat at the same time; then
+    /// this is repeated on the new state.
     async fn append(
         &self,
         access: &Access,
@@ -436,8 +437,8 @@ impl Chat {
     }
 }
 
-/// Calls the model and passes on the answer so far, several times a second, up to `most` bytes. Text after that is
-/// neither stored nor shown.
+/// Calls the model and passes on the answer so far, several times a second, up to `most` bytes.
+/// Text after that is neither stored nor shown.
 async fn told(
     model: &dyn ChatModel,
     request: &ChatRequest,

@@ -42,8 +42,8 @@ pub(super) struct Prompt {
 }
 
 impl Chat {
-    /// Collects the context of a message, and writes the request: system prompt, reminders, the newest keyframe, history,
-    /// items of Views, metrics, citations, message.
+    /// Collects the context of a message, and writes the request: system prompt, reminders, the
+    /// newest keyframe, history, items of Views, metrics, citations, message.
     pub(super) async fn prompt(
         &self,
         access: &Access,
@@ -113,7 +113,8 @@ impl Chat {
         }
         messages.extend(window.messages);
         messages.push(Message::user(before_message + &message));
-        // In the first message of the user, since some models refuse two messages of one role in a row.
+        // In the first message of the user, since some models refuse two messages of one role in a
+        // row.
         if let Some(first) = messages.iter_mut().find(|it| matches!(it, Message::User { .. })) {
             *first = Message::user(before_history + first.text());
         }
@@ -135,7 +136,8 @@ impl Chat {
         })
     }
 
-    /// Returns the citations for the message, whose blocks have at most `room` bytes, and the references that failed.
+    /// Returns the citations for the message, whose blocks have at most `room` bytes, and the
+    /// references that failed.
     async fn cite(
         &self,
         access: &Access,
@@ -189,7 +191,8 @@ impl Chat {
         Ok((citations, problems))
     }
 
-    /// Returns the contexts and messages of Views that go to the model with the next message of a principal.
+    /// Returns the contexts and messages of Views that go to the model with the next message of a
+    /// principal.
     fn views(&self, principal: Option<&str>) -> SentItems {
         let waiting = self.turn_context.as_ref().map(|context| context.waiting(principal));
         let most = self.config.max_view_context_bytes.get();

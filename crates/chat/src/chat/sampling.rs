@@ -32,7 +32,7 @@ impl Chat {
     ///
     /// # Errors
     ///
-    /// The parameters are invalid, or the model fails.
+    /// Returns an error if the parameters are invalid, or the model fails.
     pub async fn sample(
         &self,
         params: Option<&RawValue>,
@@ -45,13 +45,15 @@ impl Chat {
         Reply::json(&self.create_message(&params).await?)
     }
 
-    /// Writes the member `context` of a request (a list of [`ContextItem`]) as blocks: reminders and the newest keyframe
-    /// before the first message of the user, metrics before the last one. The text of all messages is converted as in
-    /// chats, and so are calls and results of tools. A request without the member stays as it is.
+    /// Writes the member `context` of a request (a list of [`ContextItem`]) as blocks: reminders
+    /// and the newest keyframe before the first message of the user, metrics before the last one.
+    /// The text of all messages is converted as in chats, and so are calls and results of tools. A
+    /// request without the member stays as it is.
     ///
     /// # Errors
     ///
-    /// Returns an error if an item is invalid, or if the blocks do not fit into `max_context_bytes`.
+    /// Returns an error if an item is invalid, or if the blocks do not fit into
+    /// `max_context_bytes`.
     pub fn add_context(
         &self,
         params: &mut CreateMessageParams,
@@ -93,12 +95,12 @@ impl Chat {
         Ok(())
     }
 
-    /// Continues messages with the configured model. Nothing is stored or cited. Reasoning and context blocks are removed from the
-    /// answer.
+    /// Continues messages with the configured model. Nothing is stored or cited. Reasoning and
+    /// context blocks are removed from the answer.
     ///
     /// # Errors
     ///
-    /// The messages are invalid or too long, or the model fails.
+    /// Returns an error if the messages are invalid or too long, or the model fails.
     pub async fn create_message(
         &self,
         params: &CreateMessageParams,
@@ -111,8 +113,8 @@ impl Chat {
     ///
     /// # Errors
     ///
-    /// Returns an error if the messages are invalid or too long, or no model is configured. Failures of the model come from
-    /// [`SamplingStream::next`].
+    /// Returns an error if the messages are invalid or too long, or no model is configured.
+    /// Failures of the model come from [`SamplingStream::next`].
     pub fn stream_message(
         self: &Arc<Self>,
         params: CreateMessageParams,
@@ -182,8 +184,9 @@ impl Chat {
     }
 }
 
-/// An answer of the model in parts: pieces of its text, then the result. Dropping it ends the model's work. The model's answer is read only
-/// while [`Self::next`] waits, so a slow reader holds nothing but the text so far.
+/// An answer of the model in parts: pieces of its text, then the result. Dropping it ends the
+/// model's work. The model's answer is read only while [`Self::next`] waits, so a slow reader holds
+/// nothing but the text so far.
 pub struct SamplingStream {
     chat: Arc<Chat>,
     /// [`None`] once the model has answered.
@@ -206,7 +209,8 @@ pub enum SamplingPart {
 }
 
 impl SamplingStream {
-    /// Waits for the next part; [`None`] after the result and after an error. Several pieces of the model become one part. Cancel safe.
+    /// Waits for the next part; [`None`] after the result and after an error. Several pieces of the
+    /// model become one part. Cancel safe.
     ///
     /// # Errors
     ///

@@ -28,7 +28,8 @@ pub(super) struct Setting {
 }
 
 impl Chat {
-    /// Loads what determines the answer: the arguments, the continued chat, and the records that these name.
+    /// Loads what determines the answer: the arguments, the continued chat, and the records that
+    /// these name.
     pub(super) async fn setting(
         &self,
         access: &Access,

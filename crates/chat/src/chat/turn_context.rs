@@ -5,8 +5,8 @@ use serde_json::json;
 
 /// Stores the contexts and messages of Views until they are sent to the model with a message.
 pub trait TurnContext: Send + Sync {
-    /// Returns the items that wait for the next message of a principal, oldest first. `None` is the user of a server without
-    /// authentication.
+    /// Returns the items that wait for the next message of a principal, oldest first. `None` is the
+    /// user of a server without authentication.
     fn waiting(&self, principal: Option<&str>) -> Vec<TurnItem>;
 
     /// Removes the items with these numbers: a model has answered a message that contained them.
@@ -20,7 +20,8 @@ pub struct TurnItem {
     pub number: u64,
     /// The tool whose View it is.
     pub tool: String,
-    /// Whether the View sent it as a message of the user, who has agreed; otherwise it is the View's context.
+    /// Whether the View sent it as a message of the user, who has agreed; otherwise it is the
+    /// View's context.
     pub is_message: bool,
     /// The text for the model.
     pub text: String,
@@ -38,7 +39,8 @@ pub(super) struct SentItems {
 }
 
 impl SentItems {
-    /// Writes the newest items that fit in `most` bytes, oldest first. The oldest of them may be cut.
+    /// Writes the newest items that fit in `most` bytes, oldest first. The oldest of them may be
+    /// cut.
     pub(super) fn of(mut items: Vec<TurnItem>, most: usize, is_datamarked: bool) -> Self {
         let numbers: Vec<_> = items.iter().map(|item| item.number).collect();
         let mut room = most;

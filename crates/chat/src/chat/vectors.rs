@@ -31,8 +31,8 @@ impl Parts {
     }
 }
 
-/// Replaces the searchable chunks of a chat: one for each message, more for long ones. Earlier messages keep their
-/// vectors.
+/// Replaces the searchable chunks of a chat: one for each message, more for long ones. Earlier
+/// messages keep their vectors.
 pub(super) async fn keep(
     knowledge: &Knowledge,
     chat: &Record,

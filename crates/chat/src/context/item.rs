@@ -25,7 +25,8 @@ const SERVER_SCHEMAS: [&str; 4] = [
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ContextItem {
-    /// "reminder": facts to keep in mind. "keyframe": the state of a story or task. "metrics": measurements.
+    /// "reminder": facts to keep in mind. "keyframe": the state of a story or task. "metrics":
+    /// measurements.
     pub kind: ContextKind,
     /// "urn:am7:narrative:reminder", "urn:am7:narrative:keyframe"; for metrics any other "urn:…".
     pub schema: String,
@@ -197,7 +198,8 @@ impl Owner {
             }
             _ => return Err(format!("{shown:?} does not begin with am7://{name}/")),
         };
-        // Filters sort blocks by parts of their URIs: `am7://metrics/citations/x` would be a citation.
+        // Filters sort blocks by parts of their URIs: `am7://metrics/citations/x` would be a
+        // citation.
         let has_form = match (kind, about) {
             (ContextKind::Keyframe, [_, number]) => number.bytes().all(|it| it.is_ascii_digit()),
             (_, about) => about.len() == 1,
@@ -221,7 +223,8 @@ impl Owner {
 ///
 /// # Errors
 ///
-/// Returns an error if an item has expired, belongs to another user, or does not fit its kind; the message names it.
+/// Returns an error if an item has expired, belongs to another user, or does not fit its kind; the
+/// message names it.
 pub(crate) fn checked(
     items: &[ContextItem],
     owner: &Owner,

@@ -30,7 +30,8 @@ impl LeftOut {
 /// The blocks that go to the model.
 #[derive(Debug, Default)]
 pub(crate) struct Plan {
-    /// Reminders, those of all chats first, and the newest keyframe. They belong between system prompt and history.
+    /// Reminders, those of all chats first, and the newest keyframe. They belong between system
+    /// prompt and history.
     pub(crate) before_history: String,
     /// Metrics. They belong between history and citations.
     pub(crate) metrics: String,
@@ -44,11 +45,12 @@ pub(crate) struct Plan {
     pub(crate) sent: Vec<(ContextKind, String)>,
 }
 
-/// Chooses blocks within `max_bytes`. The budget is spent on metrics, reminders and the newest keyframe, in this order;
-/// a block that does not fit is left out whole.
+/// Chooses blocks within `max_bytes`. The budget is spent on metrics, reminders and the newest
+/// keyframe, in this order; a block that does not fit is left out whole.
 ///
-/// A reminder of the call counts before one of the chat, and that before one of the user; among equals the newest
-/// counts first. A key that an earlier one has is removed from a later one. Equal metrics are put once.
+/// A reminder of the call counts before one of the chat, and that before one of the user; among
+/// equals the newest counts first. A key that an earlier one has is removed from a later one. Equal
+/// metrics are put once.
 pub(crate) fn plan(given: Vec<Entry>, stored: Vec<Entry>, max_bytes: usize) -> Plan {
     let mut plan = Plan { room: max_bytes, ..Plan::default() };
     let mut metrics = Vec::new();
@@ -142,7 +144,8 @@ impl Plan {
         unique
     }
 
-    /// Returns the newest keyframe. An older stored one is history; an older one of the call is left out.
+    /// Returns the newest keyframe. An older stored one is history; an older one of the call is
+    /// left out.
     fn newest(&mut self, mut keyframes: Vec<(bool, Entry)>) -> Option<Entry> {
         // Of two with the same time, the one of the call counts.
         keyframes.sort_by_key(|(is_stored, entry)| (entry.time, !is_stored));

@@ -150,7 +150,8 @@ fn entry(
     }))
 }
 
-/// Returns the URI of a record's block: `am7://reminder/USER`, `am7://reminder/CHAT`, `am7://keyframe/CHAT/NUMBER`.
+/// Returns the URI of a record's block: `am7://reminder/USER`, `am7://reminder/CHAT`,
+/// `am7://keyframe/CHAT/NUMBER`.
 fn uri(kind: ContextKind, record: &Record, is_of_chat: bool, owner: &Owner) -> String {
     let about = if is_of_chat { owner.chat_or_user() } else { owner.user() };
     match kind {

@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// Returns the time in milliseconds since 1970 (UTC), for calls that need no database and so have no clock of records.
+/// Returns the time in milliseconds since 1970 (UTC), for calls that need no database and so have
+/// no clock of records.
 pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     u64::try_from(since.as_millis()).unwrap_or(u64::MAX)

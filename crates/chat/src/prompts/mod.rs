@@ -24,8 +24,8 @@ use crate::{
     context::{self, ContextItem, Owner, Plan},
 };
 
-/// Argument of each prompt: reminders, keyframes and metrics. Only the built-in prompt lists it, since clients show a field
-/// for each listed argument.
+/// Argument of each prompt: reminders, keyframes and metrics. Only the built-in prompt lists it,
+/// since clients show a field for each listed argument.
 const CONTEXT: &str = "context";
 const CONTEXT_DESCRIPTION: &str =
     "Reminders, keyframes and metrics for the model, as the JSON of am7_chat's argument context";
@@ -54,12 +54,12 @@ const MOST_SUGGESTIONS: usize = 100;
 /// Values of template variables, by name.
 type Values = BTreeMap<String, String>;
 
-/// Lists the prompts that a caller may use; `access` is `None` if there are no records. A record whose name is
-/// `taken` by another prompt is listed under its object id.
+/// Lists the prompts that a caller may use; `access` is `None` if there are no records. A record
+/// whose name is `taken` by another prompt is listed under its object id.
 ///
 /// # Errors
 ///
-/// The records cannot be read.
+/// Returns an error if the records cannot be read.
 pub async fn list(
     access: Option<&Access>,
     taken: impl Fn(&str) -> bool,
@@ -94,13 +94,13 @@ pub struct PromptRequest<'a> {
 /// Fills in a prompt; `None` if no prompt here has this name.
 ///
 /// The argument `context`, a list of [`ContextItem`] as JSON, becomes blocks: reminders and the
-/// newest keyframe after the system prompt, metrics at the end. In a template with a variable of this name it is that
-/// variable's value.
+/// newest keyframe after the system prompt, metrics at the end. In a template with a variable of
+/// this name it is that variable's value.
 ///
 /// # Errors
 ///
-/// An argument is missing or is not text (`invalid_params`), an item of the context is invalid or does not fit, or the
-/// records cannot be read.
+/// Returns an error if an argument is missing or is not text (`invalid_params`), an item of the
+/// context is invalid or does not fit, or the records cannot be read.
 pub async fn get(
     access: Option<&Access>,
     name: &str,
@@ -173,7 +173,7 @@ fn insert_blocks(messages: &mut Vec<PromptMessage>, index: usize, plan: Plan) {
 ///
 /// # Errors
 ///
-/// The records cannot be read.
+/// Returns an error if the records cannot be read.
 pub async fn complete(
     access: Option<&Access>,
     name: &str,
@@ -382,7 +382,8 @@ fn described(record: &Record, name: String) -> Prompt {
     }
 }
 
-/// Returns the arguments that a promptConfig describes: `[{"name", "description", "default", "values"}]`.
+/// Returns the arguments that a promptConfig describes:
+/// `[{"name", "description", "default", "values"}]`.
 fn declared(record: &Record) -> impl Iterator<Item = &Value> {
     record.attributes.get("arguments").and_then(Value::as_array).into_iter().flatten()
 }

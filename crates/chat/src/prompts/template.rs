@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// A text with variables.
 ///
-/// A name has letters, digits, `_`, `-` and `.`, and begins with a letter. Anything else in braces is plain text, and
-/// so are the tokens `${image.…}`.
+/// A name has letters, digits, `_`, `-` and `.`, and begins with a letter. Anything else in braces
+/// is plain text, and so are the tokens `${image.…}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Template(Vec<Part>);
 
@@ -59,7 +59,7 @@ impl Template {
     ///
     /// # Errors
     ///
-    /// The names without a value.
+    /// Returns the names of variables without a value.
     pub(crate) fn fill(&self, values: &BTreeMap<String, String>) -> Result<String, Vec<String>> {
         let missing: Vec<String> = self
             .names()

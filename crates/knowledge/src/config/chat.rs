@@ -12,18 +12,22 @@ use serde::{Deserialize, Serialize};
 
 use super::{InvalidSetting, Variables, non_zero};
 
-/// Chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`. Without `provider` and `model` there is no chat.
+/// Chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`. Without `provider` and
+/// `model` there is no chat.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct ChatConfig {
-    /// "openai", "anthropic", "ollama" (on this machine), or "custom" for a service that speaks OpenAI's chat completions at `base_url`.
+    /// "openai", "anthropic", "ollama" (on this machine), or "custom" for a service that speaks
+    /// OpenAI's chat completions at `base_url`.
     #[schemars(with = "Option<String>", example = &"ollama")]
     pub provider: Option<Provider>,
-    /// Name of the model. An `olio.llm.chatConfig` record may name another model of the same provider.
+    /// Name of the model. An `olio.llm.chatConfig` record may name another model of the same
+    /// provider.
     #[schemars(example = &"qwen3:4b")]
     pub model: Option<String>,
-    /// URL of the provider, up to and including `/v1`. Without it, the usual URL of this kind of provider.
+    /// URL of the provider, up to and including `/v1`. Without it, the usual URL of this kind of
+    /// provider.
     #[schemars(example = &"http://127.0.0.1:11434/v1")]
     pub base_url: Option<String>,
     /// Environment variable that holds the provider's key.
@@ -39,7 +43,8 @@ pub struct ChatConfig {
     pub max_tokens: NonZeroU32,
     /// System prompt, unless a record has another.
     pub system_prompt: String,
-    /// Whether white space in citations is replaced by a mark that occurs nowhere else, so that a model can tell citations from instructions.
+    /// Whether white space in citations is replaced by a mark that occurs nowhere else, so that a
+    /// model can tell citations from instructions.
     pub datamark: bool,
     /// Most references of one message. Further ones are reported among the answer's problems.
     pub max_references: NonZeroUsize,
@@ -49,17 +54,18 @@ pub struct ChatConfig {
     pub max_passages_per_reference: NonZeroUsize,
     /// Longest passage, in bytes; a longer one is cut.
     pub max_passage_bytes: NonZeroUsize,
-    /// Longest text of all blocks of one message together, in bytes: metrics, reminders, keyframe and citations, in this order. The answer
-    /// lists as `left_out` what did not fit.
+    /// Longest text of all blocks of one message together, in bytes: metrics, reminders, keyframe
+    /// and citations, in this order. The answer lists as `left_out` what did not fit.
     pub max_context_bytes: NonZeroUsize,
-    /// What happens to older forms of context in a message, such as `(Reminder: {…})` and `${image.TAGS}`: "neutralise" leaves them as
-    /// text that no parser takes for a block, "upgrade" makes them blocks that say that they come from the caller, and looks up images.
+    /// What happens to older forms of context in a message, such as `(Reminder: {…})` and
+    /// `${image.TAGS}`: "neutralise" leaves them as text that no parser takes for a block,
+    /// "upgrade" makes them blocks that say that they come from the caller, and looks up images.
     pub legacy_tokens: LegacyTokens,
-    /// Number of messages after which the model writes a keyframe of the chat, the state of the conversation as a record; 0: never. A
-    /// keyframe costs a call of the model.
+    /// Number of messages after which the model writes a keyframe of the chat, the state of the
+    /// conversation as a record; 0: never. A keyframe costs a call of the model.
     pub keyframe_every: u32,
-    /// Longest text of all contexts and messages of Views of tools (MCP Apps) that go along with one message, in bytes. The newest are
-    /// sent.
+    /// Longest text of all contexts and messages of Views of tools (MCP Apps) that go along with
+    /// one message, in bytes. The newest are sent.
     pub max_view_context_bytes: NonZeroUsize,
     /// Longest message, in bytes.
     pub max_message_bytes: NonZeroUsize,
@@ -142,11 +148,12 @@ impl ChatConfig {
         limits
     }
 
-    /// Checks the settings without calling the model. `variables` looks up the variable that `api_key_env` names.
+    /// Checks the settings without calling the model. `variables` looks up the variable that
+    /// `api_key_env` names.
     ///
     /// # Errors
     ///
-    /// A setting is missing or wrong, or the variable is not set.
+    /// Returns an error if a setting is missing or wrong, or the variable is not set.
     pub fn check(&self, variables: Variables<'_>) -> Result<(), InvalidSetting> {
         self.usable_model(variables).map(|_| ())
     }

@@ -17,11 +17,13 @@ use super::{InvalidSetting, Variables, non_zero};
 #[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct EmbeddingConfig {
-    /// "built-in" is part of the program; "transformer" computes the sentence transformer in `folder`, in a program built with the feature
-    /// `transformer`; "openai" is OpenAI or a service with the same `/v1/embeddings`; "ollama" is Ollama.
+    /// "built-in" is part of the program; "transformer" computes the sentence transformer in
+    /// `folder`, in a program built with the feature `transformer`; "openai" is OpenAI or a service
+    /// with the same `/v1/embeddings`; "ollama" is Ollama.
     #[schemars(with = "String")]
     pub provider: EmbeddingProvider,
-    /// Folder of the sentence transformer (BERT), such as all-MiniLM-L6-v2, with `config.json`, `model.safetensors` and `tokenizer.json`.
+    /// Folder of the sentence transformer (BERT), such as all-MiniLM-L6-v2, with `config.json`,
+    /// `model.safetensors` and `tokenizer.json`.
     #[schemars(example = &"models/all-MiniLM-L6-v2")]
     pub folder: Option<PathBuf>,
     /// Name of the provider's model. The built-in model and a model in a folder have none.
@@ -36,7 +38,8 @@ pub struct EmbeddingConfig {
     /// Number of dimensions of a vector. Without it, the provider is asked.
     #[schemars(example = 384)]
     pub dimension: Option<NonZeroUsize>,
-    /// Prefix of each question; "query: " for E5, "search_query: " for nomic-embed-text. A database belongs to its prefixes, too.
+    /// Prefix of each question; "query: " for E5, "search_query: " for nomic-embed-text. A database
+    /// belongs to its prefixes, too.
     #[schemars(example = &"query: ")]
     pub query_prefix: Option<String>,
     /// Prefix of each passage; "passage: " for E5, "search_document: " for nomic-embed-text.
@@ -104,11 +107,12 @@ pub(crate) enum EmbeddingChoice {
 }
 
 impl EmbeddingConfig {
-    /// Checks the settings without opening the model. `variables` looks up the variable that `api_key_env` names.
+    /// Checks the settings without opening the model. `variables` looks up the variable that
+    /// `api_key_env` names.
     ///
     /// # Errors
     ///
-    /// A setting is missing or wrong, or the variable is not set.
+    /// Returns an error if a setting is missing or wrong, or the variable is not set.
     pub fn check(&self, variables: Variables<'_>) -> Result<(), InvalidSetting> {
         self.choice(variables).map(|_| ())
     }

@@ -46,19 +46,23 @@ impl InvalidSetting {
 pub struct KnowledgeConfig {
     /// Whether knowledge is available. If not, no tool `am7_*` is listed and no database is opened.
     pub enabled: bool,
-    /// Database: a file, which is created when the first record is stored, or `postgres://USER:PASSWORD@HOST/DATABASE`. PostgreSQL must be 15 or
-    /// newer with pgvector 0.8 or newer; another machine is reached by TLS (`?sslrootcert=FILE` replaces Mozilla's roots). Without it,
-    /// `marquetry/knowledge.db` below `$XDG_DATA_HOME` or `~/.local/share`.
+    /// Database: a file, which is created when the first record is stored, or
+    /// `postgres://USER:PASSWORD@HOST/DATABASE`. PostgreSQL must be 15 or newer with pgvector 0.8
+    /// or newer; another machine is reached by TLS (`?sslrootcert=FILE` replaces Mozilla's roots).
+    /// Without it, `marquetry/knowledge.db` below `$XDG_DATA_HOME` or `~/.local/share`.
     #[schemars(example = &"knowledge.db")]
     pub database: Option<String>,
-    /// Organization: the first part of the URIs of records. Agents can use only records of this organization.
+    /// Organization: the first part of the URIs of records. Agents can use only records of this
+    /// organization.
     #[serde(deserialize_with = "organization")]
     pub organization: String,
     /// Largest content of one record, in bytes.
     pub max_content_bytes: NonZeroU64,
-    /// Largest total size after unpacking of all documents that are read at the same time, in bytes. Further documents wait.
+    /// Largest total size after unpacking of all documents that are read at the same time, in
+    /// bytes. Further documents wait.
     pub max_unpacked_bytes_at_once: NonZeroU64,
-    /// Time that a tool may take to read and cut one document, in milliseconds. It may wait as long again for other work to end.
+    /// Time that a tool may take to read and cut one document, in milliseconds. It may wait as long
+    /// again for other work to end.
     pub max_work_ms: NonZeroU64,
     /// Time that embedding all passages of one document may take, in milliseconds.
     pub max_embed_ms: NonZeroU64,
@@ -66,12 +70,14 @@ pub struct KnowledgeConfig {
     pub max_passage_bytes: NonZeroUsize,
     /// Model that computes the vectors of texts. A database belongs to the model that filled it.
     pub embedding: EmbeddingConfig,
-    /// Further embedding models by name, with the settings of `embedding`. `am7_embed` makes vectors with them.
+    /// Further embedding models by name, with the settings of `embedding`. `am7_embed` makes
+    /// vectors with them.
     #[serde(deserialize_with = "named_models", skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(example = serde_json::json!({"nomic": {"model": "nomic-embed-text", "provider": "ollama"}}))]
     pub embeddings: BTreeMap<String, EmbeddingConfig>,
-    /// Chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`: an `olio.llm.chatConfig` record may name another model of the
-    /// same provider, its temperature and its prompts. Without `provider` and `model` there is no chat.
+    /// Chat model behind `am7_chat` and `/mcp/v1/sampling/createMessage`: an `olio.llm.chatConfig`
+    /// record may name another model of the same provider, its temperature and its prompts. Without
+    /// `provider` and `model` there is no chat.
     pub chat: ChatConfig,
 }
 

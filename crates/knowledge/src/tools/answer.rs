@@ -37,8 +37,8 @@ impl From<Failure> for CallToolResult {
     }
 }
 
-/// Returns the code of a failed call of a tool of this server; `None` if it succeeded. A failure without a code means
-/// that the arguments did not match the tool's schema.
+/// Returns the code of a failed call of a tool of this server; `None` if it succeeded. A failure
+/// without a code means that the arguments did not match the tool's schema.
 #[must_use]
 pub fn error_code(result: &CallToolResult) -> Option<ErrorCode> {
     if !result.is_error() {

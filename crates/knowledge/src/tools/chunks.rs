@@ -110,7 +110,8 @@ impl KnowledgeTools {
         arguments: ChunkArguments,
         cx: &RequestContext,
     ) -> Result<Chunked, Failure> {
-        // Any size gives a list (seed 003, VectorUtilChunkingTest.testChunkSizeZero and testChunkSizeNegative).
+        // Any size gives a list (seed 003, VectorUtilChunkingTest.testChunkSizeZero and
+        // testChunkSizeNegative).
         let size = arguments.chunk_size.map(|size| size.max(1));
         let chunking = Chunking {
             strategy: arguments.chunk_type.map(Strategy::from),
@@ -146,7 +147,8 @@ impl KnowledgeTools {
                 let content = content.unwrap_or_default();
                 let embedder: Arc<dyn Embedder> = match self.service.if_there(cx).await {
                     Ok(Some(access)) => access.knowledge.pipeline.embedder().clone(),
-                    // The default model; a good approximation if another one is configured or cannot be reached.
+                    // The default model; a good approximation if another one is configured or
+                    // cannot be reached.
                     Ok(None) | Err(_) => Arc::new(StaticModel::built_in()),
                 };
                 let job = self.service.job(cx);

@@ -1,5 +1,5 @@
-//! The tools `am7_*`: records, and searching their passages. Names and arguments are those of seed 003, parts 5 and
-//! 14.
+//! The tools `am7_*`: records, and searching their passages. Names and arguments are those of seed
+//! 003, parts 5 and 14.
 
 mod answer;
 mod chunks;
@@ -91,8 +91,8 @@ impl KnowledgeTools {
         Self { service, limits }
     }
 
-    /// Returns whether a successful call of this tool shows that the database works. Some tools work only on a text
-    /// in their arguments.
+    /// Returns whether a successful call of this tool shows that the database works. Some tools
+    /// work only on a text in their arguments.
     #[must_use]
     pub fn uses_store(name: &str) -> bool {
         [CREATE, GET, UPDATE, DELETE, LIST_OBJECTS, SEARCH, VECTORIZE].contains(&name)
@@ -127,7 +127,8 @@ impl KnowledgeTools {
         })
     }
 
-    /// Returns title and annotations (hints) of a tool, for lists; `None` if no tool here has this name.
+    /// Returns title and annotations (hints) of a tool, for lists; `None` if no tool here has this
+    /// name.
     #[must_use]
     pub fn listing(name: &str) -> Option<(&'static str, Value)> {
         // MCP's default for each hint is the most dangerous value.
@@ -147,8 +148,8 @@ impl KnowledgeTools {
         })
     }
 
-    /// Returns the result of a tool in its final form: the items of a search have the member `metadata` of seed 003,
-    /// part 14.
+    /// Returns the result of a tool in its final form: the items of a search have the member
+    /// `metadata` of seed 003, part 14.
     #[must_use]
     pub fn finish(name: &str, result: CallToolResult) -> Value {
         search::with_metadata(name, result)

@@ -142,8 +142,8 @@ impl ToolOutput for FoundAnswer {
     }
 }
 
-/// Converts the answer: items of a search have `metadata`, as in seed 003, instead of `_meta`. MCP allows additional
-/// members of items.
+/// Converts the answer: items of a search have `metadata`, as in seed 003, instead of `_meta`. MCP
+/// allows additional members of items.
 pub(super) fn with_metadata(name: &str, result: CallToolResult) -> Value {
     let mut answer = json!(result);
     let items = answer.get_mut("content").and_then(Value::as_array_mut).filter(|_| name == SEARCH);

@@ -46,8 +46,8 @@ async fn vectorized(world: &World, note: NewRecord) -> String {
     uri
 }
 
-/// A conversation with everything at once, as its model sees it. Ids differ from run to run, so the snapshot has numbers
-/// in their place.
+/// A conversation with everything at once, as its model sees it. Ids differ from run to run, so the
+/// snapshot has numbers in their place.
 #[tokio::test]
 async fn the_whole_context_of_a_message_is_in_order() {
     let answers = ["Four.", "Cheese."].map(ProviderAnswer::text);
