@@ -36,6 +36,7 @@ use super::{
     in_flight::Entry,
     observer::CallObserver,
     options::Sampler,
+    owner::Owner,
     parked::{Handle, Parked},
     poll::polled_once,
     turns::Target,
@@ -125,9 +126,7 @@ impl Gateway {
             options.log_level = cx.log_level();
         }
         let session = (agent_era == Era::Session).then(|| cx.conversation());
-        let caller = cx.caller().clone();
-        let target = request.target;
-        let entry = Entry { session, caller, target };
+        let entry = Entry { session, owner: Owner::of(cx), target: request.target };
         let params = request.params;
         let talk = |via| {
             let asker = Arc::new(Asker {

@@ -32,8 +32,9 @@ use super::{
     bridge::{Carried, Outgoing},
     long_error::shortened_error,
     observer::{CallObserver, Observed},
+    owner::Owner,
     poll::polled_once,
-    routes::{self, LinkOwner},
+    routes,
     stderr::last_words,
     turns::Target,
     uris::is_reserved,
@@ -138,10 +139,10 @@ impl Gateway {
             // Links of an upstream without resources would only attract reads of other upstreams'
             // resources.
             if !links.is_empty() && catalog.has_resources(index) {
-                let agent = LinkOwner::of(cx);
+                let owner = Owner::of(cx);
                 let mut known = self.links.lock().unwrap_or_else(PoisonError::into_inner);
                 for uri in &links {
-                    known.remember(&agent, uri, index);
+                    known.remember(&owner, uri, index);
                 }
             }
             let is_stateless = is_stateless(&client);
@@ -341,7 +342,7 @@ impl Gateway {
             .or_else(|| catalog.template_owner(uri))
             .or_else(|| {
                 let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-                links.get(&LinkOwner::of(cx), uri)
+                links.get(&Owner::of(cx), uri)
             })
             .or_else(|| catalog.only_with_resources())
     }

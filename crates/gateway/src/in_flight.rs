@@ -15,15 +15,13 @@ use std::{
     time::Duration,
 };
 
-use marquetry_protocol::{
-    RpcError,
-    server::{Caller, ConversationId},
-};
+use marquetry_protocol::{RpcError, server::ConversationId};
 use tokio::{sync::Notify, time::Instant};
 
 use super::{
     asker::Asker,
-    turns::{Owner, PATIENCE, Target, Turns},
+    owner::Owner,
+    turns::{PATIENCE, Target, Turns},
 };
 
 /// Time after a call has ended without an answer, for example by cancellation, during which the
@@ -86,10 +84,10 @@ impl UnansweredCall {
     }
 }
 
-/// A call that is about to start: its caller and its target.
+/// A call that is about to start.
 pub(super) struct Entry {
     pub(super) session: Option<ConversationId>,
-    pub(super) caller: Caller,
+    pub(super) owner: Owner,
     pub(super) target: Target,
 }
 
@@ -247,9 +245,8 @@ impl<A> Table<A> {
     }
 
     fn open_call(&mut self, agent: Agent, entry: Entry, asker: Arc<A>) -> u64 {
-        let Entry { session, caller, target } = entry;
+        let Entry { owner, target, .. } = entry;
         let number = self.number();
-        let owner = Owner::new(session, &caller);
         self.open.push(OpenCall { number, agent, owner, target, asker, waited: Duration::ZERO });
         number
     }
@@ -392,26 +389,24 @@ impl<A> Drop for InFlightCall<A> {
 
 #[cfg(test)]
 mod tests {
+    use marquetry_protocol::server::Caller;
+
     use super::*;
 
     type Calls = Arc<InFlight<()>>;
 
     fn entry(tool: &str) -> Entry {
         let target = Target::new("tools/call", Some(tool));
-        Entry { session: None, caller: Caller::Local, target }
-    }
-
-    fn caller(user: u8) -> Caller {
-        Caller::address([192, 0, 2, user].into())
+        Entry { session: None, owner: Owner::Caller(Caller::Local), target }
     }
 
     fn owner(user: u8) -> Owner {
-        Owner::new(None, &caller(user))
+        Owner::Caller(Caller::address([192, 0, 2, user].into()))
     }
 
     async fn enter_as(calls: &Calls, user: u8, tool: &str) -> InFlightCall<()> {
-        let caller = caller(user);
-        calls.enter(Entry { caller, ..entry(tool) }, &Arc::new(()), Duration::MAX).await
+        let owner = owner(user);
+        calls.enter(Entry { owner, ..entry(tool) }, &Arc::new(()), Duration::MAX).await
     }
 
     async fn enter(calls: &Calls, tool: &str) -> InFlightCall<()> {

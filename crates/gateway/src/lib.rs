@@ -17,6 +17,7 @@ mod long_error;
 pub mod names;
 mod observer;
 mod options;
+mod owner;
 mod parked;
 mod poll;
 mod restart;

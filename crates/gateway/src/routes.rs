@@ -6,49 +6,27 @@ use std::{
     sync::Arc,
 };
 
-use marquetry_protocol::server::{ConversationId, RequestContext};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-/// The agent that received a resource link. No other agent may follow the link.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum LinkOwner {
-    /// A principal, known by its token.
-    Principal(String),
-    /// One session of an agent without a token.
-    Session(ConversationId),
-    /// All agents without a token and without a session: the one user of this machine.
-    Local,
-}
-
-impl LinkOwner {
-    /// Returns the agent of a request.
-    pub(crate) fn of(cx: &RequestContext) -> Self {
-        match cx.principal() {
-            Some(principal) => Self::Principal(principal.id()),
-            // Without a session there is no stream for notifications.
-            None if cx.announcer().is_some() => Self::Session(cx.conversation()),
-            None => Self::Local,
-        }
-    }
-}
+use crate::owner::Owner;
 
 /// The URIs of the resource links in tool answers, with the index of their upstream, separately for
-/// each agent.
+/// each owner: no other user may follow a link.
 ///
-/// At the limit of one agent, its oldest link is dropped. At the limit of all agents, the agent
-/// that used its links longest ago loses all of them.
+/// At the limit of one owner, its oldest link is dropped. At the limit of all owners, the one that
+/// used its links longest ago loses all of them.
 pub(crate) struct LinkRoutes {
-    agents: HashMap<LinkOwner, Links>,
-    /// The agents, ordered by their last use.
-    by_use: BTreeMap<u64, LinkOwner>,
+    owners: HashMap<Owner, Links>,
+    /// The owners, ordered by their last use.
+    by_use: BTreeMap<u64, Owner>,
     uses: u64,
     count: usize,
-    most: usize,
-    most_per_agent: usize,
+    max: usize,
+    max_per_owner: usize,
 }
 
-/// The links of one agent.
+/// The links of one owner.
 #[derive(Default)]
 struct Links {
     upstreams: HashMap<Arc<str>, usize>,
@@ -59,23 +37,28 @@ struct Links {
 }
 
 impl LinkRoutes {
-    /// Creates routes for at most `most` links, with at most `most_per_agent` for one agent.
-    pub(crate) fn new(most: usize, most_per_agent: usize) -> Self {
-        let agents = HashMap::new();
-        let by_use = BTreeMap::new();
-        Self { agents, by_use, uses: 0, count: 0, most, most_per_agent }
+    /// Creates routes for at most `max` links, with at most `max_per_owner` for one owner.
+    pub(crate) fn new(max: usize, max_per_owner: usize) -> Self {
+        Self {
+            owners: HashMap::new(),
+            by_use: BTreeMap::new(),
+            uses: 0,
+            count: 0,
+            max,
+            max_per_owner,
+        }
     }
 
-    /// Records that `upstream` gave `agent` a link to `uri`. If another upstream gave the same URI
+    /// Records that `upstream` gave `owner` a link to `uri`. If another upstream gave the same URI
     /// before, it stays with that one, so that no upstream can take over the reads of another.
-    pub(crate) fn remember(&mut self, agent: &LinkOwner, uri: &str, upstream: usize) {
-        let most_per_agent = self.most_per_agent.min(self.most);
-        let links = self.used(agent);
+    pub(crate) fn remember(&mut self, owner: &Owner, uri: &str, upstream: usize) {
+        let max_per_owner = self.max_per_owner.min(self.max);
+        let links = self.used(owner);
         if links.upstreams.contains_key(uri) {
             return;
         }
         let mut added = 1;
-        if links.order.len() >= most_per_agent
+        if links.order.len() >= max_per_owner
             && let Some(oldest) = links.order.pop_front()
         {
             links.upstreams.remove(&oldest);
@@ -85,28 +68,28 @@ impl LinkRoutes {
         links.order.push_back(uri.clone());
         links.upstreams.insert(uri, upstream);
         self.count += added;
-        while self.count > self.most
+        while self.count > self.max
             && let Some((_, idlest)) = self.by_use.pop_first()
         {
-            let forgotten = self.agents.remove(&idlest);
+            let forgotten = self.owners.remove(&idlest);
             self.count -= forgotten.map_or(0, |links| links.order.len());
         }
     }
 
-    /// Returns the upstream that gave `agent` a link to `uri`.
-    pub(crate) fn get(&mut self, agent: &LinkOwner, uri: &str) -> Option<usize> {
-        let upstream = self.agents.get(agent)?.upstreams.get(uri).copied();
-        self.used(agent);
+    /// Returns the upstream that gave `owner` a link to `uri`.
+    pub(crate) fn get(&mut self, owner: &Owner, uri: &str) -> Option<usize> {
+        let upstream = self.owners.get(owner)?.upstreams.get(uri).copied();
+        self.used(owner);
         upstream
     }
 
-    /// Returns the links of an agent, and records this as their last use.
-    fn used(&mut self, agent: &LinkOwner) -> &mut Links {
+    /// Returns the links of an owner, and records this as their last use.
+    fn used(&mut self, owner: &Owner) -> &mut Links {
         self.uses += 1;
-        let links = self.agents.entry(agent.clone()).or_default();
+        let links = self.owners.entry(owner.clone()).or_default();
         self.by_use.remove(&links.used);
         links.used = self.uses;
-        self.by_use.insert(self.uses, agent.clone());
+        self.by_use.insert(self.uses, owner.clone());
         links
     }
 }
@@ -161,6 +144,7 @@ fn links(answer: &RawValue) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use marquetry_protocol::server::{Caller, Principal};
     use serde_json::json;
 
     use super::*;
@@ -194,12 +178,12 @@ mod tests {
         assert_eq!((answer.get(), links), (text.as_str(), vec!["a:b".to_owned()]));
     }
 
-    fn principal(name: &str) -> LinkOwner {
-        LinkOwner::Principal(name.to_owned())
+    fn principal(name: &str) -> Owner {
+        Owner::Caller(Caller::Principal(Principal::new(None, name).into()))
     }
 
     #[test]
-    fn an_agent_forgets_its_oldest_link() {
+    fn an_owner_loses_its_oldest_link() {
         let mut routes = LinkRoutes::new(100, 2);
         let ann = principal("ann");
         for (uri, upstream) in [("a", 0), ("b", 1), ("c", 3)] {
@@ -210,10 +194,10 @@ mod tests {
     }
 
     #[test]
-    fn links_belong_to_the_agent_that_got_them_and_to_their_first_upstream() {
+    fn links_belong_to_their_owner_and_to_their_first_upstream() {
         let mut routes = LinkRoutes::new(100, 10);
         let ann = principal("ann");
-        let bob = LinkOwner::Local;
+        let bob = Owner::Caller(Caller::Local);
         routes.remember(&ann, "a", 0);
         routes.remember(&ann, "a", 1);
         routes.remember(&bob, "b", 2);
@@ -222,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn the_agent_that_used_its_links_the_longest_ago_forgets_them() {
+    fn the_least_recently_used_owner_loses_its_links() {
         let mut routes = LinkRoutes::new(4, 3);
         let [ann, bob, eve] = ["ann", "bob", "eve"].map(principal);
         for (agent, uri) in [(&ann, "a"), (&bob, "b"), (&bob, "c"), (&ann, "d")] {
@@ -235,6 +219,6 @@ mod tests {
         let found = [(&ann, "a"), (&bob, "b"), (&eve, "e"), (&eve, "f"), (&eve, "g"), (&eve, "i")];
         let found = found.map(|(agent, uri)| routes.get(agent, uri).is_some());
         assert_eq!(found, [false, false, false, false, true, true]);
-        assert_eq!((routes.count, routes.agents.len(), routes.by_use.len()), (3, 1, 1));
+        assert_eq!((routes.count, routes.owners.len(), routes.by_use.len()), (3, 1, 1));
     }
 }

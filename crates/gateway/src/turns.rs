@@ -9,8 +9,9 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use marquetry_protocol::server::{Caller, ConversationId};
 use tokio::time::Instant;
+
+use crate::owner::Owner;
 
 /// Time after a question during which calls like the one that caused it are kept apart from calls
 /// of other agents.
@@ -41,22 +42,6 @@ pub(super) struct Target {
 impl Target {
     pub(super) fn new(method: &'static str, name: Option<&str>) -> Self {
         Self { method, name: name.map(Arc::from) }
-    }
-}
-
-/// The user of calls, or, where no token tells users apart, the session.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    Session(ConversationId),
-    Caller(Caller),
-}
-
-impl Owner {
-    pub(super) fn new(session: Option<ConversationId>, caller: &Caller) -> Self {
-        match (caller, session) {
-            (Caller::Principal(_), _) | (_, None) => Self::Caller(caller.clone()),
-            (_, Some(session)) => Self::Session(session),
-        }
     }
 }
 
@@ -162,6 +147,8 @@ impl Owners {
 
 #[cfg(test)]
 mod tests {
+    use marquetry_protocol::server::Caller;
+
     use super::*;
 
     fn tool(name: &str) -> Target {
@@ -206,7 +193,7 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_owner_is_skipped_for_a_while() {
         let mut turns = Turns::default();
-        let owner = Owner::new(None, &Caller::Local);
+        let owner = Owner::Caller(Caller::Local);
         turns.skip(&owner);
         assert!(turns.is_skipped(&owner));
         tokio::time::advance(SKIPPED).await;
