@@ -1,0 +1,167 @@
+//! Settings that replace parts of the known profiles.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{ClientProfile, Shows, known_clients};
+
+/// Settings of one client. An absent setting keeps the value of the known profile.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default)]
+#[non_exhaustive]
+pub struct ClientSettings {
+    /// Parts of an answer that the client shows its model: "content", "structured" (in place of
+    /// text) or "both".
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shows: Option<Shows>,
+    /// Tokens of an answer beyond which the client replaces or cuts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// Characters of an answer beyond which the client replaces or cuts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_chars: Option<u64>,
+    /// Key of a tool's `_meta` with which a server raises `max_chars`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub result_size_key: Option<String>,
+    /// MIME types of images that reach the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_types: Option<Vec<String>>,
+    /// Size of an image that reaches the model, in bytes after decoding.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub image_max_bytes: Option<u64>,
+}
+
+impl ClientSettings {
+    /// Returns a profile with these settings in place of its own.
+    #[must_use]
+    pub fn applied_to(&self, profile: ClientProfile) -> ClientProfile {
+        let Self { shows, max_tokens, max_chars, result_size_key, image_types, image_max_bytes } =
+            self.clone();
+        ClientProfile {
+            shows: shows.unwrap_or(profile.shows),
+            max_tokens: max_tokens.or(profile.max_tokens),
+            max_chars: max_chars.or(profile.max_chars),
+            result_size_key: result_size_key.or(profile.result_size_key),
+            image_types: image_types.unwrap_or(profile.image_types),
+            image_max_bytes: image_max_bytes.or(profile.image_max_bytes),
+            ..profile
+        }
+    }
+}
+
+/// Settings of clients, by the beginning of their names: `[clients.NAME]` of a configuration file.
+/// The name `default` stands for clients that are not known.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(transparent)]
+pub struct ClientOverrides(pub BTreeMap<String, ClientSettings>);
+
+/// Name of the settings for clients that are not known.
+const DEFAULT: &str = "default";
+
+impl ClientOverrides {
+    /// Returns the profile of a client by its `clientInfo.name`, with these settings.
+    #[must_use]
+    pub fn profile(&self, client_name: &str) -> ClientProfile {
+        let name = without_proxy(client_name);
+        let known = known_clients()
+            .iter()
+            .filter(|client| client.name.as_deref().is_some_and(|known| is_prefix(known, name)))
+            .max_by_key(|client| client.name.as_ref().map_or(0, String::len));
+        let named = self
+            .0
+            .iter()
+            .filter(|(prefix, _)| *prefix != DEFAULT && is_prefix(prefix, name))
+            .max_by_key(|(prefix, _)| prefix.len());
+        let profile = match (known, self.0.get(DEFAULT)) {
+            (Some(known), _) => known.clone(),
+            (None, Some(default)) => default.applied_to(ClientProfile::default()),
+            (None, None) => ClientProfile::default(),
+        };
+        match named {
+            Some((prefix, settings)) => {
+                let name = profile.name.clone().or_else(|| Some(prefix.clone()));
+                ClientProfile { name, ..settings.applied_to(profile) }
+            }
+            None => profile,
+        }
+    }
+}
+
+/// Returns a name without the part that `mcp-remote` adds.
+fn without_proxy(name: &str) -> &str {
+    name.split_once(" (via ").map_or(name, |(client, _)| client).trim()
+}
+
+/// Returns whether `prefix` is the beginning of `name`, up to a character that ends a word:
+/// `goose` is the beginning of `goose-cli`, and not of `gooseberry`.
+fn is_prefix(prefix: &str, name: &str) -> bool {
+    let Some(beginning) = name.get(..prefix.len()) else { return false };
+    beginning.eq_ignore_ascii_case(prefix)
+        && name[prefix.len()..].chars().next().is_none_or(|next| !next.is_alphanumeric())
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[track_caller]
+    fn check(client_name: &str, want: Option<&str>) {
+        assert_eq!(ClientProfile::of(client_name).name.as_deref(), want, "{client_name}");
+    }
+
+    #[test]
+    fn clients_are_recognised_by_the_beginning_of_their_names() {
+        check("claude-code", Some("claude-code"));
+        check("claude-code (via mcp-remote 0.1.37)", Some("claude-code"));
+        check("Visual Studio Code - Insiders", Some("Visual Studio Code"));
+        check("goose-cli", Some("goose"));
+        check("zed", Some("Zed"));
+        check("gooseberry", None);
+        check("", None);
+        check("mcp", None);
+    }
+
+    fn overrides(toml: &str) -> ClientOverrides {
+        toml::from_str(toml).unwrap()
+    }
+
+    #[test]
+    fn settings_replace_parts_of_a_profile() {
+        let clients = overrides("[claude-code]\nmax_tokens = 50000\n[my-agent]\nshows = 'content'");
+        let claude = clients.profile("claude-code");
+        assert_eq!((claude.max_tokens, claude.max_chars), (Some(50_000), Some(50_000)));
+        let mine = clients.profile("my-agent/2");
+        assert_eq!((mine.shows, mine.name.as_deref()), (Shows::Content, Some("my-agent")));
+        assert_eq!(clients.profile("other"), ClientProfile::default());
+    }
+
+    #[test]
+    fn default_stands_for_unknown_clients() {
+        let clients = overrides("[default]\nshows = 'structured'\nmax_chars = 10000");
+        assert!(clients.profile("other").replaces_text());
+        assert_eq!(clients.profile("other").shown_chars(), Some(9_000));
+        assert_eq!(clients.profile("Zed").shows, Shows::Content);
+    }
+
+    #[test]
+    fn images_have_types_and_sizes() {
+        let profile = ClientProfile::of("@librechat/api-client");
+        assert!(profile.shows_image("image/PNG", 10 << 20));
+        assert!(!profile.shows_image("image/png", (10 << 20) + 1));
+        assert!(!profile.shows_image("image/svg+xml", 1));
+        assert!(!ClientProfile::of("continue-client").shows_image("image/png", 1));
+    }
+
+    proptest! {
+        #[test]
+        fn every_name_has_a_profile(name in ".*") {
+            let profile = ClientProfile::of(&name);
+            prop_assert!(profile.shown_tokens() > 0);
+        }
+    }
+}
