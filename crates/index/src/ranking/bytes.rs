@@ -52,7 +52,7 @@ impl Bytes {
             self.reserve(wanted.max(2 * self.len()));
         }
         match &mut self.0 {
-            Memory::Heap(kept) => kept.extend_from_slice(bytes),
+            Memory::Heap(heap) => heap.extend_from_slice(bytes),
             Memory::Mapped(map, len) => {
                 map[*len..wanted].copy_from_slice(bytes);
                 *len = wanted;
@@ -101,7 +101,8 @@ mod tests {
 
     #[test]
     fn added_bytes_are_kept_with_and_without_large_pages() {
-        let (mut bytes, mut want) = (Bytes::new(), Vec::new());
+        let mut bytes = Bytes::new();
+        let mut want = Vec::new();
         for round in 0..40_u32 {
             let more: Vec<u8> = (0..200_000_u32).map(|at| (at * 31 + round) as u8).collect();
             bytes.extend(&more);

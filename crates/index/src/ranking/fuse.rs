@@ -16,7 +16,7 @@ impl Query<'_> {
 }
 
 /// The rows that are ranked.
-pub(crate) trait Ranked {
+pub(crate) trait RankedRows {
     /// Returns the number of the row's document.
     fn document(&self, row: u32) -> u32;
     /// Returns the index of the row in its document.
@@ -43,27 +43,25 @@ pub(crate) fn fuse(
     query: &Query<'_>,
     semantic: &Ranking,
     keyword: &Ranking,
-    rows: &impl Ranked,
-) -> Vec<Found> {
-    let ranks_of = |ranking: &Ranking| ranks(&ranking.best, 1).collect::<Vec<_>>();
-    let ranked = both(query, &ranks_of(semantic), &ranks_of(keyword), rows, |row| row);
+    rows: &impl RankedRows,
+) -> Vec<FoundRow> {
+    let ranked =
+        fuse_ranks(query, &ranks(&semantic.best, 1), &ranks(&keyword.best, 1), rows, |row| row);
     if !query.distinct {
         return found(query, ranked, rows).take(query.limit).collect();
     }
     let mut seen = HashSet::new();
-    let known: HashSet<u32> = ranked.iter().map(|(_, both)| rows.document(both.row)).collect();
+    let known: HashSet<u32> = ranked.iter().map(|(_, fused)| rows.document(fused.row)).collect();
     let last = ranked.last().map_or(f64::INFINITY, |(score, _)| *score);
-    let mut all: Vec<Found> =
+    let mut all: Vec<FoundRow> =
         found(query, ranked, rows).filter(|found| seen.insert(found.document)).collect();
     if all.len() < query.limit {
-        let more = |ranking: &Ranking| {
-            let first = ranking.best.len() as u32 + 1;
-            let others = ranking.of_documents.iter().copied();
-            let others: Vec<_> =
-                others.filter(|(_, row)| !known.contains(&rows.document(*row))).collect();
-            ranks(&others, first).collect::<Vec<_>>()
-        };
-        let mut more = both(query, &more(semantic), &more(keyword), rows, |row| rows.document(row));
+        let more_semantic = ranks_of_others(semantic, &known, rows);
+        let more_keyword = ranks_of_others(keyword, &known, rows);
+        let mut more =
+            fuse_ranks(query, &more_semantic, &more_keyword, rows, |row| rows.document(row));
+        // Such a document may have the ranks of two rows, and the sum could exceed the score of a
+        // document before it.
         for (score, _) in &mut more {
             *score = score.min(last);
         }
@@ -74,28 +72,29 @@ pub(crate) fn fuse(
 }
 
 /// A row, or the best row of a document, with its ranks in both rankings.
-struct Both {
+struct FusedRow {
     row: u32,
     semantic: Option<u32>,
     keyword: Option<u32>,
 }
 
 /// Fuses rankings of rows, or with `key` rankings of all rows of a document.
-fn both(
+fn fuse_ranks(
     query: &Query<'_>,
     semantic: &[(u32, u32)],
     keyword: &[(u32, u32)],
-    rows: &impl Ranked,
+    rows: &impl RankedRows,
     key: impl Fn(u32) -> u32,
-) -> Vec<(f64, Both)> {
+) -> Vec<(f64, FusedRow)> {
     // A document's best row by vectors may differ from its best row by words. The document gets the
     // ranks of both, and the row that contributes more is shown.
-    let mut ranked: HashMap<u32, Both> = HashMap::new();
+    let mut ranked: HashMap<u32, FusedRow> = HashMap::new();
     for &(rank, row) in semantic {
-        ranked.insert(key(row), Both { row, semantic: Some(rank), keyword: None });
+        ranked.insert(key(row), FusedRow { row, semantic: Some(rank), keyword: None });
     }
     for &(rank, row) in keyword {
-        let entry = ranked.entry(key(row)).or_insert(Both { row, semantic: None, keyword: None });
+        let entry =
+            ranked.entry(key(row)).or_insert(FusedRow { row, semantic: None, keyword: None });
         entry.keyword = Some(rank);
         if query.fusion.score(None, Some(rank)) > query.fusion.score(entry.semantic, None) {
             entry.row = row;
@@ -103,10 +102,11 @@ fn both(
     }
     let mut ranked: Vec<_> = ranked
         .into_values()
-        .map(|both| (query.fusion.score(both.semantic, both.keyword), both))
+        .map(|fused| (query.fusion.score(fused.semantic, fused.keyword), fused))
         .collect();
     // Sorts equal scores by document, because the order of rows depends on earlier replacements.
-    ranked.sort_unstable_by_key(|(_, both)| (rows.document(both.row), rows.chunk(both.row)));
+    ranked.sort_unstable_by_key(|(_, fused)| (rows.document(fused.row), rows.chunk(fused.row)));
+    // A threshold and `distinct` take rows away later, so all are needed until then.
     let limit = if query.threshold > 0.0 || query.distinct { ranked.len() } else { query.limit };
     sort_and_limit(&mut ranked, limit, |(score, _)| *score);
     ranked
@@ -115,15 +115,14 @@ fn both(
 /// Returns the rows that are relevant enough.
 fn found<'a>(
     query: &'a Query<'_>,
-    ranked: Vec<(f64, Both)>,
-    rows: &'a impl Ranked,
-) -> impl Iterator<Item = Found> + 'a {
+    ranked: Vec<(f64, FusedRow)>,
+    rows: &'a impl RankedRows,
+) -> impl Iterator<Item = FoundRow> + 'a {
     ranked
         .into_iter()
-        .map(|(score, Both { row, semantic, keyword })| {
-            let similarity = rows.similarity(row);
-            let similarity = similarity.map(|cosine| f64::from(cosine.clamp(-1.0, 1.0)));
-            Found {
+        .map(|(score, FusedRow { row, semantic, keyword })| {
+            let similarity = rows.similarity(row).map(|cosine| f64::from(cosine.clamp(-1.0, 1.0)));
+            FoundRow {
                 document: rows.document(row),
                 index: rows.chunk(row),
                 score,
@@ -137,20 +136,38 @@ fn found<'a>(
         .filter(|found| found.relevance >= query.threshold)
 }
 
+/// Returns the rows of documents that are not known, with their ranks after the best rows.
+fn ranks_of_others(
+    ranking: &Ranking,
+    known: &HashSet<u32>,
+    rows: &impl RankedRows,
+) -> Vec<(u32, u32)> {
+    let others: Vec<_> = (ranking.of_documents.iter().copied())
+        .filter(|(_, row)| !known.contains(&rows.document(*row)))
+        .collect();
+    ranks(&others, ranking.best.len() as u32 + 1)
+}
+
 /// Returns ranks with their rows, from `first`; equal rows share a rank.
-fn ranks(sorted: &[(f32, u32)], first: u32) -> impl Iterator<Item = (u32, u32)> {
-    let mut last = (f32::NAN, 0);
-    (first..).zip(sorted).map(move |(rank, &(score, row))| {
-        if score != last.0 {
-            last = (score, rank);
+///
+/// The order of rows with equal scores depends on earlier replacements, so it must not decide.
+fn ranks(sorted: &[(f32, u32)], first: u32) -> Vec<(u32, u32)> {
+    let mut ranks = Vec::with_capacity(sorted.len());
+    let mut last_score = f32::NAN;
+    let mut last_rank = 0;
+    for (rank, &(score, row)) in (first..).zip(sorted) {
+        if score != last_score {
+            last_score = score;
+            last_rank = rank;
         }
-        (last.1, row)
-    })
+        ranks.push((last_rank, row));
+    }
+    ranks
 }
 
 /// A found row.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Found {
+pub(crate) struct FoundRow {
     /// Number of the row's document.
     pub(crate) document: u32,
     /// Index of the row in its document.
@@ -162,7 +179,7 @@ pub(crate) struct Found {
     pub(crate) keyword_rank: Option<u32>,
 }
 
-impl Found {
+impl FoundRow {
     /// Returns a hit from this row and its chunk, which was read from the store.
     pub(crate) fn into_hit(
         self,
@@ -197,6 +214,7 @@ struct OfDocuments<'a> {
     /// The document of each row. The rows of a document are consecutive.
     documents: &'a [u32],
     top: Top,
+    /// The document whose rows are being added, with the score and number of its best row so far.
     open: Option<(u32, f32, u32)>,
 }
 
@@ -204,12 +222,20 @@ impl<'a> Collector<'a> {
     /// Returns a collector for as many rows as a query fuses. `documents` has the document of each
     /// row.
     pub(crate) fn new(query: &Query<'_>, documents: &'a [u32]) -> Self {
-        Self::of(query.depth(), query.distinct.then_some(documents))
+        Self::with_depth(query.depth(), query.distinct.then_some(documents))
     }
 
-    pub(crate) fn of(depth: usize, documents: Option<&'a [u32]>) -> Self {
-        let of = |documents| OfDocuments { documents, top: Top::new(depth), open: None };
-        Self { top: Top::new(depth), documents: documents.map(of) }
+    /// Returns a collector for `depth` rows, and for `depth` documents if `documents` has the
+    /// document of each row.
+    pub(crate) fn with_depth(depth: usize, documents: Option<&'a [u32]>) -> Self {
+        Self {
+            top: Top::new(depth),
+            documents: documents.map(|documents| OfDocuments {
+                documents,
+                top: Top::new(depth),
+                open: None,
+            }),
+        }
     }
 
     #[inline(always)]
@@ -238,7 +264,8 @@ impl OfDocuments<'_> {
         match &mut self.open {
             Some((open, best, at)) if *open == document => {
                 if score > *best {
-                    (*best, *at) = (score, row);
+                    *best = score;
+                    *at = row;
                 }
             }
             open => {
@@ -281,7 +308,7 @@ mod tests {
 
     /// seed: 003/VectorUtilStoreTest.testSortAndLimitEmptyList
     #[test]
-    fn empty_rankings_fuse_to_none() {
+    fn empty_rankings_fuse_to_an_empty_list() {
         check(&[], 10, &[]);
     }
 

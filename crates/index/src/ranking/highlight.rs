@@ -5,7 +5,7 @@ use std::{collections::HashSet, ops::Range};
 use super::{
     language::Language,
     plain::plain,
-    words::{Analyzer, group_size},
+    words::{Analyzer, group_size, is_part_of_word},
 };
 use crate::types::SearchRequest;
 
@@ -24,12 +24,12 @@ pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
     let question = &question[..question.floor_char_boundary(SearchRequest::MAX_TEXT_BYTES)];
     let language = Language::of_plain(&plain(text)).unwrap_or(Language::ENGLISH);
     let wanted = analyzer.question(question, SearchRequest::MAX_TERMS, &[language]);
-    let wanted: HashSet<String> = wanted.into_iter().flat_map(|asked| asked.terms).collect();
+    let wanted: HashSet<String> = wanted.into_iter().flat_map(|word| word.terms).collect();
     let mut found: Vec<Range<usize>> = Vec::new();
     if wanted.is_empty() {
         return found;
     }
-    let mut look = |span: Range<usize>| {
+    for span in words(text) {
         let mut is_wanted = false;
         analyzer.analyze(&text[span.clone()], language, |term| is_wanted |= wanted.contains(term));
         match found.last_mut() {
@@ -37,25 +37,31 @@ pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
             Some(last) if span.start < last.end => last.end = span.end,
             _ => found.push(span),
         }
-    };
-    for run in runs(text) {
-        let size = text[run.clone()].chars().find_map(group_size);
-        let Some(size) = size else {
-            look(run);
-            continue;
-        };
-        // In scripts without spaces, words are found by groups of characters.
-        let bounds = text[run.clone()].char_indices().map(|(at, _)| run.start + at);
-        let bounds: Vec<usize> = bounds.chain([run.end]).collect();
-        if bounds.len() <= size + 1 {
-            look(run);
-            continue;
-        }
-        for bound in bounds.windows(size + 1) {
-            look(bound[0]..bound[size]);
-        }
     }
     found
+}
+
+/// Returns the spans of words. In scripts without spaces, these are overlapping groups of
+/// characters, as in the index.
+fn words(text: &str) -> Vec<Range<usize>> {
+    let mut words = Vec::new();
+    for run in runs(text) {
+        let Some(size) = text[run.clone()].chars().find_map(group_size) else {
+            words.push(run);
+            continue;
+        };
+        let bounds: Vec<usize> = text[run.clone()]
+            .char_indices()
+            .map(|(at, _)| run.start + at)
+            .chain([run.end])
+            .collect();
+        if bounds.len() <= size + 1 {
+            words.push(run);
+        } else {
+            words.extend(bounds.windows(size + 1).map(|bound| bound[0]..bound[size]));
+        }
+    }
+    words
 }
 
 /// Returns the words of [`highlights`] that lie closest together: the group with the most words
@@ -70,7 +76,8 @@ pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
 pub fn densest(found: &[Range<usize>]) -> &[Range<usize>] {
     /// Most bytes from the first of the words to the last.
     const MOST: usize = 240;
-    let (mut best, mut end) = (0..0, 0);
+    let mut best = 0..0;
+    let mut end = 0;
     for start in 0..found.len() {
         end = end.max(start + 1);
         while found.get(end).is_some_and(|word| word.end <= found[start].start + MOST) {
@@ -85,13 +92,10 @@ pub fn densest(found: &[Range<usize>]) -> &[Range<usize>] {
 
 /// Returns runs of letters and digits, with their combining marks.
 fn runs(text: &str) -> impl Iterator<Item = Range<usize>> + '_ {
-    let is_part = |character: char| {
-        character.is_alphanumeric() || unicode_normalization::char::is_combining_mark(character)
-    };
     let mut from = 0;
     std::iter::from_fn(move || {
-        let start = from + text[from..].find(is_part)?;
-        let length = text[start..].find(|character| !is_part(character));
+        let start = from + text[from..].find(is_part_of_word)?;
+        let length = text[start..].find(|character| !is_part_of_word(character));
         from = length.map_or(text.len(), |length| start + length);
         Some(start..from)
     })

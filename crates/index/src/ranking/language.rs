@@ -132,7 +132,9 @@ const LATIN: [Properties; 18] = [
     Properties {
         tag: "/vi",
         algorithm: None,
-        frequent: "anh bao bi boi ca cac cho co con cua cung da dang den deu duoc gi hay hoac khi khong la lai lam mot             nao nay neu ngay nguoi nhieu nhung nhu noi o ong qua ra rang rat sau se tai theo thi trong tren tu va van vao             ve viec voi vua",
+        frequent: "anh bao bi boi ca cac cho co con cua cung da dang den deu duoc gi hay hoac khi khong la lai lam mot \
+            nao nay neu ngay nguoi nhieu nhung nhu noi o ong qua ra rang rat sau se tai theo thi trong tren tu va van vao \
+            ve viec voi vua",
     },
 ];
 
@@ -152,8 +154,8 @@ const SAMPLE_BYTES: usize = 8 << 10;
 /// The languages that have a word among their stop words, as one bit each.
 static FREQUENT: LazyLock<HashMap<&'static str, u32>> = LazyLock::new(|| {
     let mut frequent = HashMap::new();
-    for (at, known) in LATIN.iter().enumerate() {
-        for word in known.frequent.split_ascii_whitespace() {
+    for (at, language) in LATIN.iter().enumerate() {
+        for word in language.frequent.split_ascii_whitespace() {
             *frequent.entry(word).or_default() |= 1 << at;
         }
     }
@@ -203,14 +205,15 @@ impl Language {
     /// ambiguous. The text is in lower case and without accents.
     pub(crate) fn of_plain(text: &str) -> Option<Self> {
         let text = &text[..text.floor_char_boundary(SAMPLE_BYTES)];
-        let (mut counts, mut words) = ([0_u32; LATIN.len()], 0_u32);
+        let mut counts = [0_u32; LATIN.len()];
+        let mut words = 0_u32;
         let mut lower = String::new();
         for word in text.split(|character: char| !character.is_alphanumeric()) {
-            // Stop words are shorter than this.
             if word.is_empty() || !word.starts_with(|first: char| first < '\u{250}') {
                 continue;
             }
             words += 1;
+            // Stop words are shorter than this.
             if word.len() > 12 {
                 continue;
             }
@@ -223,6 +226,8 @@ impl Language {
             }
         }
         let (best, &most) = counts.iter().enumerate().max_by_key(|(_, count)| **count)?;
+        // Relatives share stop words: "av", "den" and "det" are Swedish, Norwegian and Danish. A tie
+        // identifies none of them.
         let is_alone = counts.iter().filter(|count| **count == most).count() == 1;
         (most >= 2 && most * 20 >= words && is_alone).then_some(Self(best as u8))
     }
@@ -231,18 +236,18 @@ impl Language {
         self.0.into()
     }
 
-    fn known(self) -> &'static Properties {
+    fn properties(self) -> &'static Properties {
         let at = self.index();
         LATIN.get(at).unwrap_or_else(|| &SCRIPTS[at - LATIN.len()])
     }
 
     /// Returns the suffix of this language's stems.
     pub(crate) fn tag(self) -> &'static str {
-        self.known().tag
+        self.properties().tag
     }
 
     pub(crate) fn algorithm(self) -> Option<Algorithm> {
-        self.known().algorithm
+        self.properties().algorithm
     }
 
     /// Returns whether a word is a stop word. The word must be in lower case and without accents.

@@ -22,18 +22,18 @@ pub(crate) use self::postings::Postings;
 #[cfg(any(feature = "libsql", feature = "postgres"))]
 pub(crate) use self::vectors::unpacked;
 pub(crate) use self::{
-    fuse::Found,
+    fuse::FoundRow,
     index::{Entry, Index, Row},
     language::Language,
     query::Query,
     terms::{Term, Word},
-    vectors::Packed,
+    vectors::PackedVector,
     words::Analyzer,
 };
 #[cfg(feature = "postgres")]
 pub(crate) use self::{
-    fuse::{Collector, Ranked, Ranking, fuse},
+    fuse::{Collector, RankedRows, Ranking, fuse},
     postings::{average, bm25, weight},
-    terms::Asked,
+    terms::QuestionWord,
     vectors::{Matrix, Probe, unit},
 };

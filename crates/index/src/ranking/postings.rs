@@ -5,14 +5,17 @@ use std::ops::Range;
 use super::terms::{Term, Word};
 use crate::types::Matching;
 
-/// BM25 term-frequency saturation (`k1`).
+/// BM25 term-frequency saturation (`k1`). This value and [`B`] are the usual ones; with them words
+/// alone reach .387 / .745 on Cranfield (docs/benchmarks.md).
 const K1: f32 = 1.2;
 /// BM25 length normalisation (`b`).
 const B: f32 = 0.75;
 
 /// Returns the inverse document frequency of a word that occurs in `having` of `all` rows.
 pub(crate) fn weight(all: usize, having: usize) -> f32 {
-    let (all, having) = (all as f32, having as f32);
+    let all = all as f32;
+    let having = having as f32;
+    // The 1 keeps the weight of a word positive that more than half of the rows have.
     (1.0 + (all - having + 0.5) / (having + 0.5)).ln()
 }
 
@@ -23,8 +26,8 @@ pub(crate) fn average(total_length: u64, rows: usize) -> f32 {
 
 /// Returns the BM25 score that a word of this weight adds to a row with this term frequency.
 pub(crate) fn bm25(weight: f32, count: u8, length: u32, average: f32) -> f32 {
-    let (count, length) = (f32::from(count), length as f32);
-    let norm = K1 * (1.0 - B) + K1 * B / average * length;
+    let count = f32::from(count);
+    let norm = K1 * (1.0 - B) + K1 * B / average * length as f32;
     weight * count * (K1 + 1.0) / (count + norm)
 }
 
@@ -74,8 +77,10 @@ impl List {
         self.postings.push(Posting::new(row, count));
     }
 
-    /// Returns the first position, at or after `from`, whose row is `row` or a later one. Near
-    /// positions are found quickly.
+    /// Returns the first position, at or after `from`, whose row is `row` or a later one.
+    ///
+    /// Doubles the step before it divides: a scan asks for rows in order, so the position is nearly
+    /// always close, and a binary search of the whole list would touch far memory each time.
     fn position(&self, from: usize, row: u32) -> usize {
         let rest = &self.postings[from..];
         let mut step = 1;
@@ -87,25 +92,25 @@ impl List {
     }
 }
 
-/// The rows from which weights of words are computed: those that the searcher may read, so that
-/// scores reveal nothing about others.
-pub(crate) struct Weighed {
+/// Statistics of the rows that the searcher may read, from which weights of words are computed.
+/// Other rows are left out, so that scores reveal nothing about them.
+pub(crate) struct Statistics {
     rows: usize,
     total_length: u64,
     /// One bit per row, set for the rows that count; `None` if all rows count.
     is_in: Option<Vec<u64>>,
 }
 
-impl Weighed {
+impl Statistics {
     /// Returns the number of rows of a list that count.
     fn count(&self, list: &List) -> usize {
-        match &self.is_in {
-            None => list.postings.len(),
-            Some(bits) => {
-                let is_in = |row: u32| bits[(row / 64) as usize] >> (row % 64) & 1;
-                list.postings.iter().map(|posting| is_in(posting.row()) as usize).sum()
-            }
+        let Some(bits) = &self.is_in else { return list.postings.len() };
+        let mut count = 0;
+        for posting in &list.postings {
+            let row = posting.row();
+            count += (bits[(row / 64) as usize] >> (row % 64) & 1) as usize;
         }
+        count
     }
 }
 
@@ -160,12 +165,14 @@ impl Postings {
         self.total_length -= u64::from(self.lengths[row as usize]);
     }
 
-    /// Returns the rows of these runs as those from which weights are computed. `alive` is the
-    /// number of all rows that are not dead.
-    pub(crate) fn weighed(&self, runs: &[Range<u32>], alive: usize) -> Weighed {
+    /// Returns the statistics of the rows of these runs. `alive` is the number of all rows that are
+    /// not dead.
+    pub(crate) fn statistics(&self, runs: &[Range<u32>], alive: usize) -> Statistics {
         let rows = runs.iter().map(Range::len).sum();
+        // The lists contain dead rows until the index is compacted, so their lengths are exact only
+        // if no row is dead.
         if rows == self.lengths.len() && rows == alive {
-            return Weighed { rows, total_length: self.total_length, is_in: None };
+            return Statistics { rows, total_length: self.total_length, is_in: None };
         }
         let mut bits = vec![0_u64; self.lengths.len().div_ceil(64)];
         let mut total_length = 0;
@@ -176,30 +183,37 @@ impl Postings {
                 bits[(row / 64) as usize] |= 1 << (row % 64);
             }
         }
-        Weighed { rows, total_length, is_in: Some(bits) }
+        Statistics { rows, total_length, is_in: Some(bits) }
     }
 
     /// Returns a scorer for these words of a question, each once.
-    pub(crate) fn scorer(&self, words: &[Word], weighed: &Weighed) -> Scorer<'_> {
+    pub(crate) fn scorer(&self, words: &[Word], statistics: &Statistics) -> Scorer<'_> {
         let mut wanted = Vec::new();
         let mut weights = Vec::with_capacity(words.len());
         let mut complete = true;
         for word in words {
-            let lists = word.terms.iter().filter_map(|&term| self.lists.get(term as usize));
-            let lists: Vec<_> = lists
-                .map(|list| (list, weighed.count(list)))
+            // A list without readable rows is treated as if it were absent: the searcher must not
+            // notice that others have the term.
+            let lists: Vec<(&List, usize)> = (word.terms.iter())
+                .filter_map(|&term| self.lists.get(term as usize))
+                .map(|list| (list, statistics.count(list)))
                 .filter(|(_, count)| *count > 0)
                 .collect();
             if word.is_optional && lists.is_empty() {
                 continue;
             }
             let count: usize = lists.iter().map(|(_, count)| count).sum();
-            let weight = weight(weighed.rows, count.min(weighed.rows));
-            let at = weights.len();
-            weights.push(weight);
+            // A row with two terms of the word is counted twice, so the sum can exceed the rows.
+            let word_weight = weight(statistics.rows, count.min(statistics.rows));
+            let index = weights.len();
+            weights.push(word_weight);
             complete &= !lists.is_empty();
-            let weight = weight * word.count as f32;
-            wanted.extend(lists.into_iter().map(|(list, _)| QueryTerm { list, weight, word: at }));
+            let weight = word_weight * word.count as f32;
+            wanted.extend(lists.into_iter().map(|(list, _)| QueryTerm {
+                list,
+                weight,
+                word: index,
+            }));
         }
         Scorer {
             postings: self,
@@ -207,7 +221,7 @@ impl Postings {
             total_weight: weights.iter().sum(),
             words: weights,
             wanted,
-            average: average(weighed.total_length, weighed.rows),
+            average: average(statistics.total_length, statistics.rows),
         }
     }
 
@@ -228,7 +242,8 @@ impl Postings {
 
 /// Number of rows that are scored together: their scores fit into the first-level cache.
 const WINDOW: u32 = 1 << 13;
-/// A window extends over gaps of unwanted rows that are shorter than this.
+/// A window extends over gaps of unwanted rows that are no longer than this. Scoring a few rows in
+/// vain costs less than another window, which looks up its place in each list.
 const GAP: u32 = 64;
 
 /// The position of a scan in the postings of one term.
@@ -262,36 +277,43 @@ impl Scorer<'_> {
         match matching {
             Matching::Any => self.scan_any(runs, see),
             Matching::All if !self.complete => {}
-            Matching::All => {
-                let mut sizes = vec![0; self.words.len()];
-                for wanted in &self.wanted {
-                    sizes[wanted.word] += wanted.list.postings.len();
+            Matching::All => self.scan_all(runs, |row, score| {
+                see(row, score);
+            }),
+        }
+    }
+
+    /// Scores the rows that have all words. Only rows of the rarest word are looked up in the lists
+    /// of the others.
+    fn scan_all(&self, runs: &[Range<u32>], mut see: impl FnMut(u32, f32)) {
+        let mut sizes = vec![0; self.words.len()];
+        for wanted in &self.wanted {
+            sizes[wanted.word] += wanted.list.postings.len();
+        }
+        let rarest = (0..sizes.len()).min_by_key(|&word| sizes[word]);
+        let mut rows: Vec<u32> = (self.wanted.iter())
+            .filter(|wanted| Some(wanted.word) == rarest)
+            .flat_map(|wanted| wanted.list.postings.iter().map(|posting| posting.row()))
+            .collect();
+        rows.sort_unstable();
+        rows.dedup();
+        let mut rest = runs.iter().peekable();
+        let mut has = vec![false; self.words.len()];
+        for row in rows {
+            while rest.next_if(|run| run.end <= row).is_some() {}
+            if rest.peek().is_none_or(|run| row < run.start) {
+                continue;
+            }
+            has.fill(false);
+            let mut score = 0.0;
+            for wanted in &self.wanted {
+                if let Some(count) = wanted.count(row) {
+                    has[wanted.word] = true;
+                    score += self.score_of_row(wanted, row, count);
                 }
-                let rarest = (0..sizes.len()).min_by_key(|&word| sizes[word]);
-                let lists = self.wanted.iter().filter(|wanted| Some(wanted.word) == rarest);
-                let mut rows: Vec<u32> =
-                    lists.flat_map(|it| it.list.postings.iter().map(|it| it.row())).collect();
-                rows.sort_unstable();
-                rows.dedup();
-                let mut rest = runs.iter().peekable();
-                let mut has = vec![false; self.words.len()];
-                for row in rows {
-                    while rest.next_if(|run| run.end <= row).is_some() {}
-                    if rest.peek().is_none_or(|run| row < run.start) {
-                        continue;
-                    }
-                    has.fill(false);
-                    let mut score = 0.0;
-                    for wanted in &self.wanted {
-                        if let Some(count) = wanted.count(row) {
-                            has[wanted.word] = true;
-                            score += self.score_of_row(wanted, row, count);
-                        }
-                    }
-                    if !has.contains(&false) {
-                        see(row, score);
-                    }
-                }
+            }
+            if !has.contains(&false) {
+                see(row, score);
             }
         }
     }
@@ -300,22 +322,21 @@ impl Scorer<'_> {
     /// known, terms that cannot lift a row among the best by themselves are looked up only for rows
     /// that other terms have brought close.
     fn scan_any(&self, runs: &[Range<u32>], mut see: impl FnMut(u32, f32) -> f32) {
-        // Scores are summed as integers, so that equal scores are equal in whatever order terms
-        // come. The rounding depends on no row, which could belong to another user.
-        let bound =
-            |wanted: &QueryTerm<'_>| self.score(wanted, wanted.list.shortest, wanted.list.most);
         let all: f32 = self.wanted.iter().map(|wanted| wanted.weight * (K1 + 1.0)).sum();
-        let unit = (2.0_f32.powi(29) / all).log2().floor().exp2();
-        let units = |score: f32| (score * unit) as i32;
-
+        let units = Units::up_to(all);
         let mut terms: Vec<_> = (self.wanted.iter())
-            // One more, because of rounding.
-            .map(|wanted| Cursor { wanted, bound: units(bound(wanted)) + 1, position: 0 })
+            .map(|wanted| {
+                let bound = self.score(wanted, wanted.list.shortest, wanted.list.most);
+                // One more, because of rounding.
+                Cursor { wanted, bound: units.of(bound) + 1, position: 0 }
+            })
             .collect();
+        // The order of the bounds lets as many terms as possible become minor.
         terms.sort_by_key(|term| term.bound);
         // The number of leading terms that cannot bring a row among the best together, and the
         // bound of their sum.
-        let (mut minor, mut of_minor) = (0, 0);
+        let mut minor = 0;
+        let mut of_minor = 0;
         // The score that a row must exceed.
         let mut least = 0;
         let mut scores = vec![0_i32; WINDOW as usize];
@@ -338,7 +359,7 @@ impl Scorer<'_> {
                 *position = list.position(start, window.end);
                 for posting in &list.postings[start..*position] {
                     let at = (posting.row() - window.start) as usize;
-                    scores[at] += units(self.score(wanted, lengths[at], posting.count));
+                    scores[at] += units.of(self.score(wanted, lengths[at], posting.count));
                 }
             }
             for run in runs {
@@ -352,7 +373,10 @@ impl Scorer<'_> {
                         continue;
                     }
                     for (row, &score) in (rows..).zip(scores) {
-                        let (mut score, mut rest) = (score, of_minor);
+                        let mut score = score;
+                        let mut rest = of_minor;
+                        // The terms with the largest bounds come first: after them, the rest of the
+                        // row can be given up soonest.
                         for Cursor { wanted, bound, position } in minor_terms.iter_mut().rev() {
                             if score + rest <= least {
                                 break;
@@ -360,12 +384,12 @@ impl Scorer<'_> {
                             *position = wanted.list.position(*position, row);
                             let posting = wanted.list.postings.get(*position);
                             if let Some(posting) = posting.filter(|posting| posting.row() == row) {
-                                score += units(self.score_of_row(wanted, row, posting.count));
+                                score += units.of(self.score_of_row(wanted, row, posting.count));
                             }
                             rest -= *bound;
                         }
                         if score > least {
-                            least = units(see(row, score as f32 / unit)).max(least);
+                            least = units.of(see(row, units.score(score))).max(least);
                         }
                     }
                 }
@@ -386,16 +410,45 @@ impl Scorer<'_> {
     }
 }
 
+/// Scores as integers.
+///
+/// Sums of floating-point numbers depend on their order, and MaxScore adds terms in an order that
+/// depends on the rows before. Sums of integers do not, so rows with equal scores share a rank.
+#[derive(Clone, Copy)]
+struct Units(f32);
+
+impl Units {
+    /// Returns units for scores up to `all`. The unit is a power of two, so that the conversion
+    /// changes no digit, and it leaves a bit for the bounds, which are rounded up.
+    ///
+    /// It depends on no row: a row of another user could otherwise change the rounding.
+    fn up_to(all: f32) -> Self {
+        Self((2.0_f32.powi(29) / all).log2().floor().exp2())
+    }
+
+    #[inline(always)]
+    fn of(self, score: f32) -> i32 {
+        (score * self.0) as i32
+    }
+
+    #[inline(always)]
+    fn score(self, units: i32) -> f32 {
+        units as f32 / self.0
+    }
+}
+
 /// Number of rows that are compared together.
 const LANES: usize = 32;
 
 /// Returns the windows of a scan, each with the wanted runs that it overlaps.
 fn windows(runs: &[Range<u32>]) -> impl Iterator<Item = (Range<u32>, &[Range<u32>])> {
-    let (mut first, mut start) = (0, runs.first().map_or(0, |run| run.start));
+    let mut first = 0;
+    let mut start = runs.first().map_or(0, |run| run.start);
     std::iter::from_fn(move || {
         let rest = runs.get(first..).filter(|rest| !rest.is_empty())?;
         let limit = start.saturating_add(WINDOW);
-        let (mut end, mut met) = (start, 0);
+        let mut end = start;
+        let mut met = 0;
         for run in rest {
             if run.start >= limit || (met > 0 && run.start - end > GAP) {
                 break;
@@ -431,14 +484,14 @@ mod tests {
 
     /// Returns a scorer for words of one term each; `None` is a term without rows.
     fn scorer<'a>(postings: &'a Postings, terms: &[Option<Term>]) -> Scorer<'a> {
-        let word = |term: &Option<Term>| Word {
-            terms: term.iter().copied().collect(),
-            count: 1,
-            ..Word::default()
-        };
-        let words: Vec<_> = terms.iter().map(word).collect();
+        let words: Vec<_> = terms.iter().map(|term| word(term.iter().copied().collect())).collect();
         let rows = postings.lengths.len();
-        postings.scorer(&words, &postings.weighed(&[0..rows as u32], rows))
+        postings.scorer(&words, &postings.statistics(&[0..rows as u32], rows))
+    }
+
+    /// Returns a word that a question has once.
+    fn word(terms: Vec<Term>) -> Word {
+        Word { terms, count: 1, ..Word::default() }
     }
 
     fn found(postings: &Postings, terms: &[Option<Term>], matching: Matching) -> Vec<(u32, f32)> {
@@ -464,16 +517,12 @@ mod tests {
 
     #[test]
     fn all_words_are_fewer_rows_than_any() {
-        let rows = |matching| {
-            let mut rows: Vec<_> = found(&postings(), &[Some(0), Some(1)], matching)
-                .into_iter()
-                .map(|f| f.0)
-                .collect();
+        for (matching, want) in [(Matching::Any, &[0, 1][..]), (Matching::All, &[0])] {
+            let found = found(&postings(), &[Some(0), Some(1)], matching);
+            let mut rows: Vec<_> = found.into_iter().map(|(row, _)| row).collect();
             rows.sort_unstable();
-            rows
-        };
-        assert_eq!(rows(Matching::Any), [0, 1]);
-        assert_eq!(rows(Matching::All), [0]);
+            assert_eq!(rows, want);
+        }
         assert!(found(&postings(), &[Some(0), None], Matching::All).is_empty());
     }
 
@@ -487,28 +536,34 @@ mod tests {
     }
 
     #[test]
-    fn a_word_that_is_said_twice_counts_twice() {
+    fn a_repeated_word_counts_twice() {
         let postings = postings();
-        let score = |count| {
-            let word = Word { terms: vec![1], count, ..Word::default() };
-            let all = postings.weighed(&[0..3], 3);
-            let mut scores = Vec::new();
-            postings.scorer(&[word], &all).scan(Matching::Any, &[0..3], |_, score| {
-                scores.push(score);
-                f32::NEG_INFINITY
-            });
-            scores
-        };
-        for (once, twice) in score(1).into_iter().zip(score(2)) {
+        let all = postings.statistics(&[0..3], 3);
+        let mut words = [word(vec![1])];
+        let once = scores(&postings.scorer(&words, &all), &[0..3]);
+        words[0].count = 2;
+        let twice = scores(&postings.scorer(&words, &all), &[0..3]);
+        assert_eq!((once.len(), twice.len()), (2, 2));
+        for ((_, once), (_, twice)) in once.into_iter().zip(twice) {
             assert!((twice - 2.0 * once).abs() < 1e-6, "{once} {twice}");
         }
+    }
+
+    /// Returns all rows with any of the words, with their scores.
+    fn scores(scorer: &Scorer<'_>, runs: &[Range<u32>]) -> Vec<(u32, f32)> {
+        let mut scores = Vec::new();
+        scorer.scan(Matching::Any, runs, |row, score| {
+            scores.push((row, score));
+            f32::NEG_INFINITY
+        });
+        scores
     }
 
     #[test]
     fn terms_of_one_word_are_one_word() {
         let postings = postings();
-        let all = postings.weighed(&[0..3], 3);
-        let words = [vec![0, 2], vec![1]].map(|terms| Word { terms, count: 1, ..Word::default() });
+        let all = postings.statistics(&[0..3], 3);
+        let words = [vec![0, 2], vec![1]].map(word);
         let scorer = postings.scorer(&words, &all);
         let mut rows = Vec::new();
         scorer.scan(Matching::All, &[0..3], |row, _| {
@@ -520,25 +575,21 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_others_do_not_weigh() {
-        let (mut alone, mut beside) = (Postings::default(), Postings::default());
+    fn unreadable_rows_do_not_change_scores() {
+        let mut alone = Postings::default();
+        let mut beside = Postings::default();
         for (terms, length) in [(&[(0, 1), (1, 2)][..], 3), (&[(1, 1)], 1)] {
             alone.push(terms, length);
             beside.push(terms, length);
         }
         beside.push(&[(0, 9), (2, 1)], 1_000);
-        let score = |postings: &Postings| {
-            let words =
-                [0, 1, 2].map(|term| Word { terms: vec![term], count: 1, ..Word::default() });
-            let weighed = postings.weighed(&[0..2], postings.lengths.len());
-            let (mut scores, scorer) = (Vec::new(), postings.scorer(&words, &weighed));
-            scorer.scan(Matching::Any, &[0..2], |row, score| {
-                scores.push((row, score, scorer.share(row)));
-                f32::NEG_INFINITY
-            });
-            scores
-        };
-        assert_eq!(score(&alone), score(&beside));
+        let words = [0, 1, 2].map(|term| word(vec![term]));
+        let [want, got] = [alone, beside].map(|postings| {
+            let statistics = postings.statistics(&[0..2], postings.lengths.len());
+            let scorer = postings.scorer(&words, &statistics);
+            (scores(&scorer, &[0..2]), [scorer.share(0), scorer.share(1)])
+        });
+        assert_eq!(got, want);
     }
 
     #[test]
@@ -555,16 +606,33 @@ mod tests {
 
     #[test]
     fn windows_cover_all_runs_and_little_else() {
-        let check = |runs: &[Range<u32>], want: &[(Range<u32>, usize)]| {
-            let got: Vec<_> = windows(runs).map(|(window, runs)| (window, runs.len())).collect();
-            assert_eq!(got, want, "{runs:?}");
-        };
-        check(&[], &[]);
-        check(&[3..9, 9..10], &[(3..10, 2)]);
-        check(&[3..9, 11..20, 200..201], &[(3..20, 2), (200..201, 1)]);
-        check(&[0..WINDOW + 5, WINDOW + 6..WINDOW + 7], &[(0..WINDOW, 1), (WINDOW..WINDOW + 7, 2)]);
-        check(&[0..5, 9..WINDOW + 1], &[(0..WINDOW, 2), (WINDOW..WINDOW + 1, 1)]);
-        check(&[0..WINDOW, WINDOW..WINDOW + 1], &[(0..WINDOW, 1), (WINDOW..WINDOW + 1, 1)]);
+        check_windows(&[], &[]);
+        check_windows(&[3..9, 9..10], &[(3..10, 2)]);
+        check_windows(&[3..9, 11..20, 200..201], &[(3..20, 2), (200..201, 1)]);
+        check_windows(
+            &[0..WINDOW + 5, WINDOW + 6..WINDOW + 7],
+            &[(0..WINDOW, 1), (WINDOW..WINDOW + 7, 2)],
+        );
+        check_windows(&[0..5, 9..WINDOW + 1], &[(0..WINDOW, 2), (WINDOW..WINDOW + 1, 1)]);
+        check_windows(&[0..WINDOW, WINDOW..WINDOW + 1], &[(0..WINDOW, 1), (WINDOW..WINDOW + 1, 1)]);
+    }
+
+    #[track_caller]
+    fn check_windows(runs: &[Range<u32>], want: &[(Range<u32>, usize)]) {
+        let got: Vec<_> = windows(runs).map(|(window, runs)| (window, runs.len())).collect();
+        assert_eq!(got, want, "{runs:?}");
+    }
+
+    /// A xorshift generator.
+    struct Random(u64);
+
+    impl Random {
+        fn next(&mut self) -> u32 {
+            self.0 ^= self.0 << 13;
+            self.0 ^= self.0 >> 7;
+            self.0 ^= self.0 << 17;
+            (self.0 >> 40) as u32
+        }
     }
 
     proptest! {
@@ -576,18 +644,16 @@ mod tests {
             cuts in prop::collection::btree_set(0_u32..40_000, 0..12),
         ) {
             // The terms range from frequent to rare; some occur several times in a row.
-            let mut state = seed | 1;
-            let mut random = || {
-                state ^= state << 13;
-                state ^= state >> 7;
-                state ^= state << 17;
-                (state >> 40) as u32
-            };
+            let mut random = Random(seed | 1);
             let mut postings = Postings::default();
             for _ in 0..rows {
-                let terms = (0..6).filter(|term| random() % (1 << (2 * term)) == 0);
-                let terms: Vec<_> = terms.collect::<Vec<_>>().into_iter().map(|term| (term, 1 + (random() % 3) as u8)).collect();
-                postings.push(&terms, 1 + random() % 50);
+                let mut terms = Vec::new();
+                for term in 0..6 {
+                    if random.next().is_multiple_of(1 << (2 * term)) {
+                        terms.push((term, 1 + (random.next() % 3) as u8));
+                    }
+                }
+                postings.push(&terms, 1 + random.next() % 50);
             }
             let terms: Vec<_> = (0..7).map(Some).collect();
             let scorer = scorer(&postings, &terms);
@@ -608,7 +674,8 @@ mod tests {
                     all.push(score, row);
                 }
             }
-            let (got, want) = (top.into_sorted(), all.into_sorted());
+            let got = top.into_sorted();
+            let want = all.into_sorted();
             prop_assert_eq!(got.len(), want.len());
             for (got, want) in got.iter().zip(&want) {
                 prop_assert!((got.0 - want.0).abs() < 1e-4, "{:?} {:?}", got, want);

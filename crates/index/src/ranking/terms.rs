@@ -5,7 +5,7 @@ pub(crate) type Term = u32;
 
 /// A word of a question: all terms that may stand for it in a passage.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct QuestionWord {
     pub(crate) terms: Vec<String>,
     /// Number of occurrences in the question.
     pub(crate) count: u32,
@@ -22,22 +22,23 @@ pub(crate) struct Word {
     /// The terms that the store knows.
     pub(crate) terms: Vec<Term>,
     pub(crate) count: u32,
-    /// See [`Asked::is_optional`].
+    /// See [`QuestionWord::is_optional`].
     pub(crate) is_optional: bool,
 }
 
 impl Word {
-    /// Returns words with the numbers of their terms in a store. `None` is a term that no chunk
-    /// has.
+    /// Returns words with the numbers of their terms in a store. `number` returns `None` for a term
+    /// that no chunk has.
     pub(crate) fn all<E>(
-        asked: &[Asked],
+        asked: &[QuestionWord],
         mut number: impl FnMut(&str) -> Result<Option<Term>, E>,
     ) -> Result<Vec<Self>, E> {
-        let word = |asked: &Asked| {
-            let terms = asked.terms.iter().filter_map(|term| number(term).transpose());
-            let terms = terms.collect::<Result<_, _>>()?;
-            Ok(Self { terms, count: asked.count, is_optional: asked.is_optional })
-        };
-        asked.iter().map(word).collect()
+        let mut words = Vec::with_capacity(asked.len());
+        for QuestionWord { terms, count, is_optional } in asked {
+            let known = terms.iter().filter_map(|term| number(term).transpose());
+            let terms = known.collect::<Result<_, _>>()?;
+            words.push(Self { terms, count: *count, is_optional: *is_optional });
+        }
+        Ok(words)
     }
 }

@@ -10,6 +10,8 @@ pub(crate) struct Top {
 
 impl Top {
     pub(crate) fn new(limit: usize) -> Self {
+        // Twice the limit, so that each cut drops as many rows as it keeps: the cost of selecting
+        // is then constant for a row.
         let rows = Vec::with_capacity(2 * limit + 64);
         Self { limit, least: f32::NEG_INFINITY, rows }
     }
@@ -22,18 +24,21 @@ impl Top {
     #[inline(always)]
     pub(crate) fn push(&mut self, score: f32, row: u32) {
         if score > self.least {
-            self.keep(score, row);
+            self.insert(score, row);
         }
     }
 
+    /// Adds a row that may be among the best. Not inlined: a scan calls `push` for each row, and
+    /// few rows come here.
     #[inline(never)]
-    fn keep(&mut self, score: f32, row: u32) {
+    fn insert(&mut self, score: f32, row: u32) {
         if self.rows.len() == self.rows.capacity() {
             self.cut();
         }
         self.rows.push((score, row));
     }
 
+    /// Drops all rows but the best.
     fn cut(&mut self) {
         if self.rows.len() > self.limit && self.limit > 0 {
             let (_, last, _) = self.rows.select_nth_unstable_by(self.limit - 1, order);

@@ -7,8 +7,8 @@ use unicode_normalization::char::is_combining_mark;
 
 use super::{
     language::Language,
-    plain::{is_spared_mark, plain},
-    terms::{Asked, Term},
+    plain::{is_removable_mark, plain},
+    terms::{QuestionWord, Term},
 };
 use crate::types::{Context, Document, NewChunk};
 
@@ -32,7 +32,9 @@ const MAX_WORD_CHARS: usize = 64;
 /// Most words in the caches, which takes about ten megabytes.
 const MAX_STEMS: usize = 1 << 16;
 
-/// Weights of the words of fields. A word of the passage has the weight 1.
+/// Weights of the words of fields. A word of the passage has the weight 1. With these, questions
+/// find the right one of many similar manuals by its title, headings, file and folder
+/// (`crates/rag/tests/manuals.rs`).
 mod weight {
     pub(super) const TITLE: u32 = 3;
     pub(super) const HEADING: u32 = 3;
@@ -41,7 +43,7 @@ mod weight {
 }
 
 /// The terms of a chunk with their frequencies, each once and in order, and the length of its text.
-pub(crate) type Counted = (Vec<(Term, u8)>, u32);
+pub(crate) type CountedTerms = (Vec<(Term, u8)>, u32);
 
 impl Default for Analyzer {
     fn default() -> Self {
@@ -66,23 +68,25 @@ impl Analyzer {
     }
 
     /// Returns the terms of the chunks of a document. Words of the title, of the headings above a
-    /// chunk, and of file name and folder count as if the chunk contained them several times; the
-    /// length of a chunk is that of its text.
+    /// chunk, and of file name and folder count as if the chunk contained them several times. The
+    /// length of a chunk is that of its text: BM25 would otherwise rank chunks below long paths
+    /// lower.
     pub(crate) fn rows<E>(
         &mut self,
         document: &Document,
         chunks: &[NewChunk],
         mut number: impl FnMut(&str) -> Result<Term, E>,
-    ) -> Result<Vec<Counted>, E> {
+    ) -> Result<Vec<CountedTerms>, E> {
         let context = document.context();
-        let language = language_of(chunks);
+        let document_language = language_of(chunks);
         let mut rows = Vec::with_capacity(chunks.len());
         // Document fields as terms, by language, for chunks in another language than most of the
         // document.
         let mut shared: Vec<(Language, Vec<(Term, u32)>)> = Vec::new();
         for chunk in chunks {
-            let own = Language::of_plain(&plain(&chunk.content));
-            let language = own.or(language).unwrap_or(Language::ENGLISH);
+            let language = Language::of_plain(&plain(&chunk.content))
+                .or(document_language)
+                .unwrap_or(Language::ENGLISH);
             if language != Language::ENGLISH {
                 // Marks the document's language, which questions look up.
                 number(language.tag())?;
@@ -90,16 +94,15 @@ impl Analyzer {
             let mut terms = Vec::new();
             self.add(&chunk.content, language, 1, &mut number, &mut terms)?;
             let length = u32::try_from(terms.len()).unwrap_or(u32::MAX);
-            let known = shared.iter().position(|(of, _)| *of == language);
-            let known = if let Some(known) = known {
-                known
+            let index = if let Some(index) = shared.iter().position(|(of, _)| *of == language) {
+                index
             } else {
                 let mut terms = Vec::new();
                 self.add_context(&context, language, &mut number, &mut terms)?;
                 shared.push((language, terms));
                 shared.len() - 1
             };
-            terms.extend_from_slice(&shared[known].1);
+            terms.extend_from_slice(&shared[index].1);
             for heading in context.headings(chunk) {
                 self.add(heading, language, weight::HEADING, &mut number, &mut terms)?;
             }
@@ -159,29 +162,13 @@ impl Analyzer {
         text: &str,
         most: usize,
         languages: &[Language],
-    ) -> Vec<Asked> {
-        let (mut all, mut indexes) = (Vec::<Asked>::new(), HashMap::<String, usize>::new());
+    ) -> Vec<QuestionWord> {
+        let mut words: Vec<QuestionWord> = Vec::new();
+        let mut indexes: HashMap<String, usize> = HashMap::new();
         let text = plain(text);
         let said_in = Language::of_plain(&text).unwrap_or(Language::ENGLISH);
         pieces(&text, |piece| {
-            let mut terms: Vec<String> = Vec::new();
-            let mut see = |term: &str| {
-                if !terms.iter().any(|known| known == term) {
-                    terms.push(term.to_owned());
-                }
-            };
-            match piece {
-                Piece::Group(group) => see(group),
-                Piece::Word(word) => match script_of(word) {
-                    Some(language) => self.term(word, language, &mut see),
-                    None if said_in.is_stop_word(word) => return,
-                    None => {
-                        for &language in languages {
-                            self.term(word, Some(language), &mut see);
-                        }
-                    }
-                },
-            }
+            let Some(terms) = self.question_terms(piece, said_in, languages) else { return };
             let is_optional =
                 matches!(piece, Piece::Word(word) if Language::ENGLISH.is_stop_word(word));
             if terms.is_empty() && !is_optional {
@@ -195,34 +182,67 @@ impl Analyzer {
             };
             match indexes.get(&key) {
                 Some(&index) => {
-                    let asked = &mut all[index];
-                    asked.count += 1;
+                    let known = &mut words[index];
+                    known.count += 1;
                     for term in terms {
-                        if !asked.terms.contains(&term) {
-                            asked.terms.push(term);
+                        if !known.terms.contains(&term) {
+                            known.terms.push(term);
                         }
                     }
                 }
-                None if all.len() < most => {
-                    indexes.insert(key, all.len());
-                    all.push(Asked { terms, count: 1, is_optional });
+                None if words.len() < most => {
+                    indexes.insert(key, words.len());
+                    words.push(QuestionWord { terms, count: 1, is_optional });
                 }
                 None => {}
             }
         });
-        all
+        words
+    }
+
+    /// Returns the terms that may stand for a part of a question, the English one first; None for a
+    /// stop word of the question's language.
+    fn question_terms(
+        &mut self,
+        piece: Piece<'_>,
+        said_in: Language,
+        languages: &[Language],
+    ) -> Option<Vec<String>> {
+        let word = match piece {
+            Piece::Group(group) => return Some(vec![group.to_owned()]),
+            Piece::Word(word) => word,
+        };
+        let mut terms: Vec<String> = Vec::new();
+        match script_of(word) {
+            Some(language) => {
+                self.term(word, language, &mut |term: &str| terms.push(term.to_owned()))
+            }
+            None if said_in.is_stop_word(word) => return None,
+            None => {
+                for &language in languages {
+                    self.term(word, Some(language), &mut |term: &str| {
+                        if !terms.iter().any(|known| known == term) {
+                            terms.push(term.to_owned());
+                        }
+                    });
+                }
+            }
+        }
+        Some(terms)
     }
 
     /// Passes the term of a word to `see`, unless it is a stop word.
     fn term(&mut self, word: &str, language: Option<Language>, see: &mut impl FnMut(&str)) {
         let Some(language) = language else { return see(word) };
+        // Frequent words come back at once, so dropping all words costs less than finding old ones.
         if self.remembered >= MAX_STEMS {
             self.stems = [const { None }; Language::COUNT];
             self.remembered = 0;
         }
-        let stemmer = || language.algorithm().map(Stemmer::create);
-        let new = || Stems { stemmer: stemmer(), terms: HashMap::new() };
-        let stems = self.stems[language.index()].get_or_insert_with(new);
+        let stems = self.stems[language.index()].get_or_insert_with(|| Stems {
+            stemmer: language.algorithm().map(Stemmer::create),
+            terms: HashMap::new(),
+        });
         if let Some(term) = stems.terms.get(word) {
             if !term.is_empty() {
                 see(term);
@@ -306,6 +326,7 @@ fn with_parts(name: &str) -> String {
 }
 
 /// A part of a plain text.
+#[derive(Clone, Copy)]
 enum Piece<'a> {
     /// A word in lower case.
     Word(&'a str),
@@ -313,10 +334,16 @@ enum Piece<'a> {
     Group(&'a str),
 }
 
+/// Returns whether a character belongs to a word: letters, digits, and marks, which some scripts
+/// write as vowels.
+pub(super) fn is_part_of_word(character: char) -> bool {
+    character.is_alphanumeric() || is_combining_mark(character)
+}
+
+/// Passes the parts of a plain text to `see`, in order.
 fn pieces(text: &str, mut see: impl FnMut(Piece<'_>)) {
     let mut word = String::new();
-    let is_part = |character: char| character.is_alphanumeric() || is_combining_mark(character);
-    for run in text.split(|character: char| !is_part(character)) {
+    for run in text.split(|character: char| !is_part_of_word(character)) {
         // Marks without a letter before them are not a word.
         let run = run.trim_start_matches(is_combining_mark);
         if run.is_ascii() {
@@ -340,7 +367,7 @@ fn pieces(text: &str, mut see: impl FnMut(Piece<'_>)) {
                 word.clear();
                 word.extend(part.chars().take(MAX_WORD_CHARS).flat_map(char::to_lowercase));
                 // A capital letter may become a letter with a combining mark in lower case: İ.
-                word.retain(|character| !is_spared_mark(character));
+                word.retain(|character| !is_removable_mark(character));
                 see(Piece::Word(&word));
             }
         }
@@ -409,29 +436,31 @@ mod tests {
 
     #[test]
     fn marks_stay_where_they_make_another_word() {
-        let different = |words: &[&str]| {
-            let terms: Vec<_> = words.iter().map(|word| terms(word, Language::ENGLISH)).collect();
+        for words in [
+            ["दिन", "दान", "दीन"],
+            ["パン", "ハン", "バン"],
+            ["ไม่", "ไหม", "ใหม่"],
+            ["কাল", "কিল", "কুল"],
+        ] {
+            let terms = words.map(|word| terms(word, Language::ENGLISH));
             for (index, one) in terms.iter().enumerate() {
                 assert!(
                     !one.is_empty() && !terms[index + 1..].contains(one),
                     "{words:?} {terms:?}"
                 );
             }
-        };
-        different(&["दिन", "दान", "दीन"]);
-        different(&["パン", "ハン", "バン"]);
-        different(&["ไม่", "ไหม", "ใหม่"]);
-        different(&["কাল", "কিল", "কুল"]);
-        let same = |left: &str, right: &str| {
+        }
+        for (left, right) in [
+            ("crème", "creme"),
+            ("Ελλάδα", "ελλαδα"),
+            ("ёлка", "елка"),
+            ("كِتَابٌ", "كتاب"),
+            ("שָׁלוֹם", "שלום"),
+            ("ﾊﾟﾝ", "パン"),
+            ("क्\u{200d}ष", "क्ष"),
+        ] {
             assert_eq!(terms(left, Language::ENGLISH), terms(right, Language::ENGLISH), "{left}");
-        };
-        same("crème", "creme");
-        same("Ελλάδα", "ελλαδα");
-        same("ёлка", "елка");
-        same("كِتَابٌ", "كتاب");
-        same("שָׁלוֹם", "שלום");
-        same("ﾊﾟﾝ", "パン");
-        same("क्\u{200d}ष", "क्ष");
+        }
     }
 
     #[test]
@@ -452,27 +481,33 @@ mod tests {
     }
 
     #[test]
-    fn a_question_is_meant_in_every_language_that_there_is() {
-        let ask = |text: &str, languages: &[Language]| {
-            let asked = Analyzer::default().question(text, 9, languages);
-            asked.into_iter().map(|it| (it.terms.join(" "), it.count)).collect::<Vec<_>>()
-        };
+    fn questions_have_terms_in_all_languages_of_the_store() {
         let english = [Language::ENGLISH];
         let both = [Language::ENGLISH, language("/es")];
-        let one = |terms: &str, count| (terms.to_owned(), count);
-        assert_eq!(ask("algoritmos", &english), [one("algoritmo", 1)]);
-        assert_eq!(ask("algoritmos", &both), [one("algoritmo algoritm/es", 1)]);
-        assert_eq!(ask("the mill, the Mills and a dam", &english), [one("mill", 2), one("dam", 1)]);
-        assert_eq!(ask("a b b c d e f g h i j k l", &english).len(), 9);
+        check_question("algoritmos", &english, &[("algoritmo", 1)]);
+        check_question("algoritmos", &both, &[("algoritmo algoritm/es", 1)]);
+        check_question("the mill, the Mills and a dam", &english, &[("mill", 2), ("dam", 1)]);
+        let words = Analyzer::default().question("a b b c d e f g h i j k l", 9, &english);
+        assert_eq!(words.len(), 9);
+    }
+
+    #[track_caller]
+    fn check_question(text: &str, languages: &[Language], want: &[(&str, u32)]) {
+        let words = Analyzer::default().question(text, 9, languages);
+        let words: Vec<_> = words.iter().map(|word| (word.terms.join(" "), word.count)).collect();
+        assert!(words.iter().map(|(terms, count)| (&**terms, *count)).eq(want.iter().copied()));
     }
 
     #[test]
     fn names_are_words() {
-        let check = |name: &str, want: &str| assert_eq!(with_parts(name), want);
-        check("setup.md", "setup.md");
-        check("set-up.md", "set-up.md setup");
-        check("SetupGuide_v2.md", "SetupGuide_v2.md Setup Guide_v 2.md SetupGuidev2");
-        check("HTTPServer", "HTTPServer HTTP Server");
+        for (name, want) in [
+            ("setup.md", "setup.md"),
+            ("set-up.md", "set-up.md setup"),
+            ("SetupGuide_v2.md", "SetupGuide_v2.md Setup Guide_v 2.md SetupGuidev2"),
+            ("HTTPServer", "HTTPServer HTTP Server"),
+        ] {
+            assert_eq!(with_parts(name), want);
+        }
     }
 
     proptest! {

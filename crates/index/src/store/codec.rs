@@ -51,7 +51,7 @@ pub(crate) fn decode(
 }
 
 /// A row whose terms are not decoded.
-pub(crate) struct Packed<'a> {
+pub(crate) struct EncodedRow<'a> {
     pub(crate) scale: f32,
     pub(crate) coarse: &'a [u8],
     pub(crate) fine: &'a [u8],
@@ -64,7 +64,7 @@ pub(crate) struct Packed<'a> {
 pub(crate) fn rows(
     mut bytes: &[u8],
     dimension: usize,
-) -> impl Iterator<Item = Result<Packed<'_>, StoreError>> {
+) -> impl Iterator<Item = Result<EncodedRow<'_>, StoreError>> {
     std::iter::from_fn(move || {
         if bytes.is_empty() {
             return None;
@@ -77,17 +77,17 @@ pub(crate) fn rows(
     })
 }
 
-fn row<'a>(bytes: &mut &'a [u8], dimension: usize) -> Option<Packed<'a>> {
+fn row<'a>(bytes: &mut &'a [u8], dimension: usize) -> Option<EncodedRow<'a>> {
     let scale = f32::from_le_bytes(take(bytes)?);
     let length = u32::from_le_bytes(take(bytes)?);
     let size = u32::from_le_bytes(take(bytes)?);
     let coarse = bytes.split_off(..dimension)?;
     let fine = bytes.split_off(..dimension)?;
     let terms = bytes.split_off(..usize::try_from(size).ok()?)?;
-    scale.is_finite().then_some(Packed { scale, coarse, fine, length, terms })
+    scale.is_finite().then_some(EncodedRow { scale, coarse, fine, length, terms })
 }
 
-impl<'a> Packed<'a> {
+impl<'a> EncodedRow<'a> {
     /// Returns the vector.
     pub(crate) fn vector(&self) -> Vec<f32> {
         crate::ranking::unpacked(self.scale, self.coarse, self.fine)
@@ -99,7 +99,8 @@ impl<'a> Packed<'a> {
         terms: &'b mut Vec<(Term, u8)>,
     ) -> Result<&'b [(Term, u8)], StoreError> {
         terms.clear();
-        let (mut bytes, mut last) = (self.terms, 0);
+        let mut bytes = self.terms;
+        let mut last = 0;
         while !bytes.is_empty() {
             let term = term(&mut bytes, last).ok_or_else(damaged)?;
             last = term.0;
@@ -110,7 +111,7 @@ impl<'a> Packed<'a> {
 
     /// Appends the row without its vector: [`rows`] reads it with the dimension 0.
     #[cfg(any(feature = "libsql", test))]
-    pub(crate) fn put_terms(&self, bytes: &mut Vec<u8>) {
+    pub(crate) fn encode_terms(&self, bytes: &mut Vec<u8>) {
         header(0.0, self.length, self.terms, bytes);
         bytes.extend(self.terms);
     }
@@ -122,15 +123,18 @@ impl<'a> Packed<'a> {
 }
 
 fn term(bytes: &mut &[u8], last: Term) -> Option<(Term, u8)> {
-    let (mut distance, mut shift) = (0_u32, 0);
+    let mut distance = 0_u32;
+    let mut shift = 0;
     // Nearly all numbers take one or two bytes.
     let count = match **bytes {
         [first, count, ref rest @ ..] if first < 0x80 => {
-            (distance, *bytes) = (first.into(), rest);
+            distance = first.into();
+            *bytes = rest;
             count
         }
         [first, second, count, ref rest @ ..] if second < 0x80 => {
-            (distance, *bytes) = (u32::from(first & 0x7f) | u32::from(second) << 7, rest);
+            distance = u32::from(first & 0x7f) | u32::from(second) << 7;
+            *bytes = rest;
             count
         }
         _ => loop {
@@ -147,7 +151,7 @@ fn term(bytes: &mut &[u8], last: Term) -> Option<(Term, u8)> {
 }
 
 fn damaged() -> StoreError {
-    StoreError::damaged("the rows of a document cannot be decoded".to_owned())
+    StoreError::damaged("failed to decode the rows of a document")
 }
 
 fn take<const COUNT: usize>(bytes: &mut &[u8]) -> Option<[u8; COUNT]> {
@@ -161,13 +165,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ranking::Packed;
+    use crate::ranking::PackedVector;
 
     fn row() -> impl Strategy<Value = Row> {
         let terms = prop::collection::btree_map(0_u32..1 << 24, 1_u8.., 0..40);
         (prop::collection::vec(-1.0_f32..1.0, 8), terms, any::<u32>()).prop_map(
             |(vector, terms, length)| Row {
-                vector: Packed::new(&vector),
+                vector: PackedVector::new(&vector),
                 terms: terms.into_iter().collect(),
                 length,
             },
@@ -176,22 +180,23 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_come_back(rows in prop::collection::vec(row(), 0..5)) {
+        fn rows_round_trip(rows in prop::collection::vec(row(), 0..5)) {
             let mut bytes = Vec::new();
             for row in &rows { encode(row, &mut bytes); }
-            let (mut got, mut terms) = (Vec::new(), Vec::new());
+            let mut got = Vec::new();
+            let mut terms = Vec::new();
             for row in super::rows(&bytes, 8) {
                 let row = row.unwrap();
                 row.terms(&mut terms).unwrap();
                 let mut alone = Vec::new();
-                row.put_terms(&mut alone);
+                row.encode_terms(&mut alone);
                 let alone = super::rows(&alone, 0).next().unwrap().unwrap();
                 let mut again = Vec::new();
                 prop_assert_eq!(alone.terms(&mut again).unwrap(), &terms);
                 prop_assert_eq!(alone.length, row.length);
                 let row = row.with_terms(&terms);
                 got.push(Row {
-                    vector: Packed { scale: row.scale, coarse: row.coarse.to_vec(), fine: row.fine.to_vec() },
+                    vector: PackedVector { scale: row.scale, coarse: row.coarse.to_vec(), fine: row.fine.to_vec() },
                     terms: row.terms.to_vec(),
                     length: row.length,
                 });

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeSet, sync::Arc};
 
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 use super::ChunkStore;
 use crate::types::{
@@ -25,14 +25,15 @@ use crate::types::{
 /// ```
 ///
 /// # Panics
-/// When the store breaks a rule.
+///
+/// Panics if the store breaks a rule.
 pub async fn check<S: ChunkStore>(make: impl AsyncFn() -> S) {
     documents_come_back(&make().await).await;
     chunks_come_back_numbered(&make().await).await;
     vectors_come_back_to_be_kept_again(&make().await).await;
     replacing_leaves_nothing_of_the_old(&make().await).await;
     a_refused_batch_changes_nothing(&make().await).await;
-    deleting_says_how_many(&make().await).await;
+    deleting_returns_the_number_of_chunks(&make().await).await;
     deleting_is_for_one_vector_model(&make().await).await;
     documents_come_in_pages(&make().await).await;
     filters_are_exact(&make().await).await;
@@ -43,13 +44,13 @@ pub async fn check<S: ChunkStore>(make: impl AsyncFn() -> S) {
     without_a_scope_all_is_searched(&make().await).await;
     tags_are_all_needed(&make().await).await;
     hits_refer_to_their_record(&make().await).await;
-    scores_are_sums_of_places(&make().await).await;
+    scores_are_sums_of_reciprocal_ranks(&make().await).await;
     limits_hold(&make().await).await;
     thresholds_hold(&make().await).await;
     distinct_is_one_of_each_document(&make().await).await;
     distinct_is_the_plain_search_without_repetitions(&make().await).await;
     unreadable_chunks_change_no_score(&make().await).await;
-    languages_of_unreadable_documents_move_no_score(&make().await).await;
+    languages_of_unreadable_documents_change_no_score(&make().await).await;
     titles_headings_names_and_folders_are_found(&make().await).await;
     words_are_found_in_their_language(&make().await).await;
     odd_queries_are_no_errors(&make().await).await;
@@ -88,21 +89,55 @@ fn record(id: &str) -> Document {
 
 /// Cuts a text into chunks of this number of sentences.
 fn sentences(store: &impl ChunkStore, text: &str, size: usize) -> Vec<NewChunk> {
-    let sentences = text.split_inclusive(". ");
-    let sentences = sentences.flat_map(|part| part.split_inclusive("! "));
-    let sentences = sentences.flat_map(|part| part.split_inclusive("? "));
-    let sentences: Vec<&str> =
-        sentences.map(str::trim).filter(|sentence| !sentence.is_empty()).collect();
-    let place = |sentence: &str| sentence.as_ptr().addr() - text.as_ptr().addr();
-    let chunk = |some: &[&str]| {
-        let (first, last) = (place(some[0]), some[some.len() - 1]);
-        let span = first..place(last) + last.len();
+    let sentences: Vec<&str> = text
+        .split_inclusive(". ")
+        .flat_map(|part| part.split_inclusive("! "))
+        .flat_map(|part| part.split_inclusive("? "))
+        .map(str::trim)
+        .filter(|sentence| !sentence.is_empty())
+        .collect();
+    let mut chunks = Vec::new();
+    for some in sentences.chunks(size) {
+        let last = some[some.len() - 1];
+        let span = offset(text, some[0])..offset(text, last) + last.len();
         let content = &text[span.clone()];
         let mut chunk = NewChunk::of_text(content, embed(content, store.model().dimension));
         chunk.span = span;
-        chunk
-    };
-    sentences.chunks(size).map(chunk).collect()
+        chunks.push(chunk);
+    }
+    chunks
+}
+
+/// Returns where a part of a text begins.
+fn offset(text: &str, part: &str) -> usize {
+    part.as_ptr().addr() - text.as_ptr().addr()
+}
+
+/// Adds a document with these readers and tags, cut into sentences.
+async fn add(store: &impl ChunkStore, mut document: Document, labels: Labels<'_>, text: &str) {
+    document.readers = labels.readers.iter().map(|reader| (*reader).to_owned()).collect();
+    document.tags = labels.tags.iter().map(|tag| (*tag).to_owned()).collect();
+    store.replace(document, sentences(store, text, 1)).await.expect("replace");
+}
+
+/// Readers and tags of a document.
+#[derive(Clone, Copy, Default)]
+struct Labels<'a> {
+    readers: &'a [&'a str],
+    tags: &'a [&'a str],
+}
+
+/// Returns the labels of a document with these readers and no tags.
+fn readers<'a>(readers: &'a [&'a str]) -> Labels<'a> {
+    Labels { readers, tags: &[] }
+}
+
+fn cosine(left: &[f32], right: &[f32]) -> f32 {
+    dot(left, right) / (dot(left, left) * dot(right, right)).sqrt()
+}
+
+fn dot(left: &[f32], right: &[f32]) -> f32 {
+    left.iter().zip(right).map(|(left, right)| left * right).sum()
 }
 
 fn request(store: &impl ChunkStore, text: &str) -> SearchRequest {
@@ -189,28 +224,12 @@ async fn chunks_come_back_numbered(store: &impl ChunkStore) {
 }
 
 async fn vectors_come_back_to_be_kept_again(store: &impl ChunkStore) {
-    let same = |left: &[NewChunk], right: &[NewChunk]| {
-        assert_eq!(left.len(), right.len());
-        for (left, right) in left.iter().zip(right) {
-            assert_eq!(left.content, right.content);
-            assert_eq!(left.span, right.span);
-            assert_eq!((left.page, &left.chapter), (right.page, &right.chapter));
-            assert_eq!(left.page_starts, right.page_starts);
-            // Stores keep only the direction of a vector.
-            let length =
-                |vector: &[f32]| vector.iter().map(|value| value * value).sum::<f32>().sqrt();
-            let lengths = [&left.vector, &right.vector].map(|vector| length(vector).max(1e-9));
-            for (one, other) in left.vector.iter().zip(&right.vector) {
-                let difference = (one / lengths[0] - other / lengths[1]).abs();
-                assert!(difference < 1e-3, "{:?}: {one} {other}", left.content);
-            }
-        }
-    };
     let dimension = store.model().dimension;
     let text = "Rye is milled. The mill is old! Is the baker there?";
     let mut chunks = sentences(store, text, 1);
     let mut last = NewChunk::of_text("—", vec![0.0; dimension]);
-    (last.page, last.chapter) = (Some(7), Some(Chapter { number: 2, title: "Two".to_owned() }));
+    last.page = Some(7);
+    last.chapter = Some(Chapter { number: 2, title: "Two".to_owned() });
     last.page_starts = vec![PageStart::new(8, 1)];
     chunks.push(last);
     index(store, "other", "Something else.").await;
@@ -220,12 +239,12 @@ async fn vectors_come_back_to_be_kept_again(store: &impl ChunkStore) {
     let kept = store.embedded(&document.uri).await.expect("embedded");
     assert!(kept.iter().all(|chunk| chunk.vector.len() == dimension));
     assert!(kept[3].vector.iter().all(|value| *value == 0.0), "{:?}", kept[3].vector);
-    same(&kept, &chunks);
+    assert_same_chunks(&kept, &chunks);
     for _ in 0..3 {
         let kept = store.embedded(&document.uri).await.expect("embedded");
         store.replace(document.clone(), kept).await.expect("replace");
     }
-    same(&store.embedded(&document.uri).await.expect("embedded"), &chunks);
+    assert_same_chunks(&store.embedded(&document.uri).await.expect("embedded"), &chunks);
     let hits = find(store, &request(store, "Is the baker there?")).await;
     assert_eq!(hits[0].chunk.content, "Is the baker there?");
     assert!(hits[0].similarity.is_some_and(|cosine| cosine > 0.999), "{hits:?}");
@@ -233,6 +252,25 @@ async fn vectors_come_back_to_be_kept_again(store: &impl ChunkStore) {
     store.replace(document.clone(), Vec::new()).await.expect("replace");
     for uri in [&*document.uri, "nothing"] {
         assert_eq!(store.embedded(uri).await.expect("embedded"), [], "{uri}");
+    }
+}
+
+/// Asserts that chunks are equal, and their vectors nearly.
+#[track_caller]
+fn assert_same_chunks(left: &[NewChunk], right: &[NewChunk]) {
+    assert_eq!(left.len(), right.len());
+    for (left, right) in left.iter().zip(right) {
+        assert_eq!(left.content, right.content);
+        assert_eq!(left.span, right.span);
+        assert_eq!((left.page, &left.chapter), (right.page, &right.chapter));
+        assert_eq!(left.page_starts, right.page_starts);
+        // Stores keep only the direction of a vector.
+        let lengths =
+            [&left.vector, &right.vector].map(|vector| dot(vector, vector).sqrt().max(1e-9));
+        for (one, other) in left.vector.iter().zip(&right.vector) {
+            let difference = (one / lengths[0] - other / lengths[1]).abs();
+            assert!(difference < 1e-3, "{:?}: {one} {other}", left.content);
+        }
     }
 }
 
@@ -263,23 +301,27 @@ async fn a_refused_batch_changes_nothing(store: &impl ChunkStore) {
     let document = index(store, "doc", "Kept.").await;
     let dimension = store.model().dimension;
     let good = (document.clone(), sentences(store, "Lost.", 1));
-    let of = |uri: &str, vector| (Document::new(uri), vec![NewChunk::of_text("x", vector)]);
-    let wrong = store.replace_all(vec![good.clone(), of("a", vec![1.0; dimension + 1])]).await;
+    let long = with_vector("a", vec![1.0; dimension + 1]);
+    let wrong = store.replace_all(vec![good.clone(), long]).await;
     assert!(
         matches!(wrong, Err(StoreError::Dimension { wanted, got }) if (wanted, got) == (dimension, dimension + 1)),
         "{wrong:?}"
     );
     let mut vector = vec![1.0; dimension];
     vector[dimension - 1] = f32::NAN;
-    let wrong = store.replace_all(vec![good.clone(), of("a", vector)]).await;
+    let wrong = store.replace_all(vec![good.clone(), with_vector("a", vector)]).await;
     assert!(matches!(wrong, Err(StoreError::NotFinite)), "{wrong:?}");
-    let wrong = store.replace_all(vec![good, of("", vec![1.0; dimension])]).await;
+    let wrong = store.replace_all(vec![good, with_vector("", vec![1.0; dimension])]).await;
     assert!(matches!(wrong, Err(StoreError::NoUri)), "{wrong:?}");
     assert_eq!(contents(&store.chunks(&document.uri).await.expect("chunks")), ["Kept."]);
     assert_eq!(store.count(&Filter::default()).await.expect("count"), 1);
 }
 
-async fn deleting_says_how_many(store: &impl ChunkStore) {
+fn with_vector(uri: &str, vector: Vec<f32>) -> (Document, Vec<NewChunk>) {
+    (Document::new(uri), vec![NewChunk::of_text("x", vector)])
+}
+
+async fn deleting_returns_the_number_of_chunks(store: &impl ChunkStore) {
     let document = index(store, "doc-del", "Content to delete. And more.").await;
     index(store, "doc-stays", "Content that stays.").await;
     let scope = Filter::scope(&document.uri);
@@ -324,7 +366,8 @@ async fn documents_come_in_pages(store: &impl ChunkStore) {
     }
     let mut want = names.map(str::to_owned);
     want.sort_unstable();
-    let (mut seen, mut after) = (Vec::new(), None::<String>);
+    let mut seen = Vec::new();
+    let mut after: Option<String> = None;
     loop {
         let page =
             store.documents(&Filter::default(), after.as_deref(), 2).await.expect("documents");
@@ -347,32 +390,21 @@ async fn documents_come_in_pages(store: &impl ChunkStore) {
 }
 
 async fn filters_are_exact(store: &impl ChunkStore) {
-    let add =
-        async |uri: &str, kind: Option<&str>, owner: Option<&str>, tags: &[&str], metadata| {
-            let mut document = Document::new(uri);
-            document.kind = kind.map(str::to_owned);
-            document.owner = owner.map(str::to_owned);
-            document.readers = owner.into_iter().chain(["everybody"]).map(str::to_owned).collect();
-            document.tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
-            document.metadata =
-                serde_json::Value::as_object(&metadata).cloned().unwrap_or_default();
-            store.replace(document, sentences(store, "The same words.", 1)).await.expect("replace");
-        };
-    add(
-        "1",
-        Some("data.data"),
-        Some("alice"),
-        &["x", "y"],
-        json!({"year": 1984, "at": {"a": 1, "b": 2}}),
-    )
-    .await;
-    add("2", Some("data.note"), Some("bob"), &["y"], json!({"year": "1984"})).await;
-    add("3", None, None, &[], json!({"year": null})).await;
-    add("4", Some("alice"), Some("data.data"), &["alice"], json!({})).await;
+    let first = json!({"year": 1984, "at": {"a": 1, "b": 2}});
+    for (uri, kind, owner, tags, values) in [
+        ("1", Some("data.data"), Some("alice"), &["x", "y"][..], first),
+        ("2", Some("data.note"), Some("bob"), &["y"], json!({"year": "1984"})),
+        ("3", None, None, &[], json!({"year": null})),
+        ("4", Some("alice"), Some("data.data"), &["alice"], json!({})),
+    ] {
+        let mut document = Document::new(uri);
+        document.kind = kind.map(str::to_owned);
+        document.owner = owner.map(str::to_owned);
+        document.metadata = metadata(values);
+        let readers: Vec<&str> = owner.into_iter().chain(["everybody"]).collect();
+        add(store, document, Labels { readers: &readers, tags }, "The same words.").await;
+    }
 
-    let strings =
-        |values: &[&str]| values.iter().map(|value| (*value).to_owned()).collect::<Vec<_>>();
-    let metadata = |value: serde_json::Value| value.as_object().cloned().expect("an object");
     let none = Filter::default;
     for (filter, want) in [
         (none(), &["1", "2", "3", "4"][..]),
@@ -424,12 +456,20 @@ async fn filters_are_exact(store: &impl ChunkStore) {
     }
 }
 
+fn strings(values: &[&str]) -> Vec<String> {
+    values.iter().map(|value| (*value).to_owned()).collect()
+}
+
+fn metadata(value: Value) -> Map<String, Value> {
+    value.as_object().cloned().expect("an object")
+}
+
 /// The exact rows are found even if only a thousandth of all rows passes the filter. Stores that
 /// filter after an approximate search fail here.
 async fn narrow_scopes_give_all_they_have(store: &impl ChunkStore) {
     let dimension = store.model().dimension;
     let documents = (0..2_000).map(|number| {
-        let text = format!("shared words and number{number} word{}", number % 7);
+        let text = shared_words(number);
         let mut document = Document::new(format!("doc-{number:04}"));
         if number % 1_000 == 999 {
             document.tags.insert("thousandth".to_owned());
@@ -446,7 +486,8 @@ async fn narrow_scopes_give_all_they_have(store: &impl ChunkStore) {
         for (tag, want) in [("thousandth", 2), ("twentieth", 100)] {
             for words in [text, ""] {
                 let mut request = request(store, text);
-                (request.text, request.limit) = (words.to_owned(), 200);
+                request.text = words.to_owned();
+                request.limit = 200;
                 request.filter.tags = vec![tag.to_owned()];
                 let hits = find(store, &request).await;
                 assert_eq!(hits.len(), want, "{tag} {text:?} {words:?}");
@@ -461,14 +502,10 @@ async fn narrow_scopes_give_all_they_have(store: &impl ChunkStore) {
     let mut request = SearchRequest::new("", Some(question.clone()));
     request.filter.tags = vec!["twentieth".to_owned()];
     let hits = find(store, &request).await;
-    let cosine = |number: usize| {
-        let other =
-            embed(&format!("shared words and number{number} word{}", number % 7), dimension);
-        let dot =
-            |left: &[f32], right: &[f32]| left.iter().zip(right).map(|(l, r)| l * r).sum::<f32>();
-        dot(&question, &other) / (dot(&question, &question) * dot(&other, &other)).sqrt()
-    };
-    let mut want: Vec<f32> = (0..2_000).step_by(20).map(cosine).collect();
+    let mut want: Vec<f32> = (0..2_000)
+        .step_by(20)
+        .map(|number| cosine(&question, &embed(&shared_words(number), dimension)))
+        .collect();
     want.sort_by(|left, right| right.total_cmp(left));
     for (hit, want) in hits.iter().zip(want) {
         let got = hit.similarity.expect("two vectors");
@@ -477,25 +514,28 @@ async fn narrow_scopes_give_all_they_have(store: &impl ChunkStore) {
     assert_eq!(hits[0].chunk.document, "doc-0300");
 }
 
+fn shared_words(number: usize) -> String {
+    format!("shared words and number{number} word{}", number % 7)
+}
+
 /// Rows that pass the filter are found in the order of an exact search, even far from the question
 /// and with thousands of nearer rows that do not pass.
 async fn narrow_scopes_give_the_nearest_first(store: &impl ChunkStore) {
     const CHUNKS: usize = 4_000;
     let dimension = store.model().dimension;
-    // The words of a subject make its vectors near each other; the question is about the first
-    // subject.
-    let text = |number: usize| {
-        let subject =
-            if number % 20 == 7 { "river water boat shore" } else { "tower stone wall gate" };
-        format!("{subject} a{} b{} c{number}", number % 13, number % 101)
-    };
     for (at, numbers) in (0..CHUNKS).collect::<Vec<_>>().chunks(1_000).enumerate() {
         let documents = numbers.chunks(2).map(|pair| {
             let mut document = Document::new(format!("{at}/{:04}", pair[0]));
             document.readers.insert("am7://default/system.user/all".to_owned());
-            let chunk =
-                |number: &usize| NewChunk::of_text(text(*number), embed(&text(*number), dimension));
-            (document, pair.iter().map(chunk).collect::<Vec<_>>())
+            let chunks: Vec<_> = pair
+                .iter()
+                .map(|number| {
+                    let text = text_of_subject(*number);
+                    let vector = embed(&text, dimension);
+                    NewChunk::of_text(text, vector)
+                })
+                .collect();
+            (document, chunks)
         });
         // A document has two chunks; those with the numbers 7, 27, … are on one side, and make the
         // twentieth.
@@ -514,39 +554,36 @@ async fn narrow_scopes_give_the_nearest_first(store: &impl ChunkStore) {
         });
         store.replace_all(documents.collect()).await.expect("replace_all");
     }
-    let cosine = |left: &[f32], right: &[f32]| {
-        let dot =
-            |left: &[f32], right: &[f32]| left.iter().zip(right).map(|(l, r)| l * r).sum::<f32>();
-        dot(left, right) / (dot(left, left) * dot(right, right)).sqrt()
-    };
-    let passing = |every: usize| {
-        (0..CHUNKS / 2).map(|pair| 2 * pair).filter(move |first| (first + 1) % every == 7)
-    };
     for question in ["tower stone wall gate a3", "boat on the river b77", "nothing of it"] {
         let vector = embed(question, dimension);
         for (tag, every, chunks) in
             [("thousandth", 2_000, 4), ("twentieth", 40, 200), ("tenth", 20, 400)]
         {
-            let numbers = passing(every).flat_map(|first| [first, first + 1]);
-            let mut want: Vec<f32> =
-                numbers.map(|number| cosine(&vector, &embed(&text(number), dimension))).collect();
+            let mut want: Vec<f32> = (0..CHUNKS)
+                .step_by(2)
+                .filter(|first| (first + 1) % every == 7)
+                .flat_map(|first| [first, first + 1])
+                .map(|number| cosine(&vector, &embed(&text_of_subject(number), dimension)))
+                .collect();
             assert_eq!(want.len(), chunks);
             want.sort_by(|left, right| right.total_cmp(left));
             for limit in [10, 100, 1_000] {
                 let mut request = SearchRequest::new("", Some(vector.clone()));
-                (request.limit, request.filter.tags) = (limit, vec![tag.to_owned()]);
+                request.limit = limit;
+                request.filter.tags = vec![tag.to_owned()];
                 request.filter.readers = Some(vec!["am7://default/system.user/all".to_owned()]);
                 let hits = find(store, &request).await;
                 assert_eq!(hits.len(), limit.min(chunks), "{tag} {question:?}");
                 for (at, hit) in hits.iter().enumerate() {
                     let got = hit.similarity.expect("two vectors");
-                    let is_near = |want: &&f32| (got - f64::from(**want)).abs() < 2e-3;
                     // An approximate vector index may miss a few rows, which moves the rows after
                     // them up.
                     let missed = if store.is_approximate() { limit / 50 } else { 0 };
-                    let near = want[at..].iter().take(1 + missed).find(is_near);
                     assert!(
-                        near.is_some(),
+                        want[at..]
+                            .iter()
+                            .take(1 + missed)
+                            .any(|want| (got - f64::from(*want)).abs() < 2e-3),
                         "{tag} {question:?} {limit}: {got} instead of {}",
                         want[at]
                     );
@@ -554,6 +591,13 @@ async fn narrow_scopes_give_the_nearest_first(store: &impl ChunkStore) {
             }
         }
     }
+}
+
+/// Returns a text about one of two subjects. The words of a subject make its vectors near each
+/// other.
+fn text_of_subject(number: usize) -> String {
+    let subject = if number % 20 == 7 { "river water boat shore" } else { "tower stone wall gate" };
+    format!("{subject} a{} b{} c{number}", number % 13, number % 101)
 }
 
 async fn names_are_of_any_length(store: &impl ChunkStore) {
@@ -570,7 +614,8 @@ async fn names_are_of_any_length(store: &impl ChunkStore) {
     }
     let mut want = names.clone();
     want.sort_unstable();
-    let (mut seen, mut after) = (Vec::new(), None::<String>);
+    let mut seen = Vec::new();
+    let mut after: Option<String> = None;
     while let Some(document) =
         store.documents(&Filter::default(), after.as_deref(), 1).await.expect("documents").pop()
     {
@@ -625,14 +670,13 @@ fn seeds(store: &impl ChunkStore, text: &str, tags: &[&str]) -> SearchRequest {
 /// seed: 003/VectorUtilHybridSearchTest.testFindWithMultipleTags
 /// seed: 003/VectorUtilHybridSearchTest.testFindByTagOnlyNoModelRef
 async fn tags_are_all_needed(store: &impl ChunkStore) {
-    let add = async |id: &str, text: &str, tags: &[&str]| {
-        let mut document = record(id);
-        document.tags = tags.iter().map(|tag| (*tag).to_owned()).collect();
-        store.replace(document, sentences(store, text, 1)).await.expect("replace");
-    };
-    add("doc-tagged", "Content to search.", &["test-tag"]).await;
-    add("doc-multi", "Multi-tagged content.", &["tag-1", "tag-2"]).await;
-    add("doc-one", "Content with one of them.", &["tag-1"]).await;
+    for (id, text, tags) in [
+        ("doc-tagged", "Content to search.", &["test-tag"][..]),
+        ("doc-multi", "Multi-tagged content.", &["tag-1", "tag-2"]),
+        ("doc-one", "Content with one of them.", &["tag-1"]),
+    ] {
+        add(store, record(id), Labels { readers: &[], tags }, text).await;
+    }
     for (tags, want) in [
         (&["test-tag"][..], &["Content to search."][..]),
         (&["tag-1", "tag-2"], &["Multi-tagged content."]),
@@ -647,21 +691,15 @@ async fn tags_are_all_needed(store: &impl ChunkStore) {
     }
 }
 
-/// The seed makes a row of a vector store of what a search returns: its reference, type, score,
-/// number and content. Here a search returns such rows, with the seed's numbers: the fusions give
-/// .85 and .5 to the first by words.
+/// A hit has the reference, type, score, number and content of a row of the seed's vector store.
+/// The fusions give the seed's scores, .85 and .5, to the first chunk by words.
 ///
 /// seed: 003/VectorUtilStoreTest.testNewVectorStorePartialReference
 /// seed: 003/VectorUtilStoreTest.testNewVectorStoreNullReference
 async fn hits_refer_to_their_record(store: &impl ChunkStore) {
     let text = "Zero is here. One is here. Two is here. chunk content";
     index(store, "42", text).await;
-    let first = async |question: &str, k: f64| {
-        let mut request = request(store, question);
-        request.fusion = Some(Fusion { k, semantic_weight: 0.0 });
-        find(store, &request).await.into_iter().next().expect("a hit")
-    };
-    let hit = first("chunk content", 3.0 / 17.0).await;
+    let hit = first_by_words(store, "chunk content", 3.0 / 17.0).await;
     let reference = (hit.kind.as_deref(), hit.object_id.as_deref(), &*hit.chunk.document);
     assert_eq!(reference, (Some("data.data"), Some("42"), "am7://default/data.data/42"));
     assert!((hit.score - 0.85).abs() < 1e-9, "{hit:?}");
@@ -675,7 +713,7 @@ async fn hits_refer_to_their_record(store: &impl ChunkStore) {
 
     let free = Document::new("file:///notes/plain.md");
     store.replace(free, sentences(store, "unreferenced words", 1)).await.expect("replace");
-    let hit = first("unreferenced", 1.0).await;
+    let hit = first_by_words(store, "unreferenced", 1.0).await;
     assert_eq!((&hit.kind, &hit.object_id), (&None, &None), "a document without a record");
     assert!((hit.score - 0.5).abs() < 1e-9, "{hit:?}");
     assert_eq!((hit.chunk.index, &*hit.chunk.content), (0, "unreferenced words"));
@@ -683,9 +721,16 @@ async fn hits_refer_to_their_record(store: &impl ChunkStore) {
     assert_eq!((&json["type"], &json["object_id"]), (&json!(null), &json!(null)));
 }
 
+/// Returns the first hit by words alone, with this constant of the fusion.
+async fn first_by_words(store: &impl ChunkStore, question: &str, k: f64) -> Hit {
+    let mut request = request(store, question);
+    request.fusion = Some(Fusion { k, semantic_weight: 0.0 });
+    find(store, &request).await.into_iter().next().expect("a hit")
+}
+
 /// seed: 003/VectorUtilHybridSearchTest.testHybridScoreIsPositive
 /// seed: 003/VectorUtilHybridSearchTest.testHybridScoreOrderDescending
-async fn scores_are_sums_of_places(store: &impl ChunkStore) {
+async fn scores_are_sums_of_reciprocal_ranks(store: &impl ChunkStore) {
     index(store, "doc-score", "Testing the hybrid search scoring mechanism.").await;
     let text = "First sentence about algorithms. Second sentence about data structures. \
         Third about algorithms and complexity.";
@@ -752,20 +797,16 @@ async fn thresholds_hold(store: &impl ChunkStore) {
         "an empty store"
     );
     index(store, "doc", "Cats sleep. Dogs and cats play. Fish swim.").await;
-    let with = |text: &str, threshold| {
-        let mut request = request(store, text);
-        request.threshold = threshold;
-        request
-    };
-    assert_eq!(find(store, &with("xyzzy-nonexistent-term-999", 0.99)).await, []);
-    let hits = find(store, &with("cats", 0.0)).await;
+    let unknown = request(store, "xyzzy-nonexistent-term-999").threshold(0.99);
+    assert_eq!(find(store, &unknown).await, []);
+    let hits = find(store, &request(store, "cats").threshold(0.0)).await;
     assert_eq!(hits.len(), 3);
     // The chunk has all words of the question, so it is relevant even if its vector is far away.
-    let hits = find(store, &with("cats", 1.0)).await;
+    let hits = find(store, &request(store, "cats").threshold(1.0)).await;
     assert_eq!(found(&hits), BTreeSet::from(["Cats sleep.", "Dogs and cats play."]));
-    let hits = find(store, &with("cats elephants", 0.9)).await;
+    let hits = find(store, &request(store, "cats elephants").threshold(0.9)).await;
     assert_eq!(found(&hits), BTreeSet::new(), "half of the words are less than that");
-    let mut semantic = with("Fish swim.", 0.9);
+    let mut semantic = request(store, "Fish swim.").threshold(0.9);
     semantic.text.clear();
     assert_eq!(found(&find(store, &semantic).await), BTreeSet::from(["Fish swim."]));
 }
@@ -796,11 +837,12 @@ async fn distinct_is_one_of_each_document(store: &impl ChunkStore) {
 async fn distinct_is_the_plain_search_without_repetitions(store: &impl ChunkStore) {
     let words = ["mill", "wheel", "stone", "flour", "bread", "oven", "salt", "rye"];
     for number in 0..40_usize {
-        let sentence = |at: usize| {
-            let word = |step: usize| words[(number * 5 + at * step + at * at) % words.len()];
-            format!("The {} and the {} of {}. ", word(1), word(3), word(2))
-        };
-        let text: String = (0..4 + number % 5).map(sentence).collect();
+        let mut text = String::new();
+        for at in 0..4 + number % 5 {
+            let [one, two, three] =
+                [1, 3, 2].map(|step| words[(number * 5 + at * step + at * at) % words.len()]);
+            text.push_str(&format!("The {one} and the {two} of {three}. "));
+        }
         index(store, &format!("doc-{number}"), &text).await;
     }
     for question in ["mill and oven", "salt", "flour of the rye bread", "stone wheel stone"] {
@@ -822,75 +864,75 @@ async fn distinct_is_the_plain_search_without_repetitions(store: &impl ChunkStor
 
 /// Scores reveal nothing about unreadable documents: neither their words nor their length.
 async fn unreadable_chunks_change_no_score(store: &impl ChunkStore) {
-    let add = async |name: &str, readers: &[&str], text: &str| {
-        let mut document = Document::new(name);
-        document.readers = readers.iter().map(|reader| (*reader).to_owned()).collect();
-        store.replace(document, sentences(store, text, 1)).await.expect("replace");
-    };
     let long = "Pepper and salt go into the soup with carrots and onions and a leaf of bay. ";
-    add("mine", &["alice"], &format!("Salt is white. Pepper is black. {long}")).await;
-    add("ours", &["alice", "bob"], "Salt comes from the sea, pepper does not.").await;
-    add("old", &["bob"], "Pepper was dear. Nothing of salt.").await;
-    let ask = async || {
-        let mut all = Vec::new();
-        for (text, scope) in
-            [("salt pepper", None), ("salt zebra sea", None), ("pepper soup", Some("mine"))]
-        {
-            let mut request = request(store, text);
-            request.filter.readers = Some(vec!["alice".to_owned(), "everybody".to_owned()]);
-            request.filter.scope = scope.map(str::to_owned);
-            for distinct in [false, true] {
-                request.distinct = distinct;
-                all.push(find(store, &request).await);
-            }
-        }
-        all
-    };
-    let before = ask().await;
+    let mine = format!("Salt is white. Pepper is black. {long}");
+    let ours = "Salt comes from the sea, pepper does not.";
+    add(store, Document::new("mine"), readers(&["alice"]), &mine).await;
+    add(store, Document::new("ours"), readers(&["alice", "bob"]), ours).await;
+    let old = "Pepper was dear. Nothing of salt.";
+    add(store, Document::new("old"), readers(&["bob"]), old).await;
+    let before = hits_of_alice(store).await;
     assert!(before.iter().all(|hits| !hits.is_empty()));
     let secret = "Zebra salt salt salt. Sea of pepper and zebras in the sea at night. ".repeat(9);
-    add("theirs", &["bob"], &secret).await;
-    assert_eq!(ask().await, before, "another's document came");
-    add("old", &["bob"], "Pepper. Sea.").await;
-    assert_eq!(ask().await, before, "another's document changed");
-    add("ours-not", &["carol"], "Salt.").await;
+    add(store, Document::new("theirs"), readers(&["bob"]), &secret).await;
+    assert_eq!(hits_of_alice(store).await, before, "another's document came");
+    add(store, Document::new("old"), readers(&["bob"]), "Pepper. Sea.").await;
+    assert_eq!(hits_of_alice(store).await, before, "another's document changed");
+    add(store, Document::new("ours-not"), readers(&["carol"]), "Salt.").await;
     store.delete(&Filter::scope("theirs")).await.expect("delete");
-    assert_eq!(ask().await, before, "another's document went");
-    add("ours", &["bob"], "Salt comes from the sea, pepper does not.").await;
-    assert!(ask().await != before, "what one could read counted");
+    assert_eq!(hits_of_alice(store).await, before, "another's document went");
+    add(store, Document::new("ours"), readers(&["bob"]), ours).await;
+    assert!(hits_of_alice(store).await != before, "a document that she could read counted");
+}
+
+/// Returns the hits of some questions by a user named alice.
+async fn hits_of_alice(store: &impl ChunkStore) -> Vec<Vec<Hit>> {
+    let mut all = Vec::new();
+    for (text, scope) in
+        [("salt pepper", None), ("salt zebra sea", None), ("pepper soup", Some("mine"))]
+    {
+        let mut request = request(store, text);
+        request.filter.readers = Some(strings(&["alice", "everybody"]));
+        request.filter.scope = scope.map(str::to_owned);
+        for distinct in [false, true] {
+            request.distinct = distinct;
+            all.push(find(store, &request).await);
+        }
+    }
+    all
 }
 
 /// A question is stemmed in every language of the store. The languages of unreadable documents do
 /// not change the weights of its words.
-async fn languages_of_unreadable_documents_move_no_score(store: &impl ChunkStore) {
-    let add = async |name: &str, reader: &str, text: &str| {
-        let mut document = Document::new(name);
-        document.readers.insert(reader.to_owned());
-        store.replace(document, sentences(store, text, 1)).await.expect("replace");
-    };
-    add("mine", "alice", "Brot backt. Wasser kocht.").await;
-    let ask = async || {
-        let mut all = Vec::new();
-        // German according to its stop words, with English words that the German stemmer changes.
-        for text in ["wie backt man the brot", "der and die brot und das backt which"] {
-            for matching in [Matching::Any, Matching::All] {
-                let mut request = request(store, text);
-                (request.matching, request.vector) = (matching, None);
-                request.filter.readers = Some(vec!["alice".to_owned()]);
-                all.push(find(store, &request).await);
-            }
-        }
-        all
-    };
-    let before = ask().await;
+async fn languages_of_unreadable_documents_change_no_score(store: &impl ChunkStore) {
+    add(store, Document::new("mine"), readers(&["alice"]), "Brot backt. Wasser kocht.").await;
+    let before = german_hits_of_alice(store).await;
     assert!(before.iter().all(|hits| hits.len() == 1), "{before:?}");
     let german = "Die Häuser in der Stadt sind von dem Müller und seinen Kindern gebaut.";
-    add("theirs", "bob", german).await;
-    add("theirs-too", "bob", "Los algoritmos que se usan en la ciudad son de los molineros.").await;
-    assert_eq!(ask().await, before, "documents in other languages came, which cannot be read");
+    add(store, Document::new("theirs"), readers(&["bob"]), german).await;
+    let spanish = "Los algoritmos que se usan en la ciudad son de los molineros.";
+    add(store, Document::new("theirs-too"), readers(&["bob"]), spanish).await;
+    let after = german_hits_of_alice(store).await;
+    assert_eq!(after, before, "documents in other languages came, which cannot be read");
     // Words that only the other language stems count if the searcher may read them.
-    add("mine-too", "alice", "Die Frau von dem Müller which und the in der Stadt.").await;
-    assert!(ask().await != before, "a document that can be read counts");
+    let mixed = "Die Frau von dem Müller which und the in der Stadt.";
+    add(store, Document::new("mine-too"), readers(&["alice"]), mixed).await;
+    let after = german_hits_of_alice(store).await;
+    assert!(after != before, "a document that can be read counts");
+}
+
+/// Returns the hits of German questions by a user named alice. They are German according to their
+/// stop words, with English words that the German stemmer changes.
+async fn german_hits_of_alice(store: &impl ChunkStore) -> Vec<Vec<Hit>> {
+    let mut all = Vec::new();
+    for text in ["wie backt man the brot", "der and die brot und das backt which"] {
+        for matching in [Matching::Any, Matching::All] {
+            let mut request = SearchRequest::new(text, None).matching(matching);
+            request.filter.readers = Some(strings(&["alice"]));
+            all.push(find(store, &request).await);
+        }
+    }
+    all
 }
 
 /// The hit is the passage itself, also if a heading or the title matched.
@@ -1097,75 +1139,83 @@ async fn replaced_chunks_are_not_found(store: &impl ChunkStore) {
 
 /// Scores depend on the stored chunks, not on earlier changes.
 async fn many_replacements_leave_no_trace(store: &impl ChunkStore) {
-    let text =
-        |number: usize| format!("Chunk number{number} about topic{}. And more of it.", number % 5);
-    let dimension = store.model().dimension;
-    let batch = |numbers: std::ops::Range<usize>, suffix: &str| {
-        let document = |number: usize| {
-            let text = text(number) + suffix;
-            let vector = embed(&text, dimension);
-            (Document::new(format!("{number:04}")), vec![NewChunk::of_text(text, vector)])
-        };
-        numbers.map(document).collect::<Vec<_>>()
-    };
-    store.replace_all(batch(0..400, "")).await.expect("replace_all");
+    replace_topics(store, "").await;
     let mut question = request(store, "topic3 number13 more");
     question.limit = 50;
     let before = find(store, &question).await;
     assert_eq!(before.len(), 50);
     for round in 0..8 {
-        store.replace_all(batch(0..400, &format!(" Round {round}."))).await.expect("replace_all");
+        replace_topics(store, &format!(" Round {round}.")).await;
     }
-    store.replace_all(batch(0..400, "")).await.expect("replace_all");
+    replace_topics(store, "").await;
     let after = find(store, &question).await;
     for (before, after) in before.iter().zip(&after) {
         assert_eq!(before, after);
     }
 }
 
+/// Stores 400 documents about five topics.
+async fn replace_topics(store: &impl ChunkStore, suffix: &str) {
+    let mut documents = Vec::new();
+    for number in 0..400 {
+        let topic = number % 5;
+        let text = format!("Chunk number{number} about topic{topic}. And more of it.{suffix}");
+        let vector = embed(&text, store.model().dimension);
+        let chunk = NewChunk::of_text(text, vector);
+        documents.push((Document::new(format!("{number:04}")), vec![chunk]));
+    }
+    store.replace_all(documents).await.expect("replace_all");
+}
+
 async fn readers_see_old_or_new<S: ChunkStore>(store: Arc<S>) {
     let document = record("doc");
-    let version = |number: usize| {
-        // Versions have different numbers of chunks.
-        let count = 1 + number % 7;
-        let text = (0..count).map(|at| format!("Version {number} of {count}, common part {at}."));
-        let vector = |text: &str| embed(text, store.model().dimension);
-        text.map(|text| {
-            let vector = vector(&text);
-            NewChunk::of_text(text, vector)
-        })
-        .collect::<Vec<_>>()
-    };
-    store.replace(document.clone(), version(0)).await.expect("replace");
+    let dimension = store.model().dimension;
+    store.replace(document.clone(), version(0, dimension)).await.expect("replace");
     let writing = {
-        let (store, document) = (Arc::clone(&store), document.clone());
-        let versions: Vec<_> = (1..60).map(version).collect();
+        let store = Arc::clone(&store);
+        let document = document.clone();
+        let versions: Vec<_> = (1..60).map(|number| version(number, dimension)).collect();
         tokio::spawn(async move {
             for chunks in versions {
                 store.replace(document.clone(), chunks).await.expect("replace");
             }
         })
     };
-    let whole = |texts: Vec<&str>, of: &str| {
-        let prefix = texts.first().map(|text| text.split(',').next().expect("a prefix").to_owned());
-        let prefix = prefix.unwrap_or_else(|| panic!("{of}: none of the chunks is there"));
-        assert!(
-            texts.iter().all(|text| text.starts_with(&format!("{prefix},"))),
-            "{of}: a mixture: {texts:?}"
-        );
-        let count: usize =
-            prefix.rsplit(' ').next().and_then(|count| count.parse().ok()).expect("a count");
-        assert_eq!(texts.len(), count, "{of}: {texts:?}");
-    };
     let mut reads = 0;
     while !writing.is_finished() || reads < 20 {
         let chunks = store.chunks(&document.uri).await.expect("chunks");
-        whole(contents(&chunks), "chunks");
+        assert_one_version(&contents(&chunks), "chunks");
         let hits = find(&*store, &request(&*store, "common part")).await;
-        whole(hits.iter().map(|hit| &*hit.chunk.content).collect(), "search");
+        let found: Vec<_> = hits.iter().map(|hit| &*hit.chunk.content).collect();
+        assert_one_version(&found, "search");
         reads += 1;
     }
     writing.await.expect("the writer");
+}
+
+/// Returns the chunks of a version of a document. Versions have different numbers of chunks.
+fn version(number: usize, dimension: usize) -> Vec<NewChunk> {
+    let count = 1 + number % 7;
+    let mut chunks = Vec::new();
+    for at in 0..count {
+        let text = format!("Version {number} of {count}, common part {at}.");
+        let vector = embed(&text, dimension);
+        chunks.push(NewChunk::of_text(text, vector));
+    }
+    chunks
+}
+
+/// Asserts that these texts are all chunks of one [`version`].
+#[track_caller]
+fn assert_one_version(texts: &[&str], source: &str) {
+    let first = texts.first().unwrap_or_else(|| panic!("{source}: all chunks are missing"));
+    let (version, _) = first.split_once(',').expect("a version");
+    assert!(
+        texts.iter().all(|text| text.starts_with(&format!("{version},"))),
+        "{source}: a mixture: {texts:?}"
+    );
+    let (_, count) = version.rsplit_once(' ').expect("a count");
+    assert_eq!(texts.len().to_string(), count, "{source}: {texts:?}");
 }
 
 async fn writers_do_not_lose_each_other<S: ChunkStore>(store: Arc<S>) {

@@ -35,14 +35,16 @@ impl<'a> ChunkFields<'a> {
         count: u32,
     ) -> StoredChunk {
         let Self(span, page, chapter, headings, pages) = self;
-        let start = |(page, offset)| PageStart { page, offset };
         StoredChunk {
             id,
             document: document.to_owned(),
             content,
             span,
             page,
-            page_starts: pages.into_iter().map(start).collect(),
+            page_starts: pages
+                .into_iter()
+                .map(|(page, offset)| PageStart { page, offset })
+                .collect(),
             chapter: chapter.map(Cow::into_owned),
             headings: headings.into_owned(),
             index: id.index,

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use super::{ChunkStore, blocking};
 use crate::{
     EmbeddingModel,
-    ranking::{Analyzer, Entry, Found, Index, Language, Packed, Query, Row, Term, Word},
+    ranking::{Analyzer, Entry, FoundRow, Index, Language, PackedVector, Query, Row, Term, Word},
     types::{
         ChunkId, Document, Filter, Hit, Kind, NewChunk, SearchRequest, StoreError, StoredChunk,
         check_documents, check_request, label, labels,
@@ -29,10 +29,11 @@ struct Shared {
     analyzer: Mutex<Analyzer>,
     /// The number of each term. Numbers are never removed.
     terms: RwLock<HashMap<Box<str>, Term>>,
-    state: RwLock<State>,
+    contents: RwLock<Contents>,
 }
 
-struct State {
+/// The chunks, and the index of them.
+struct Contents {
     index: Index,
     /// The documents, by URI.
     documents: BTreeMap<String, StoredDocument>,
@@ -50,7 +51,7 @@ struct StoredDocument {
 impl MemoryStore {
     /// Returns an empty store for vectors of a model.
     pub fn new(model: EmbeddingModel) -> Self {
-        let state = State {
+        let contents = Contents {
             index: Index::new(model.dimension),
             documents: BTreeMap::new(),
             numbers: HashMap::new(),
@@ -59,7 +60,7 @@ impl MemoryStore {
         let shared = Shared {
             analyzer: Mutex::default(),
             terms: RwLock::default(),
-            state: RwLock::new(state),
+            contents: RwLock::new(contents),
         };
         Self { model, shared: Arc::new(shared) }
     }
@@ -85,30 +86,33 @@ impl ChunkStore for MemoryStore {
                     (document, chunks, rows)
                 })
                 .collect();
-            let mut state = shared.write();
+            let mut contents = shared.write();
             Ok(documents
                 .into_iter()
-                .map(|(document, chunks, rows)| state.put(document, chunks, &rows))
+                .map(|(document, chunks, rows)| contents.put(document, chunks, &rows))
                 .sum())
         })
         .await
     }
 
     async fn delete(&self, filter: &Filter) -> Result<u64, StoreError> {
-        let mut state = self.shared.write();
-        let gone = state.index.select(filter.scope_label(), filter.compile());
-        let gone: Vec<u32> = gone.map(|(entry, _)| entry.number).collect();
+        let mut contents = self.shared.write();
+        let gone: Vec<u32> = contents
+            .index
+            .select(filter.scope_label(), filter.compile())
+            .map(|(entry, _)| entry.number)
+            .collect();
         let mut chunks = 0;
         for number in gone {
-            chunks += state.index.remove(number) as u64;
-            let uri = state.uris[number as usize].clone();
-            state.documents.remove(&uri);
+            chunks += contents.index.remove(number) as u64;
+            let uri = contents.uris[number as usize].clone();
+            contents.documents.remove(&uri);
         }
         Ok(chunks)
     }
 
     async fn document(&self, uri: &str) -> Result<Option<Document>, StoreError> {
-        Ok(self.shared.read().documents.get(uri).map(|kept| kept.document.clone()))
+        Ok(self.shared.read().documents.get(uri).map(|stored| stored.document.clone()))
     }
 
     async fn documents(
@@ -118,99 +122,115 @@ impl ChunkStore for MemoryStore {
         limit: usize,
     ) -> Result<Vec<Document>, StoreError> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
-        let state = self.shared.read();
-        let documents = state.documents.range::<str, _>((from, Bound::Unbounded));
-        let documents = documents.map(|(_, kept)| &kept.document);
-        Ok(documents.filter(|document| filter.matches(document)).take(limit).cloned().collect())
+        let contents = self.shared.read();
+        let documents = contents.documents.range::<str, _>((from, Bound::Unbounded));
+        Ok(documents
+            .map(|(_, stored)| &stored.document)
+            .filter(|document| filter.matches(document))
+            .take(limit)
+            .cloned()
+            .collect())
     }
 
     async fn first_chunks(&self, uri: &str, limit: usize) -> Result<Vec<StoredChunk>, StoreError> {
-        let state = self.shared.read();
-        let chunks = state.documents.get(uri).map_or(&[][..], |kept| &kept.chunks);
+        let contents = self.shared.read();
+        let chunks = contents.documents.get(uri).map_or(&[][..], |stored| &stored.chunks);
         Ok(chunks[..limit.min(chunks.len())].to_vec())
     }
 
     async fn embedded(&self, uri: &str) -> Result<Vec<NewChunk>, StoreError> {
-        let state = self.shared.read();
-        let Some(kept) = state.documents.get(uri) else { return Ok(Vec::new()) };
-        let vectors = state.index.vectors(state.numbers[uri]);
-        let chunks = kept.chunks.iter().cloned().zip(vectors);
-        Ok(chunks.map(|(chunk, vector)| NewChunk::again(chunk, vector)).collect())
+        let contents = self.shared.read();
+        let Some(stored) = contents.documents.get(uri) else { return Ok(Vec::new()) };
+        let vectors = contents.index.vectors(contents.numbers[uri]);
+        let chunks = stored.chunks.iter().cloned().zip(vectors);
+        Ok(chunks.map(|(chunk, vector)| NewChunk::from_stored(chunk, vector)).collect())
     }
 
     async fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
-        let state = self.shared.read();
-        let kept = state.uris.get(id.document as usize).and_then(|uri| state.documents.get(uri));
-        let chunk = |kept: &StoredDocument| kept.chunks.get(id.index as usize).cloned();
-        Ok(kept.and_then(|kept| Some((kept.document.clone(), chunk(kept)?))))
+        let contents = self.shared.read();
+        let stored =
+            contents.uris.get(id.document as usize).and_then(|uri| contents.documents.get(uri));
+        Ok(stored.and_then(|stored| {
+            let chunk = stored.chunks.get(id.index as usize)?;
+            Some((stored.document.clone(), chunk.clone()))
+        }))
     }
 
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
-        let state = self.shared.read();
-        let counts = state.index.select(filter.scope_label(), filter.compile());
+        let contents = self.shared.read();
+        let counts = contents.index.select(filter.scope_label(), filter.compile());
         Ok(counts.map(|(_, rows)| u64::from(rows)).sum())
     }
 
     async fn search(&self, request: &SearchRequest) -> Result<Vec<Hit>, StoreError> {
         check_request(request, &self.model)?;
-        let (shared, request) = (Arc::clone(&self.shared), request.clone());
+        let shared = Arc::clone(&self.shared);
+        let request = request.clone();
         let model = self.model.clone();
         blocking(move || {
-            let words = {
-                let numbers = shared.terms.read().unwrap_or_else(PoisonError::into_inner);
-                let number = |term: &str| Ok::<_, Infallible>(numbers.get(term).copied());
-                let has = |term: &str| Ok::<_, Infallible>(numbers.contains_key(term));
-                let Ok(languages) = Language::of_store(has);
-                let most = SearchRequest::MAX_TERMS;
-                let asked = Analyzer::default().question(&request.text, most, &languages);
-                let Ok(words) = Word::all(&asked, number);
-                words
-            };
-            let state = shared.read();
-            let found = state.index.search(&Query::new(&request, &words, &model));
-            let hit = |found: Found| {
-                let kept = &state.documents[&state.uris[found.document as usize]];
-                let chunk = kept.chunks[found.index as usize].clone();
-                found.into_hit(&request, &kept.document, chunk)
-            };
-            Ok(found.into_iter().map(hit).collect())
+            let words = shared.words(&request.text);
+            let contents = shared.read();
+            let found = contents.index.search(&Query::new(&request, &words, &model));
+            Ok(found.into_iter().map(|found| contents.hit(&request, found)).collect())
         })
         .await
     }
 }
 
 impl Shared {
-    fn read(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    /// Returns the words of a question, with the numbers of their terms.
+    fn words(&self, question: &str) -> Vec<Word> {
+        let numbers = self.terms.read().unwrap_or_else(PoisonError::into_inner);
+        let Ok(languages) =
+            Language::of_store(|term| Ok::<_, Infallible>(numbers.contains_key(term)));
+        let words = Analyzer::default().question(question, SearchRequest::MAX_TERMS, &languages);
+        let Ok(words) = Word::all(&words, |term| Ok::<_, Infallible>(numbers.get(term).copied()));
+        words
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, State> {
-        self.state.write().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, Contents> {
+        self.contents.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Contents> {
+        self.contents.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn rows(&self, document: &Document, chunks: &[NewChunk]) -> Vec<Row> {
-        let number = |term: &str| {
-            let known =
-                self.terms.read().unwrap_or_else(PoisonError::into_inner).get(term).copied();
-            Ok::<_, Infallible>(known.unwrap_or_else(|| {
-                let mut terms = self.terms.write().unwrap_or_else(PoisonError::into_inner);
-                let next = terms.len() as Term;
-                *terms.entry(term.into()).or_insert(next)
-            }))
-        };
         let mut analyzer = self.analyzer.lock().unwrap_or_else(PoisonError::into_inner);
-        let Ok(counted) = analyzer.rows(document, chunks, number);
-        let rows = chunks.iter().zip(counted);
-        rows.map(|(chunk, (terms, length))| Row {
-            vector: Packed::new(&chunk.vector),
-            terms,
-            length,
+        let Ok(counted) =
+            analyzer.rows(document, chunks, |term| Ok::<_, Infallible>(self.number_of_term(term)));
+        chunks
+            .iter()
+            .zip(counted)
+            .map(|(chunk, (terms, length))| Row {
+                vector: PackedVector::new(&chunk.vector),
+                terms,
+                length,
+            })
+            .collect()
+    }
+
+    /// Returns the number of a term; a new term gets a number.
+    fn number_of_term(&self, term: &str) -> Term {
+        // Most terms are known, and searches read the numbers at the same time.
+        let known = self.terms.read().unwrap_or_else(PoisonError::into_inner).get(term).copied();
+        known.unwrap_or_else(|| {
+            let mut terms = self.terms.write().unwrap_or_else(PoisonError::into_inner);
+            let next = terms.len() as Term;
+            *terms.entry(term.into()).or_insert(next)
         })
-        .collect()
     }
 }
 
-impl State {
+impl Contents {
+    /// Returns the hit of a found row.
+    fn hit(&self, request: &SearchRequest, found: FoundRow) -> Hit {
+        let stored = &self.documents[&self.uris[found.document as usize]];
+        let chunk = stored.chunks[found.index as usize].clone();
+        found.into_hit(request, &stored.document, chunk)
+    }
+
     /// Replaces a document, and returns the number of its chunks.
     fn put(&mut self, document: Document, chunks: Vec<NewChunk>, rows: &[Row]) -> u64 {
         let next = self.uris.len() as u32;

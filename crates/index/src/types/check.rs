@@ -42,8 +42,9 @@ pub(crate) fn check_request(
     if request.limit > SearchRequest::MAX_LIMIT {
         return Err(StoreError::LimitTooLarge { limit: request.limit });
     }
-    let sound = |value: f64| value.is_finite() && value >= 0.0;
-    if !request.fusion.is_none_or(|fusion| sound(fusion.k) && sound(fusion.semantic_weight)) {
+    if let Some(fusion) = request.fusion
+        && [fusion.k, fusion.semantic_weight].iter().any(|value| !value.is_finite() || *value < 0.0)
+    {
         return Err(StoreError::Fusion);
     }
     request.vector.as_ref().map_or(Ok(()), |vector| check_vector(model, vector))

@@ -33,25 +33,31 @@ impl Document {
 
 impl Context {
     fn new(document: &Document) -> Self {
-        let text = |key: &str| document.metadata.get(key).and_then(Value::as_str);
-        let source = text("source").filter(|source| source.starts_with("file:"));
-        let source = source.or_else(|| Some(&*document.uri).filter(|uri| uri.starts_with("file:")));
-        let path: Vec<String> = match (source, text("group")) {
+        let source = [metadata_text(document, "source"), Some(&*document.uri)]
+            .into_iter()
+            .flatten()
+            .find(|uri| uri.starts_with("file:"));
+        let path: Vec<String> = match (source, metadata_text(document, "group")) {
             (Some(source), _) => parts(source.trim_start_matches("file:")).map(decoded).collect(),
-            (None, Some(group)) => {
-                // The name of a home says nothing about its documents.
-                let names = parts(group).filter(|part| !part.starts_with('~'));
-                names.map(str::to_owned).chain([String::new()]).collect()
-            }
+            // The name of a home says nothing about its documents. A record has no file name.
+            (None, Some(group)) => parts(group)
+                .filter(|part| !part.starts_with('~'))
+                .map(str::to_owned)
+                .chain([String::new()])
+                .collect(),
             (None, None) => Vec::new(),
         };
         let (file, folders) = path.split_last().unzip();
-        let title = document.title.as_deref().map(short).filter(|title| !title.is_empty());
-        let name = document.name.clone().or_else(|| file.cloned());
-        let name = name.as_deref().map(short).filter(|name| !name.is_empty());
         let folders = folders.unwrap_or_default();
+        let title = document.title.as_deref().map(short).filter(|title| !title.is_empty());
+        let name = document
+            .name
+            .as_ref()
+            .or(file)
+            .map(|name| short(name))
+            .filter(|name| !name.is_empty() && Some(name) != title.as_ref());
         Self {
-            name: name.filter(|name| Some(name) != title.as_ref()),
+            name,
             title,
             folders: folders[folders.len().saturating_sub(MAX_FOLDERS)..]
                 .iter()
@@ -67,10 +73,10 @@ impl Context {
         chunk: &'a NewChunk,
     ) -> impl Iterator<Item = &'a str> + use<'a> {
         let chapter = chunk.chapter.as_ref().filter(|_| chunk.headings.is_empty());
-        let headings = &chunk.headings[chunk.headings.len().saturating_sub(MAX_HEADINGS)..];
-        let headings = headings.iter().map(String::as_str);
-        let headings = headings.chain(chapter.map(|chapter| &*chapter.title));
-        headings
+        chunk.headings[chunk.headings.len().saturating_sub(MAX_HEADINGS)..]
+            .iter()
+            .map(String::as_str)
+            .chain(chapter.map(|chapter| &*chapter.title))
             .map(|heading| &heading[..heading.floor_char_boundary(MAX_BYTES)])
             .filter(|heading| Some(*heading) != self.title.as_deref())
     }
@@ -80,12 +86,8 @@ impl Context {
     pub fn embedded(&self, chunk: &NewChunk) -> String {
         let mut text = String::new();
         if self.is_embedded {
-            let stem = |name: &str| {
-                let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
-                stem.replace(['_', '-', '.'], " ")
-            };
-            let folder = self.folders.last().map(|folder| stem(folder));
-            let name = self.name.as_deref().map(stem);
+            let folder = self.folders.last().map(|folder| words_of_name(folder));
+            let name = self.name.as_deref().map(words_of_name);
             let title = self.title.clone();
             let headings = self.headings(chunk).map(str::to_owned);
             for part in folder.into_iter().chain(name).chain(title).chain(headings) {
@@ -99,6 +101,16 @@ impl Context {
         text.push_str(&chunk.content);
         text
     }
+}
+
+/// Returns the words of the name of a file or folder: `my-guide_v2.md` is `my guide v2`.
+fn words_of_name(name: &str) -> String {
+    let stem = name.rsplit_once('.').map_or(name, |(stem, _)| stem);
+    stem.replace(['_', '-', '.'], " ")
+}
+
+fn metadata_text<'a>(document: &'a Document, key: &str) -> Option<&'a str> {
+    document.metadata.get(key).and_then(Value::as_str)
 }
 
 fn parts(path: &str) -> impl Iterator<Item = &str> {
@@ -162,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn other_uris_say_nothing() {
+    fn other_uris_have_no_folders() {
         assert_eq!(Document::new("docs/a.md").context().folders, [""; 0]);
         assert_eq!(Document::new("file:///docs/%zz%/a%2").context().name.as_deref(), Some("a%2"));
     }

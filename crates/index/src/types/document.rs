@@ -1,6 +1,6 @@
 //! Documents and their chunks.
 
-use std::{collections::BTreeSet, fmt, num::ParseIntError, ops::Range, str::FromStr};
+use std::{collections::BTreeSet, fmt, ops::Range, str::FromStr};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -99,8 +99,8 @@ pub struct NewChunk {
 }
 
 impl NewChunk {
-    /// Returns a stored chunk with its vector, to be stored once more.
-    pub(crate) fn again(chunk: StoredChunk, vector: Vec<f32>) -> Self {
+    /// Returns a stored chunk with its vector, in the form in which it can be stored again.
+    pub(crate) fn from_stored(chunk: StoredChunk, vector: Vec<f32>) -> Self {
         let StoredChunk { content, span, page, page_starts, chapter, headings, .. } = chunk;
         Self { content, span, page, page_starts, chapter, headings, vector }
     }
@@ -182,12 +182,13 @@ impl FromStr for ChunkId {
     type Err = ChunkIdError;
 
     fn from_str(text: &str) -> Result<Self, ChunkIdError> {
-        let parse = |(document, index): (&str, &str)| {
-            Ok::<_, ParseIntError>(Self { document: document.parse()?, index: index.parse()? })
-        };
-        let id = text.split_once('-').and_then(|parts| parse(parts).ok());
-        // Only one spelling is valid, but `+1-02` also parses as numbers.
-        id.filter(|id| id.to_string() == text).ok_or_else(|| ChunkIdError(text.to_owned()))
+        text.split_once('-')
+            .and_then(|(document, index)| {
+                Some(Self { document: document.parse().ok()?, index: index.parse().ok()? })
+            })
+            // Only one spelling is valid, but `+1-02` also parses as numbers.
+            .filter(|id| id.to_string() == text)
+            .ok_or_else(|| ChunkIdError(text.to_owned()))
     }
 }
 

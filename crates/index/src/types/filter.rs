@@ -74,20 +74,18 @@ impl Filter {
 
     /// Returns the filter as hashes, without its scope.
     pub(crate) fn compile(&self) -> LabelFilter {
-        let any = |kind, values: &[String]| {
-            values.iter().map(|value| label(kind, &[value])).collect::<Vec<_>>()
-        };
         let any_of = [
-            any(Kind::Type, &self.types),
-            any(Kind::VectorModel, &self.vector_models),
-            any(Kind::Owner, &self.owners),
+            labels_of_kind(Kind::Type, &self.types),
+            labels_of_kind(Kind::VectorModel, &self.vector_models),
+            labels_of_kind(Kind::Owner, &self.owners),
         ];
-        let readers = self.readers.iter().map(|readers| any(Kind::Reader, readers));
+        let readers = self.readers.iter().map(|readers| labels_of_kind(Kind::Reader, readers));
         let all_of = self.tags.iter().map(|tag| label(Kind::Tag, &[tag])).chain(
             self.metadata.iter().map(|(key, value)| label(Kind::Metadata, &[key, &text(value)])),
         );
         LabelFilter {
             all_of: all_of.collect(),
+            // An empty list is no condition, but nobody is one of no readers.
             any_of: any_of.into_iter().filter(|labels| !labels.is_empty()).chain(readers).collect(),
         }
     }
@@ -113,14 +111,20 @@ impl LabelFilter {
     }
 
     pub(crate) fn matches(&self, labels: &[Label]) -> bool {
-        let has = |label: &Label| labels.binary_search(label).is_ok();
-        self.all_of.iter().all(has) && self.any_of.iter().all(|any| any.iter().any(has))
+        self.all_of.iter().all(|label| contains(labels, *label))
+            && self.any_of.iter().all(|any| any.iter().any(|label| contains(labels, *label)))
     }
+}
+
+fn contains(sorted: &[Label], label: Label) -> bool {
+    sorted.binary_search(&label).is_ok()
 }
 
 /// A filterable value of a document: a hash of the value and its kind.
 pub(crate) type Label = u64;
 
+/// The kind of a value, which is hashed with it. Stores keep the hashes, so the numbers never
+/// change.
 #[derive(Clone, Copy)]
 pub(crate) enum Kind {
     Uri = 0,
@@ -134,6 +138,10 @@ pub(crate) enum Kind {
 
 pub(crate) fn label(kind: Kind, values: &[&str]) -> Label {
     label_hash(kind as u8, values, "")
+}
+
+fn labels_of_kind<'a>(kind: Kind, values: impl IntoIterator<Item = &'a String>) -> Vec<Label> {
+    values.into_iter().map(|value| label(kind, &[value])).collect()
 }
 
 /// Returns all labels of a document except the one for its URI, sorted.
@@ -153,8 +161,7 @@ pub(crate) fn labels(document: &Document) -> Vec<Label> {
 /// Returns the labels of the readers of a document, sorted.
 #[cfg(feature = "postgres")]
 pub(crate) fn reader_labels(document: &Document) -> Vec<Label> {
-    let mut labels: Vec<_> =
-        document.readers.iter().map(|reader| label(Kind::Reader, &[reader])).collect();
+    let mut labels = labels_of_kind(Kind::Reader, &document.readers);
     labels.sort_unstable();
     labels
 }

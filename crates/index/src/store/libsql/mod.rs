@@ -19,11 +19,11 @@ use marquetry_database::{
 };
 use tokio::sync::{mpsc, oneshot};
 
-use self::writer::{Job, Order};
+use self::writer::{Job, WriteRequest};
 use super::{ChunkStore, blocking, codec, fields::ChunkFields};
 use crate::{
     EmbeddingModel,
-    ranking::{Analyzer, Entry, Found, Index, Language, Postings, Query, Term, Word},
+    ranking::{Analyzer, Entry, FoundRow, Index, Language, Postings, Query, Term, Word},
     types::{
         ChunkId, Document, Filter, Hit, Kind, Label, NewChunk, SearchRequest, StoreError,
         StoredChunk, check_documents, check_request, label,
@@ -43,7 +43,7 @@ use crate::{
 pub struct LibsqlStore {
     shared: Arc<Shared>,
     /// `None` only while the store is dropped.
-    orders: Option<mpsc::Sender<Order>>,
+    requests: Option<mpsc::Sender<WriteRequest>>,
     /// `None` only while the store is dropped.
     writer: Option<JoinHandle<()>>,
 }
@@ -53,7 +53,7 @@ impl Drop for LibsqlStore {
     /// beside the database when the last connection is closed; a process that ends earlier leaves
     /// them behind.
     fn drop(&mut self) {
-        self.orders = None;
+        self.requests = None;
         if let Some(writer) = self.writer.take() {
             // A panic was reported already.
             let _ = writer.join();
@@ -66,14 +66,15 @@ struct Shared {
     file: LibsqlFile,
     /// Idle connections for reading.
     idle: Mutex<Vec<Reader>>,
-    state: RwLock<State>,
+    indexed: RwLock<IndexedRevision>,
     /// Held while changes are read, so that only one task reads them.
-    refreshing: Mutex<()>,
+    refresh_lock: Mutex<()>,
 }
 
-struct State {
+/// The index of a revision of the database.
+struct IndexedRevision {
     index: Index,
-    /// Revision of the database that the index contains.
+    /// The revision; -1 before the index is loaded.
     revision: i64,
 }
 
@@ -107,16 +108,16 @@ const MAX_IDLE: usize = 8;
 const ATTEMPTS: usize = 1_000;
 /// Bytes of terms in one message to the sorting thread, while a database is opened.
 const TERMS_AT_ONCE: usize = 1 << 18;
-/// Most messages that wait for the sorting thread.
-const WAITING: usize = 8;
+/// Most messages in the queue of the sorting thread.
+const SORT_QUEUE: usize = 8;
 
 impl LibsqlStore {
     /// Opens the database in a file, and creates a missing file. Its directory must exist.
     ///
     /// # Errors
     ///
-    /// [`StoreError::OtherModel`] if the file has vectors of another model;
-    /// [`LibsqlOptions::reset`] deletes them.
+    /// Returns an error if the file cannot be used, such as [`StoreError::OtherModel`] if it has
+    /// vectors of another model; [`LibsqlOptions::reset`] deletes them.
     pub async fn open(path: impl AsRef<Path>, model: EmbeddingModel) -> Result<Self, StoreError> {
         Self::open_with(path, model, LibsqlOptions::default()).await
     }
@@ -125,7 +126,7 @@ impl LibsqlStore {
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Returns an error if [`Self::open`] would, or an option does not allow the file.
     pub async fn open_with(
         path: impl AsRef<Path>,
         model: EmbeddingModel,
@@ -147,31 +148,31 @@ impl LibsqlStore {
             if let Some(bytes) = options.max_bytes {
                 limit(&connection, bytes)?;
             }
-            let state = State { index: Index::new(model.dimension), revision: -1 };
+            let indexed = IndexedRevision { index: Index::new(model.dimension), revision: -1 };
             let shared = Shared {
                 model,
                 file,
                 idle: Mutex::default(),
-                state: RwLock::new(state),
-                refreshing: Mutex::default(),
+                indexed: RwLock::new(indexed),
+                refresh_lock: Mutex::default(),
             };
             map(&connection, MAPPED)?;
             shared.refresh(&connection)?;
             map(&connection, 0)?;
             let shared = Arc::new(shared);
-            let (orders, received) = mpsc::channel(writer::QUEUE);
+            let (requests, received) = mpsc::channel(writer::QUEUE);
             let for_writer = Arc::clone(&shared);
-            let writer = move || {
-                let file = &for_writer.file;
-                writer::run(&connection, &for_writer.model, file, received, |connection| {
-                    // If this fails, the next search tries again and returns the error.
-                    let _ = for_writer.refresh(connection);
-                });
-            };
-            let name = "rag-writer".to_owned();
-            let writer = thread::Builder::new().name(name).spawn(writer);
-            let writer = writer.map_err(StoreError::engine)?;
-            Ok(Self { shared, orders: Some(orders), writer: Some(writer) })
+            let writer = thread::Builder::new()
+                .name("rag-writer".to_owned())
+                .spawn(move || {
+                    let file = &for_writer.file;
+                    writer::run(&connection, &for_writer.model, file, received, |connection| {
+                        // If this fails, the next search tries again and returns the error.
+                        let _ = for_writer.refresh(connection);
+                    });
+                })
+                .map_err(StoreError::engine)?;
+            Ok(Self { shared, requests: Some(requests), writer: Some(writer) })
         });
         opened.await.map_err(|error| match error {
             StoreError::Database(error) => error.in_file(&in_file).into(),
@@ -179,10 +180,11 @@ impl LibsqlStore {
         })
     }
 
-    async fn order(&self, job: Job) -> Result<u64, StoreError> {
+    /// Passes a job to the writer, and waits until it is done.
+    async fn write(&self, job: Job) -> Result<u64, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let orders = self.orders.as_ref().ok_or(DatabaseError::Closed)?;
-        orders.send((job, reply)).await.map_err(|_| DatabaseError::Closed)?;
+        let requests = self.requests.as_ref().ok_or(DatabaseError::Closed)?;
+        requests.send((job, reply)).await.map_err(|_| DatabaseError::Closed)?;
         answer.await.map_err(|_| DatabaseError::Closed)?
     }
 
@@ -215,11 +217,11 @@ impl ChunkStore for LibsqlStore {
         documents: Vec<(Document, Vec<NewChunk>)>,
     ) -> Result<u64, StoreError> {
         check_documents(&self.shared.model, &documents)?;
-        self.order(Job::Replace(documents)).await
+        self.write(Job::Replace(documents)).await
     }
 
     async fn delete(&self, filter: &Filter) -> Result<u64, StoreError> {
-        self.order(Job::Delete(filter.clone())).await
+        self.write(Job::Delete(filter.clone())).await
     }
 
     async fn document(&self, uri: &str) -> Result<Option<Document>, StoreError> {
@@ -239,22 +241,24 @@ impl ChunkStore for LibsqlStore {
         after: Option<&str>,
         limit: usize,
     ) -> Result<Vec<Document>, StoreError> {
-        let (filter, mut after) = (filter.clone(), after.map(str::to_owned));
+        let filter = filter.clone();
+        let scope = filter.scope.clone().map(String::into_bytes);
+        let mut after = after.map(|uri| uri.as_bytes().to_vec());
         self.read(move |_, Reader { connection, .. }| {
             let compiled = filter.compile();
-            let (mut found, mut sizes) = (Vec::new(), page_sizes(limit));
+            let mut found = Vec::new();
+            let mut sizes = page_sizes(limit);
             while let Some(at_once) = sizes.next().filter(|_| found.len() < limit) {
                 let sql = "SELECT uri, labels, fields FROM rag_document \
                     WHERE live AND (?1 IS NULL OR uri > ?1) AND (?2 IS NULL OR uri = ?2) ORDER BY uri LIMIT ?3";
-                let bytes = |text: &Option<String>| text.as_ref().map(|text| text.clone().into_bytes());
-                let values = params![bytes(&after), bytes(&filter.scope), at_once as i64];
+                let values = params![after.clone(), scope.clone(), at_once as i64];
                 let page = select(connection, sql, values, |row| {
                     let labels: Vec<u8> = get(row, 1)?;
                     let passes = compiled.matches(&read_labels(&labels)?);
                     Ok::<_, StoreError>((text(row, 0)?, passes.then(|| document(row, 2)).transpose()?))
                 })?;
                 let Some((last, _)) = page.last() else { break };
-                after = Some(last.clone());
+                after = Some(last.clone().into_bytes());
                 found.extend(page.into_iter().filter_map(|(_, document)| document));
             }
             found.truncate(limit);
@@ -264,7 +268,8 @@ impl ChunkStore for LibsqlStore {
     }
 
     async fn first_chunks(&self, uri: &str, limit: usize) -> Result<Vec<StoredChunk>, StoreError> {
-        let (uri, limit) = (uri.to_owned(), i64::try_from(limit).unwrap_or(i64::MAX));
+        let uri = uri.to_owned();
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.read(move |_, Reader { connection, .. }| {
             let sql = "SELECT c.document, c.place, c.fields, c.content, r.count FROM rag_document d \
                 JOIN rag_chunk c ON c.document = d.number JOIN rag_rows r ON r.document = d.number \
@@ -275,24 +280,25 @@ impl ChunkStore for LibsqlStore {
     }
 
     async fn embedded(&self, uri: &str) -> Result<Vec<NewChunk>, StoreError> {
-        let (uri, dimension) = (uri.to_owned(), self.shared.model.dimension);
+        let uri = uri.to_owned();
+        let dimension = self.shared.model.dimension;
         self.read(move |_, Reader { connection, .. }| {
             // One value holds the rows of all chunks, and is read once.
             let sql = "SELECT c.document, c.place, c.fields, c.content, r.count, \
                 CASE WHEN c.place = 0 THEN r.rows END FROM rag_document d \
                 JOIN rag_chunk c ON c.document = d.number JOIN rag_rows r ON r.document = d.number \
                 WHERE d.live AND d.uri = ? ORDER BY c.place";
-            let read = |row: &Row| {
+            let found = select(connection, sql, params![uri.as_bytes()], |row| {
                 Ok::<_, StoreError>((chunk(row, &uri)?, get::<Option<Vec<u8>>>(row, 5)?))
-            };
-            let found = select(connection, sql, params![uri.as_bytes()], read)?;
+            })?;
             let Some((_, Some(bytes))) = found.first() else {
                 return Ok(Vec::new());
             };
-            let rows = codec::rows(bytes, dimension).map(|row| Ok(row?.vector()));
-            let vectors = rows.collect::<Result<Vec<_>, StoreError>>()?;
+            let vectors = codec::rows(bytes, dimension)
+                .map(|row| Ok(row?.vector()))
+                .collect::<Result<Vec<_>, StoreError>>()?;
             let chunks = found.iter().cloned().zip(vectors);
-            Ok(chunks.map(|((chunk, _), vector)| NewChunk::again(chunk, vector)).collect())
+            Ok(chunks.map(|((chunk, _), vector)| NewChunk::from_stored(chunk, vector)).collect())
         })
         .await
     }
@@ -302,11 +308,12 @@ impl ChunkStore for LibsqlStore {
     }
 
     async fn count(&self, filter: &Filter) -> Result<u64, StoreError> {
-        let (scope, filter) = (filter.scope_label(), filter.compile());
+        let scope = filter.scope_label();
+        let filter = filter.compile();
         self.read(move |shared, reader| {
             shared.refresh(&reader.connection)?;
-            let state = shared.state();
-            Ok(state.index.select(scope, filter).map(|(_, rows)| u64::from(rows)).sum())
+            let indexed = shared.indexed();
+            Ok(indexed.index.select(scope, filter).map(|(_, rows)| u64::from(rows)).sum())
         })
         .await
     }
@@ -321,7 +328,7 @@ impl ChunkStore for LibsqlStore {
     }
 
     async fn checkpoint(&self) -> Result<(), StoreError> {
-        self.order(Job::Checkpoint).await.map(drop)
+        self.write(Job::Checkpoint).await.map(drop)
     }
 }
 
@@ -342,8 +349,8 @@ impl Shared {
         }
     }
 
-    fn state(&self) -> RwLockReadGuard<'_, State> {
-        self.state.read().unwrap_or_else(PoisonError::into_inner)
+    fn indexed(&self) -> RwLockReadGuard<'_, IndexedRevision> {
+        self.indexed.read().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn search(&self, reader: &Reader, request: &SearchRequest) -> Result<Vec<Hit>, StoreError> {
@@ -355,20 +362,17 @@ impl Shared {
                 let revision = reader.revision()?;
                 let words = reader.words(&request.text, &mut analyzer)?;
                 let found = {
-                    let state = self.state();
-                    if state.revision != revision {
+                    let indexed = self.indexed();
+                    if indexed.revision != revision {
                         return Ok(None);
                     }
-                    state.index.search(&Query::new(request, &words, &self.model))
+                    indexed.index.search(&Query::new(request, &words, &self.model))
                 };
-                let read = |found: Found| {
-                    let id = ChunkId { document: found.document, index: found.index };
-                    let (document, chunk) = reader.chunk(id)?.ok_or_else(|| {
-                        StoreError::damaged(format_args!("chunk {id} is missing"))
-                    })?;
-                    Ok::<_, StoreError>(found.into_hit(request, &document, chunk))
-                };
-                found.into_iter().map(read).collect::<Result<_, _>>().map(Some)
+                found
+                    .into_iter()
+                    .map(|found| reader.hit(request, found))
+                    .collect::<Result<_, _>>()
+                    .map(Some)
             })?;
             if let Some(hits) = hits {
                 return Ok(hits);
@@ -380,11 +384,11 @@ impl Shared {
 
     /// Applies the changes of the database to the index.
     fn refresh(&self, connection: &Connection) -> Result<(), StoreError> {
-        if revision(connection)? == self.state().revision {
+        if revision(connection)? == self.indexed().revision {
             return Ok(());
         }
-        let _one = self.refreshing.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = self.state().revision;
+        let _one = self.refresh_lock.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = self.indexed().revision;
         transaction(connection, "BEGIN", || {
             let revision = revision(connection)?;
             if revision == known {
@@ -398,12 +402,12 @@ impl Shared {
                 // No search can read the index before it is loaded.
                 let mut index = Index::new(self.model.dimension);
                 load(connection, &mut index)?;
-                let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
-                *state = State { index, revision };
+                let mut indexed = self.indexed.write().unwrap_or_else(PoisonError::into_inner);
+                *indexed = IndexedRevision { index, revision };
             } else {
-                let mut state = self.state.write().unwrap_or_else(PoisonError::into_inner);
+                let mut indexed = self.indexed.write().unwrap_or_else(PoisonError::into_inner);
                 let mut terms = Vec::new();
-                changes(connection, known, &mut state.index, |index, entry, bytes| {
+                changes(connection, known, &mut indexed.index, |index, entry, bytes| {
                     let dimension = index.dimension();
                     let mut adding = index.add(entry);
                     for row in codec::rows(&bytes, dimension) {
@@ -413,7 +417,7 @@ impl Shared {
                     }
                     Ok(())
                 })?;
-                state.revision = revision;
+                indexed.revision = revision;
             }
             Ok(())
         })
@@ -432,25 +436,15 @@ fn load(connection: &Connection, index: &mut Index) -> Result<(), StoreError> {
     );
     let count = number(connection, &sql)?;
     index.reserve(count.and_then(|count| usize::try_from(count).ok()).unwrap_or(0));
-    let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<u8>>(WAITING);
-    let sort = move || {
-        let (mut postings, mut terms) = (Postings::default(), Vec::new());
-        for bytes in receiver {
-            for row in codec::rows(&bytes, 0) {
-                let row = row?;
-                postings.push(row.terms(&mut terms)?, row.length);
-            }
-        }
-        Ok::<_, StoreError>(postings)
-    };
+    let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<u8>>(SORT_QUEUE);
     let postings = thread::scope(|scope| {
-        let sorted = scope.spawn(sort);
+        let sorted = scope.spawn(move || sort_terms(receiver));
         let mut batch = Vec::new();
         let read = changes(connection, -1, index, |index, entry, bytes| {
             let mut adding = index.add(entry);
             for row in codec::rows(&bytes, dimension) {
                 let row = row?;
-                row.put_terms(&mut batch);
+                row.encode_terms(&mut batch);
                 adding.row_without_terms(row.with_terms(&[]));
             }
             if batch.len() > TERMS_AT_ONCE {
@@ -466,6 +460,19 @@ fn load(connection: &Connection, index: &mut Index) -> Result<(), StoreError> {
     })?;
     index.set_postings(postings);
     Ok(())
+}
+
+/// Sorts the terms of rows, in messages of [`codec::EncodedRow::encode_terms`], into lists.
+fn sort_terms(messages: std::sync::mpsc::Receiver<Vec<u8>>) -> Result<Postings, StoreError> {
+    let mut postings = Postings::default();
+    let mut terms = Vec::new();
+    for bytes in messages {
+        for row in codec::rows(&bytes, 0) {
+            let row = row?;
+            postings.push(row.terms(&mut terms)?, row.length);
+        }
+    }
+    Ok(postings)
 }
 
 /// Passes all documents that changed after a revision to `add`, with their rows.
@@ -520,11 +527,11 @@ struct Reader {
 
 impl Reader {
     fn new(connection: Connection) -> Result<Self, StoreError> {
-        let prepared = |sql| Prepared::new(&connection, sql);
         Ok(Self {
-            revision: prepared(REVISION)?,
-            term: prepared("SELECT number FROM rag_term WHERE term = ?")?,
-            chunk: prepared(
+            revision: Prepared::new(&connection, REVISION)?,
+            term: Prepared::new(&connection, "SELECT number FROM rag_term WHERE term = ?")?,
+            chunk: Prepared::new(
+                &connection,
                 "SELECT c.document, c.place, c.fields, c.content, r.count, d.fields FROM rag_chunk c \
                  JOIN rag_document d ON d.number = c.document JOIN rag_rows r ON r.document = c.document \
                  WHERE d.live AND c.document = ? AND c.place = ?",
@@ -537,14 +544,26 @@ impl Reader {
         self.revision.number(())?.ok_or_else(no_revision)
     }
 
-    /// The words of a question, with the numbers of their terms.
+    /// Returns the words of a question, with the numbers of their terms.
     fn words(&self, text: &str, analyzer: &mut Analyzer) -> Result<Vec<Word>, StoreError> {
-        let number = |term: &str| {
-            let number = self.term.number(params![term])?;
-            Ok(number.and_then(|number| Term::try_from(number).ok()))
-        };
-        let languages = Language::of_store(|term| Ok::<_, StoreError>(number(term)?.is_some()))?;
-        Word::all(&analyzer.question(text, SearchRequest::MAX_TERMS, &languages), number)
+        let languages =
+            Language::of_store(|term| self.number_of_term(term).map(|number| number.is_some()))?;
+        let words = analyzer.question(text, SearchRequest::MAX_TERMS, &languages);
+        Word::all(&words, |term| self.number_of_term(term))
+    }
+
+    fn number_of_term(&self, term: &str) -> Result<Option<Term>, StoreError> {
+        let number = self.term.number(params![term])?;
+        Ok(number.and_then(|number| Term::try_from(number).ok()))
+    }
+
+    /// Reads the hit of a found row.
+    fn hit(&self, request: &SearchRequest, found: FoundRow) -> Result<Hit, StoreError> {
+        let id = ChunkId { document: found.document, index: found.index };
+        let (document, chunk) = self
+            .chunk(id)?
+            .ok_or_else(|| StoreError::damaged(format_args!("chunk {id} is missing")))?;
+        Ok(found.into_hit(request, &document, chunk))
     }
 
     fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
@@ -576,7 +595,7 @@ fn read_labels(bytes: &[u8]) -> Result<Vec<Label>, StoreError> {
     if rest.is_empty() {
         Ok(labels.iter().map(|bytes| Label::from_le_bytes(*bytes)).collect())
     } else {
-        Err(StoreError::damaged("the labels of a document cannot be decoded"))
+        Err(StoreError::damaged("failed to decode the labels of a document"))
     }
 }
 
@@ -657,8 +676,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.db");
         let store = LibsqlStore::open(&path, model()).await.unwrap();
-        let chunks = || vec![NewChunk::of_text("Content.", vec![1.0; 64])];
-        store.replace(Document::new("a"), chunks()).await.unwrap();
+        let chunks = vec![NewChunk::of_text("Content.", vec![1.0; 64])];
+        store.replace(Document::new("a"), chunks.clone()).await.unwrap();
         store.checkpoint().await.unwrap();
         let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
         let damages = damages(&connection).unwrap();
@@ -685,7 +704,7 @@ mod tests {
                 store.chunks("a").await.err(),
                 store.embedded("a").await.err(),
                 store.search(&request).await.err(),
-                store.replace(Document::new("a"), chunks()).await.err(),
+                store.replace(Document::new("a"), chunks.clone()).await.err(),
                 store.delete(&filter).await.err(),
             ];
             for error in errors.into_iter().flatten() {
@@ -700,8 +719,7 @@ mod tests {
     async fn other_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let text = folder.path().join("text.db");
-        std::fs::write(&text, "This is no database at all, whatever it is called. ".repeat(100))
-            .unwrap();
+        std::fs::write(&text, "Some text in place of a database. ".repeat(100)).unwrap();
         let error = LibsqlStore::open(&text, model()).await.err().unwrap().to_string();
         assert!(error.contains("text.db: it is not a database"), "{error}");
     }

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     EmbeddingModel,
-    ranking::{Analyzer, Packed, Row, Term},
+    ranking::{Analyzer, PackedVector, Row, Term},
     types::{Document, Filter, LabelFilter, NewChunk, StoreError, labels},
 };
 
@@ -24,9 +24,10 @@ pub(super) enum Job {
     Checkpoint,
 }
 
-pub(super) type Order = (Job, oneshot::Sender<Result<u64, StoreError>>);
+/// A job, and the channel for its result.
+pub(super) type WriteRequest = (Job, oneshot::Sender<Result<u64, StoreError>>);
 
-/// Most orders in the queue; further callers wait.
+/// Most requests in the queue; further callers wait.
 pub(super) const QUEUE: usize = 64;
 /// Approximate number of chunks in one transaction.
 const CHUNKS_AT_ONCE: usize = 2_048;
@@ -38,15 +39,17 @@ pub(super) fn run(
     connection: &Connection,
     model: &EmbeddingModel,
     file: &LibsqlFile,
-    mut orders: mpsc::Receiver<Order>,
+    mut requests: mpsc::Receiver<WriteRequest>,
     refresh: impl Fn(&Connection),
 ) {
     let mut writer = None;
-    while let Some(order) = orders.blocking_recv() {
-        // Orders that arrive at the same time share a transaction, because most of its cost is
+    while let Some(request) = requests.blocking_recv() {
+        // Requests that arrive at the same time share a transaction, because most of its cost is
         // fixed.
-        let (mut batch, mut size) = (Vec::new(), 0);
-        let (mut next, mut to_checkpoint) = (Some(order), None);
+        let mut batch = Vec::new();
+        let mut size = 0;
+        let mut next = Some(request);
+        let mut checkpoint_reply = None;
         while let Some((job, reply)) = next.take() {
             size += match &job {
                 Job::Replace(documents) => {
@@ -54,19 +57,19 @@ pub(super) fn run(
                 }
                 Job::Delete(_) => 1,
                 Job::Checkpoint => {
-                    to_checkpoint = Some(reply);
+                    checkpoint_reply = Some(reply);
                     break;
                 }
             };
             batch.push((job, reply));
             if size < CHUNKS_AT_ONCE {
-                next = orders.try_recv().ok();
+                next = requests.try_recv().ok();
             }
         }
         if !batch.is_empty() {
             write(connection, model, file, &mut writer, batch, &refresh);
         }
-        if let Some(reply) = to_checkpoint {
+        if let Some(reply) = checkpoint_reply {
             let _ = reply.send(checkpoint(connection).map(|()| 0).map_err(StoreError::from));
         }
     }
@@ -76,13 +79,13 @@ pub(super) fn run(
     let _ = checkpoint(connection);
 }
 
-/// Writes orders together; if that fails, writes each by itself.
+/// Writes requests together; if that fails, writes each by itself.
 fn write(
     connection: &Connection,
     model: &EmbeddingModel,
     file: &LibsqlFile,
     writer: &mut Option<Writer>,
-    batch: Vec<Order>,
+    batch: Vec<WriteRequest>,
     refresh: impl Fn(&Connection),
 ) {
     let (jobs, replies): (Vec<_>, Vec<_>) = batch.into_iter().unzip();
@@ -95,7 +98,7 @@ fn write(
                 let _ = reply.send(Ok(count));
             }
         }
-        // A failed order must not make the others fail.
+        // A failed request must not make the others fail.
         Err(_) if one_by_one => {
             for (job, reply) in jobs.into_iter().zip(replies) {
                 let done = commit(connection, model, file, writer, &[job]);
@@ -129,8 +132,8 @@ fn commit(
             Some(writer) => writer,
             none => none.insert(Writer::new(connection)?),
         };
-        let revision = writer.next_revision.number(())?;
-        let revision = revision.ok_or_else(|| StoreError::damaged("no revision"))?;
+        let revision =
+            (writer.next_revision.number(())?).ok_or_else(|| StoreError::damaged("no revision"))?;
         jobs.iter()
             .map(|job| match job {
                 Job::Replace(documents) => documents
@@ -168,29 +171,44 @@ struct Writer {
 
 impl Writer {
     fn new(connection: &Connection) -> Result<Self, StoreError> {
-        let prepared = |sql| Prepared::new(connection, sql);
         Ok(Self {
             analyzer: Analyzer::default(),
             terms: HashMap::new(),
-            next_revision: prepared(
+            next_revision: Prepared::new(
+                connection,
                 "UPDATE rag_setting SET value = value + 1 WHERE name = 'revision' RETURNING value",
             )?,
-            find_term: prepared("SELECT number FROM rag_term WHERE term = ?")?,
-            add_term: prepared("INSERT INTO rag_term (term) VALUES (?) RETURNING number")?,
-            put_document: prepared(
+            find_term: Prepared::new(connection, "SELECT number FROM rag_term WHERE term = ?")?,
+            add_term: Prepared::new(
+                connection,
+                "INSERT INTO rag_term (term) VALUES (?) RETURNING number",
+            )?,
+            put_document: Prepared::new(
+                connection,
                 "INSERT INTO rag_document (uri, revision, live, labels, fields) VALUES (?, ?, 1, ?, ?) \
                  ON CONFLICT (uri) DO UPDATE SET revision = excluded.revision, live = 1, \
                  labels = excluded.labels, fields = excluded.fields RETURNING number",
             )?,
-            drop_chunks: prepared("DELETE FROM rag_chunk WHERE document = ?")?,
-            add_chunk: prepared(
+            drop_chunks: Prepared::new(connection, "DELETE FROM rag_chunk WHERE document = ?")?,
+            add_chunk: Prepared::new(
+                connection,
                 "INSERT INTO rag_chunk (document, place, fields, content) VALUES (?, ?, ?, ?)",
             )?,
-            put_rows: prepared("INSERT OR REPLACE INTO rag_rows VALUES (?, ?, ?)")?,
-            drop_rows: prepared("DELETE FROM rag_rows WHERE document = ? RETURNING count")?,
-            all: prepared("SELECT number, labels FROM rag_document WHERE live")?,
-            scope: prepared("SELECT number, labels FROM rag_document WHERE live AND uri = ?")?,
-            kill: prepared(
+            put_rows: Prepared::new(
+                connection,
+                "INSERT OR REPLACE INTO rag_rows VALUES (?, ?, ?)",
+            )?,
+            drop_rows: Prepared::new(
+                connection,
+                "DELETE FROM rag_rows WHERE document = ? RETURNING count",
+            )?,
+            all: Prepared::new(connection, "SELECT number, labels FROM rag_document WHERE live")?,
+            scope: Prepared::new(
+                connection,
+                "SELECT number, labels FROM rag_document WHERE live AND uri = ?",
+            )?,
+            kill: Prepared::new(
+                connection,
                 "UPDATE rag_document SET live = 0, labels = x'', fields = '', revision = ?2 WHERE number = ?1",
             )?,
         })
@@ -204,9 +222,10 @@ impl Writer {
     ) -> Result<u64, StoreError> {
         let labels: Vec<u8> = labels(document).into_iter().flat_map(u64::to_le_bytes).collect();
         let fields = serde_json::to_string(document).map_err(StoreError::engine)?;
-        let number =
-            self.put_document.number(params![document.uri.as_bytes(), revision, labels, fields])?;
-        let number = number.ok_or_else(|| StoreError::damaged("a document has no number"))?;
+        let number = self
+            .put_document
+            .number(params![document.uri.as_bytes(), revision, labels, fields])?
+            .ok_or_else(|| StoreError::damaged("a document has no number"))?;
         self.drop_chunks.execute(params![number])?;
         let counted = {
             let Self { analyzer, terms, find_term, add_term, .. } = self;
@@ -214,9 +233,9 @@ impl Writer {
         };
         let mut rows = Vec::new();
         for (place, (chunk, (terms, length))) in (0_i64..).zip(chunks.iter().zip(counted)) {
-            encode(&Row { vector: Packed::new(&chunk.vector), terms, length }, &mut rows);
-            let fields = ChunkFields::of(chunk);
-            let fields = serde_json::to_string(&fields).map_err(StoreError::engine)?;
+            encode(&Row { vector: PackedVector::new(&chunk.vector), terms, length }, &mut rows);
+            let fields =
+                serde_json::to_string(&ChunkFields::of(chunk)).map_err(StoreError::engine)?;
             self.add_chunk.execute(params![number, place, fields, chunk.content.as_bytes()])?;
         }
         self.put_rows.execute(params![number, chunks.len() as i64, rows])?;
@@ -256,12 +275,13 @@ fn term_number(
     if let Some(&number) = terms.get(term) {
         return Ok(number);
     }
-    let number = match find.number(params![term])? {
+    let stored = match find.number(params![term])? {
         Some(number) => Some(number),
         None => add.number(params![term])?,
     };
-    let number = number.and_then(|number| Term::try_from(number).ok());
-    let number = number.ok_or_else(|| StoreError::damaged("a term has no number"))?;
+    let number = stored
+        .and_then(|number| Term::try_from(number).ok())
+        .ok_or_else(|| StoreError::damaged("a term has no number"))?;
     if terms.len() >= MAX_TERMS {
         terms.clear();
     }

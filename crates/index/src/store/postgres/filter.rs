@@ -39,8 +39,12 @@ impl Condition {
         let key = self.key.iter().map(|_| "d.key =");
         let all_of = (!self.all_of.is_empty()).then_some("d.labels @>").into_iter();
         let any_of = self.any_of.iter().map(|_| "d.labels &&");
-        let parts = key.chain(all_of).chain(any_of).zip(first..);
-        let parts: Vec<_> = parts.map(|(test, number)| format!("{test} ${number}")).collect();
+        let parts: Vec<_> = key
+            .chain(all_of)
+            .chain(any_of)
+            .zip(first..)
+            .map(|(test, number)| format!("{test} ${number}"))
+            .collect();
         if parts.is_empty() { "true".to_owned() } else { parts.join(" AND ") }
     }
 

@@ -76,9 +76,9 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// [`StoreError::OtherModel`] if the database has vectors of another model;
-    /// [`PostgresOptions::reset`] deletes them. [`DatabaseError::Unusable`] if the URL is not
-    /// valid, or the server lacks pgvector.
+    /// Returns an error if the database cannot be used: [`StoreError::OtherModel`] if it has
+    /// vectors of another model, which [`PostgresOptions::reset`] deletes;
+    /// [`DatabaseError::Unusable`] if the URL is not valid, or the server lacks pgvector.
     pub async fn open(url: &str, model: EmbeddingModel) -> Result<Self, StoreError> {
         Self::open_with(url, model, PostgresOptions::default()).await
     }
@@ -87,7 +87,7 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Returns an error if [`Self::open`] would.
     pub async fn open_with(
         url: &str,
         model: EmbeddingModel,
@@ -104,7 +104,7 @@ impl PostgresStore {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Unusable`].
+    /// Returns [`DatabaseError::Unusable`] if the URL or the file is not valid.
     pub fn check_url(url: &str) -> Result<(), DatabaseError> {
         PostgresPool::new(url, PoolOptions::default()).map(drop)
     }
@@ -181,7 +181,8 @@ impl ChunkStore for PostgresStore {
              ORDER BY substring(d.uri from 1 for 1000), d.uri LIMIT $2",
             condition.sql(3)
         );
-        let (after, limit) = (after.map(str::as_bytes), i64::try_from(limit).unwrap_or(i64::MAX));
+        let after = after.map(str::as_bytes);
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.select(&sql, &condition.parameters(&[&after, &limit]), |row| json(row, 0)).await
     }
 
@@ -195,12 +196,13 @@ impl ChunkStore for PostgresStore {
     async fn embedded(&self, uri: &str) -> Result<Vec<NewChunk>, StoreError> {
         let sql = "SELECT d.number, c.place, d.chunks, c.fields, c.content, c.packed FROM rag_document d \
             JOIN rag_chunk c ON c.document = d.number WHERE d.key = $1 ORDER BY c.place";
-        let read = |row: &Row| {
-            let packed = codec::rows(row.try_get(5)?, self.model.dimension).next();
-            let packed = packed.ok_or_else(|| StoreError::damaged("a chunk has no row"))?;
-            Ok(NewChunk::again(chunk(row, uri)?, packed?.vector()))
-        };
-        self.select(sql, &[&key(uri)], read).await
+        self.select(sql, &[&key(uri)], |row| {
+            let encoded = codec::rows(row.try_get(5)?, self.model.dimension)
+                .next()
+                .ok_or_else(|| StoreError::damaged("a chunk has no row"))??;
+            Ok(NewChunk::from_stored(chunk(row, uri)?, encoded.vector()))
+        })
+        .await
     }
 
     async fn chunk(&self, id: ChunkId) -> Result<Option<(Document, StoredChunk)>, StoreError> {
@@ -224,8 +226,9 @@ impl ChunkStore for PostgresStore {
                 "SELECT coalesce(sum(d.chunks), 0)::bigint FROM rag_document d WHERE {condition}"
             )
         };
-        let read = |row: &Row| Ok(row.try_get::<_, i64>(0)?);
-        let counts = self.select(&sql, &condition.parameters(&[]), read).await?;
+        let counts = self
+            .select(&sql, &condition.parameters(&[]), |row| Ok(row.try_get::<_, i64>(0)?))
+            .await?;
         Ok(counts.into_iter().map(i64::cast_unsigned).sum())
     }
 
@@ -264,13 +267,17 @@ impl ChunkStore for PostgresStore {
 
 /// Reads a chunk from the columns document, place, count, fields, content.
 fn chunk(row: &Row, uri: &str) -> Result<StoredChunk, StoreError> {
-    let number = |column: usize| -> Result<u32, StoreError> {
-        Ok(row.try_get::<_, i32>(column)?.cast_unsigned())
-    };
-    let (document, index, count) = (number(0)?, number(1)?, number(2)?);
+    let document = unsigned(row, 0)?;
+    let index = unsigned(row, 1)?;
+    let count = unsigned(row, 2)?;
     let fields: ChunkFields<'_> = json(row, 3)?;
     let content = String::from_utf8(row.try_get(4)?).map_err(StoreError::damaged)?;
     Ok(fields.chunk(ChunkId { document, index }, uri, content, count))
+}
+
+/// Reads an unsigned number, which PostgreSQL stores as a signed one.
+fn unsigned(row: &Row, column: usize) -> Result<u32, StoreError> {
+    Ok(row.try_get::<_, i32>(column)?.cast_unsigned())
 }
 
 /// Reads a chunk as [`chunk`] does, and the document from the columns after it.

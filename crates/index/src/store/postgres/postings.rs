@@ -43,7 +43,7 @@ pub(super) fn decode(mut bytes: &[u8], postings: &mut Vec<Posting>) -> Result<()
     let mut document = 0_u32;
     while !bytes.is_empty() {
         let posting = posting(&mut bytes, document)
-            .ok_or_else(|| StoreError::damaged("the postings of a term cannot be decoded"))?;
+            .ok_or_else(|| StoreError::damaged("failed to decode the postings of a term"))?;
         document = posting.document;
         postings.push(posting);
     }
@@ -68,7 +68,8 @@ fn write(mut number: u32, bytes: &mut Vec<u8>) {
 }
 
 fn read(bytes: &mut &[u8]) -> Option<u32> {
-    let (mut number, mut shift) = (0_u64, 0);
+    let mut number = 0_u64;
+    let mut shift = 0;
     loop {
         let byte = *bytes.split_off_first()?;
         number |= u64::from(byte & 0x7f) << shift;
@@ -93,29 +94,41 @@ pub(super) struct List {
 
 /// A chunk with its BM25 score.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Scored {
+pub(super) struct ScoredChunk {
     pub(super) document: u32,
     pub(super) place: u32,
     pub(super) score: f32,
 }
 
+impl ScoredChunk {
+    /// Returns the order of chunks: document, then index in it.
+    fn place(&self) -> (u32, u32) {
+        (self.document, self.place)
+    }
+}
+
 /// Returns the chunks that have any or all of the `words`, in order, with their scores. Scores are
 /// added in the order of the terms, as in the other stores.
-pub(super) fn score(lists: &[List], words: usize, matching: Matching, average: f32) -> Vec<Scored> {
-    let mut scores: Vec<Scored> = Vec::new();
+pub(super) fn score(
+    lists: &[List],
+    words: usize,
+    matching: Matching,
+    average: f32,
+) -> Vec<ScoredChunk> {
+    let mut scores: Vec<ScoredChunk> = Vec::new();
     let mut from = 0;
     for word in 0..words {
         let count = lists[from..].iter().take_while(|list| list.word == word).count();
         let of_word = &lists[from..from + count];
         from += count;
-        let mut found: Vec<Scored> = Vec::new();
+        let mut found: Vec<ScoredChunk> = Vec::new();
         for list in of_word {
-            let of_term: Vec<Scored> = list
+            let of_term: Vec<ScoredChunk> = list
                 .postings
                 .iter()
                 .map(|&Posting { document, place, count, length }| {
                     let score = 0.0 + bm25(list.weight, count, length, average);
-                    Scored { document, place, score }
+                    ScoredChunk { document, place, score }
                 })
                 .collect();
             found =
@@ -127,21 +140,20 @@ pub(super) fn score(lists: &[List], words: usize, matching: Matching, average: f
 }
 
 /// Returns the union or the intersection of two lists, which are in order.
-fn merged(left: &[Scored], right: &[Scored], matching: Matching) -> Vec<Scored> {
+fn merged(left: &[ScoredChunk], right: &[ScoredChunk], matching: Matching) -> Vec<ScoredChunk> {
     let mut merged = Vec::with_capacity(match matching {
         Matching::Any => left.len() + right.len(),
         Matching::All => left.len().min(right.len()),
     });
     let mut before = left.iter().copied().peekable();
     for &new in right {
-        let at = |scored: &Scored| (scored.document, scored.place);
-        while let Some(other) = before.next_if(|other| at(other) < at(&new)) {
+        while let Some(other) = before.next_if(|other| other.place() < new.place()) {
             if matching == Matching::Any {
                 merged.push(other);
             }
         }
-        match before.next_if(|other| at(other) == at(&new)) {
-            Some(other) => merged.push(Scored { score: other.score + new.score, ..other }),
+        match before.next_if(|other| other.place() == new.place()) {
+            Some(other) => merged.push(ScoredChunk { score: other.score + new.score, ..other }),
             None if matching == Matching::Any => merged.push(new),
             None => {}
         }
@@ -183,24 +195,24 @@ mod tests {
 
     #[test]
     fn all_matches_fewer_chunks_than_any() {
-        let list = |word: usize, documents: &[u32]| List {
-            term: 0,
-            weight: 1.0,
-            word,
-            postings: (documents.iter())
-                .map(|&document| Posting { document, place: 0, count: 1, length: 3 })
-                .collect(),
-        };
         let lists = [list(0, &[1, 3, 5]), list(1, &[2, 3, 9]), list(2, &[3, 5, 9])];
-        let found = |matching| {
+        let [any, all] = [Matching::Any, Matching::All].map(|matching| {
             let scored = score(&lists, 3, matching, 3.0);
             scored.iter().map(|at| (at.document, at.score.round() as u32)).collect::<Vec<_>>()
-        };
-        assert_eq!(found(Matching::Any), [(1, 1), (2, 1), (3, 3), (5, 2), (9, 2)]);
-        assert_eq!(found(Matching::All), [(3, 3)]);
+        });
+        assert_eq!(any, [(1, 1), (2, 1), (3, 3), (5, 2), (9, 2)]);
+        assert_eq!(all, [(3, 3)]);
         // Two terms of one word.
         let lists = [list(0, &[1, 3]), list(0, &[2]), list(1, &[2, 3])];
         let both = score(&lists, 2, Matching::All, 3.0);
         assert_eq!(both.iter().map(|at| at.document).collect::<Vec<_>>(), [2, 3]);
+    }
+
+    fn list(word: usize, documents: &[u32]) -> List {
+        let postings = documents
+            .iter()
+            .map(|&document| Posting { document, place: 0, count: 1, length: 3 })
+            .collect();
+        List { term: 0, weight: 1.0, word, postings }
     }
 }

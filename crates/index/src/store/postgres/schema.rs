@@ -91,18 +91,23 @@ const TABLES: &str = "
 const FORGET_TABLES: &str = "DROP TABLE rag_state, rag_document, rag_chunk, rag_vector, rag_term, rag_posting; \
     DROP TABLE IF EXISTS rag_reader, rag_reader_term;";
 
-/// The state that writers and searches read first.
-pub(super) struct State {
+/// The row of `rag_state`, which writers and searches read first.
+pub(super) struct StateRow {
+    /// Number of all chunks.
     pub(super) chunks: i64,
+    /// Number of terms of all chunks.
     pub(super) length: i64,
+    /// Block of postings to which new documents are added.
     pub(super) block: i32,
+    /// Number of chunks in that block.
     pub(super) filled: i64,
 }
 
-pub(super) const STATE: &str =
+/// Reads a [`StateRow`].
+pub(super) const SELECT_STATE: &str =
     "SELECT model, dimension, chunks, length, block, filled FROM rag_state";
 
-impl State {
+impl StateRow {
     /// Reads the row, and refuses another model: another process may have reset the database in the
     /// meantime.
     pub(super) fn read(row: &Row, model: &EmbeddingModel) -> Result<Self, StoreError> {
@@ -219,9 +224,10 @@ async fn extension(pool: &PostgresPool) -> Result<(), StoreError> {
                 DatabaseError::Denied(why) => why,
                 other => return Err(other.into()),
             };
-            return Err(
-                DatabaseError::Unusable(format!("{NEEDED}, and could not be made: {why}")).into()
-            );
+            return Err(DatabaseError::Unusable(format!(
+                "{NEEDED}, and creating it failed: {why}"
+            ))
+            .into());
         }
     }
     client.done();

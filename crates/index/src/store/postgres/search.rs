@@ -16,15 +16,15 @@ use super::{
     document_and_chunk,
     filter::Condition,
     half::HalfVector,
-    postings::{self, List, Scored},
-    schema::{STATE, State},
+    postings::{self, List, ScoredChunk},
+    schema::{SELECT_STATE, StateRow},
     vector_index::VectorIndex,
 };
 use crate::{
     EmbeddingModel,
     ranking::{
-        Asked, Collector, Found, Matrix, Probe, Query, Ranked, Ranking, Term, average, fuse, unit,
-        weight,
+        Collector, FoundRow, Matrix, Probe, Query, QuestionWord, RankedRows, Ranking, Term,
+        average, fuse, unit, weight,
     },
     types::{Hit, Matching, SearchRequest, StoreError},
 };
@@ -49,12 +49,12 @@ pub(super) async fn search(
     transaction: &Transaction<'_>,
     model: &EmbeddingModel,
     request: &SearchRequest,
-    words: Vec<Asked>,
+    words: Vec<QuestionWord>,
     index: &VectorIndex,
     scan_up_to: i64,
 ) -> Result<Vec<Hit>, StoreError> {
-    let vector = request.vector.as_deref();
-    let vector = vector.and_then(|vector| Some((Probe::new(vector)?, unit(vector)?)));
+    let vector =
+        request.vector.as_deref().and_then(|vector| Some((Probe::new(vector)?, unit(vector)?)));
     if vector.is_none() && words.is_empty() {
         return Ok(Vec::new());
     }
@@ -67,9 +67,13 @@ pub(super) async fn search(
     )?;
     let query = Query::new(request, &[], model);
     let (chunks, length) = readable.unwrap_or((state.chunks, state.length));
-    let (chunks, length) = (chunks.cast_unsigned(), length.cast_unsigned());
-    let wanted =
-        Arc::new(QueryWords::new(&words, &terms, chunks as usize, length, request.matching));
+    let wanted = Arc::new(QueryWords::new(
+        &words,
+        &terms,
+        chunks.cast_unsigned() as usize,
+        length.cast_unsigned(),
+        request.matching,
+    ));
     let (nearest, best) = tokio::try_join!(
         async {
             match &vector {
@@ -89,23 +93,26 @@ pub(super) async fn search(
     read_hits(transaction, request, found).await
 }
 
-async fn state(transaction: &Transaction<'_>, model: &EmbeddingModel) -> Result<State, StoreError> {
-    let statement = transaction.prepare_cached(STATE).await?;
-    State::read(&transaction.query_one(&statement, &[]).await?, model)
+async fn state(
+    transaction: &Transaction<'_>,
+    model: &EmbeddingModel,
+) -> Result<StateRow, StoreError> {
+    let statement = transaction.prepare_cached(SELECT_STATE).await?;
+    StateRow::read(&transaction.query_one(&statement, &[]).await?, model)
 }
 
 /// Returns the number of each known term, and the number of chunks with it that these readers may
 /// read.
 async fn terms(
     transaction: &Transaction<'_>,
-    words: &[Asked],
+    words: &[QuestionWord],
     readers: Option<&[i64]>,
 ) -> Result<HashMap<Vec<u8>, (i32, i64)>, StoreError> {
     if words.is_empty() {
         return Ok(HashMap::new());
     }
     let terms: Vec<_> =
-        words.iter().flat_map(|asked| &asked.terms).map(std::string::String::as_bytes).collect();
+        words.iter().flat_map(|word| &word.terms).map(std::string::String::as_bytes).collect();
     let sql = match readers {
         None => {
             "SELECT term, number, chunks::bigint FROM rag_term WHERE term = ANY ($1) AND chunks > 0"
@@ -154,7 +161,8 @@ async fn scope(
     );
     let statement = transaction.prepare_cached(&sql).await?;
     let row = transaction.query_one(&statement, &condition.parameters(&[])).await?;
-    let (documents, chunks): (i64, i64) = (row.try_get(0)?, row.try_get(1)?);
+    let documents: i64 = row.try_get(0)?;
+    let chunks: i64 = row.try_get(1)?;
     if documents > scan_up_to || chunks > scan_up_to {
         return Ok(Scope::Many(condition));
     }
@@ -304,32 +312,36 @@ impl QueryWords {
     /// Computes the weights of words from the numbers of chunks that have them, the number of all
     /// chunks, and their total length.
     fn new(
-        asked: &[Asked],
+        asked: &[QuestionWord],
         known: &HashMap<Vec<u8>, (i32, i64)>,
         chunks: usize,
         length: u64,
         matching: Matching,
     ) -> Self {
-        let (mut terms, mut words, mut unknown) = (Vec::new(), Vec::new(), 0);
-        for asked in asked {
+        let mut terms = Vec::new();
+        let mut weights = Vec::new();
+        let mut unknown = 0;
+        for word in asked {
             let of_word: Vec<_> =
-                asked.terms.iter().filter_map(|term| known.get(term.as_bytes())).collect();
-            if asked.is_optional && of_word.is_empty() {
+                word.terms.iter().filter_map(|term| known.get(term.as_bytes())).collect();
+            if word.is_optional && of_word.is_empty() {
                 continue;
             }
-            let word = words.len();
+            let index = weights.len();
+            // A chunk counts once for each of its readers and for each of its terms, so the sum can
+            // exceed the number of chunks.
             let having: i64 = of_word.iter().map(|(_, chunks)| chunks).sum();
-            let weight = weight(chunks, (having.cast_unsigned() as usize).min(chunks));
-            words.push(weight);
+            let word_weight = weight(chunks, (having.cast_unsigned() as usize).min(chunks));
+            weights.push(word_weight);
             unknown += usize::from(of_word.is_empty());
-            let weight = weight * asked.count as f32;
-            terms.extend(of_word.iter().map(|(term, _)| (term.cast_unsigned(), weight, word)));
+            let weight = word_weight * word.count as f32;
+            terms.extend(of_word.iter().map(|(term, _)| (term.cast_unsigned(), weight, index)));
         }
         Self {
             average: average(length, chunks),
-            total_weight: words.iter().sum(),
+            total_weight: weights.iter().sum(),
             possible: !terms.is_empty() && (unknown == 0 || matching == Matching::Any),
-            words,
+            words: weights,
             terms,
         }
     }
@@ -340,11 +352,9 @@ impl QueryWords {
 
     /// Returns an empty list for each term.
     fn lists(&self) -> Vec<List> {
-        let list = |&(term, weight, word): &(Term, f32, usize)| {
-            let postings = Vec::new();
-            List { term, weight, word, postings }
-        };
-        self.terms.iter().map(list).collect()
+        (self.terms.iter())
+            .map(|&(term, weight, word)| List { term, weight, word, postings: Vec::new() })
+            .collect()
     }
 
     /// Returns the share of the question's words that a chunk with these terms has. The terms are
@@ -428,28 +438,31 @@ async fn best(
     };
     let statement = transaction.prepare_cached(sql).await?;
     let mut rows = pin!(transaction.query_raw(&statement, parameters.iter().copied()).await?);
-    let mut best = Best {
+    let mut accumulator = Accumulator {
         depth,
         distinct: query.distinct,
         matching: query.matching,
         best: BestByWords::default(),
     };
-    let (mut batch, mut bytes, mut last) = (Vec::new(), 0, None);
+    let mut batch = Vec::new();
+    let mut bytes = 0;
+    let mut last = None;
     loop {
         let row = rows.try_next().await?;
         let block: Option<i32> = row.as_ref().map(|row| row.try_get(0)).transpose()?;
         // All chunks of a document are in one block.
         if row.is_none() || bytes > BATCH_BYTES && block != last {
-            let (batch, wanted) = (std::mem::take(&mut batch), Arc::clone(wanted));
+            let batch = std::mem::take(&mut batch);
+            let wanted = Arc::clone(wanted);
             let numbers = numbers.clone();
             bytes = 0;
-            best = blocking(move || {
-                best.add(&wanted, &decode(&batch, &wanted, numbers.as_deref())?);
-                Ok::<_, StoreError>(best)
+            accumulator = blocking(move || {
+                accumulator.add(&wanted, &decode(&batch, &wanted, numbers.as_deref())?);
+                Ok::<_, StoreError>(accumulator)
             })
             .await?;
         }
-        let Some(row) = row else { return Ok(best.best) };
+        let Some(row) = row else { return Ok(accumulator.best) };
         last = block;
         bytes += row.try_get::<_, &[u8]>(2)?.len();
         batch.push(row);
@@ -467,9 +480,9 @@ fn decode(
     let places: HashMap<i32, usize> =
         (0..).zip(&lists).map(|(at, list)| (list.term.cast_signed(), at)).collect();
     for row in rows {
-        let (term, bytes): (i32, &[u8]) = (row.try_get(1)?, row.try_get(2)?);
+        let term: i32 = row.try_get(1)?;
         let Some(&at) = places.get(&term) else { continue };
-        postings::decode(bytes, &mut lists[at].postings)?;
+        postings::decode(row.try_get(2)?, &mut lists[at].postings)?;
     }
     for list in &mut lists {
         if let Some(numbers) = numbers {
@@ -485,7 +498,7 @@ fn decode(
 
 /// Keeps the best chunks of all that were added, best first. Of chunks with equal scores, the
 /// earlier one comes first.
-struct Best {
+struct Accumulator {
     depth: usize,
     /// Whether to keep the best chunk of each of the best documents, too.
     distinct: bool,
@@ -493,32 +506,34 @@ struct Best {
     best: BestByWords,
 }
 
-impl Best {
+impl Accumulator {
     /// Adds postings of documents that were not added before.
     fn add(&mut self, wanted: &QueryWords, lists: &[List]) {
         let words = wanted.words.len();
         let scored = postings::score(lists, words, self.matching, wanted.average);
-        let documents: Vec<u32> =
-            if self.distinct { scored.iter().map(|at| at.document).collect() } else { Vec::new() };
-        let mut top = Collector::of(self.depth, self.distinct.then_some(&documents[..]));
-        for (row, at) in (0..).zip(&scored) {
-            top.see(at.score, row);
+        let documents: Vec<u32> = if self.distinct {
+            scored.iter().map(|chunk| chunk.document).collect()
+        } else {
+            Vec::new()
+        };
+        let mut top = Collector::with_depth(self.depth, self.distinct.then_some(&documents[..]));
+        for (row, chunk) in (0..).zip(&scored) {
+            top.see(chunk.score, row);
         }
         let found = top.into_ranking();
-        let depth = self.depth;
-        let merge = |best: &mut Vec<(f32, Place)>, found: Vec<(f32, u32)>| {
-            best.extend(found.into_iter().map(|(score, row)| {
-                let Scored { document, place, .. } = scored[row as usize];
-                (score, (document.cast_signed(), place.cast_signed()))
-            }));
-            best.sort_by(|left, right| {
-                right.0.total_cmp(&left.0).then_with(|| left.1.cmp(&right.1))
-            });
-            best.truncate(depth);
-        };
-        merge(&mut self.best.chunks, found.best);
-        merge(&mut self.best.of_documents, found.of_documents);
+        merge(&mut self.best.chunks, &found.best, &scored, self.depth);
+        merge(&mut self.best.of_documents, &found.of_documents, &scored, self.depth);
     }
+}
+
+/// Adds found rows of `scored` to the best chunks, of which `depth` remain.
+fn merge(best: &mut Vec<(f32, Place)>, found: &[(f32, u32)], scored: &[ScoredChunk], depth: usize) {
+    best.extend(found.iter().map(|&(score, row)| {
+        let ScoredChunk { document, place, .. } = scored[row as usize];
+        (score, (document.cast_signed(), place.cast_signed()))
+    }));
+    best.sort_by(|left, right| right.0.total_cmp(&left.0).then_with(|| left.1.cmp(&right.1)));
+    best.truncate(depth);
 }
 
 /// Chunks by their words, best first.
@@ -565,7 +580,8 @@ impl<'a> Rows<'a> {
         best: &BestByWords,
         dimension: usize,
     ) -> Result<Self, StoreError> {
-        let (mut places, mut numbers) = (Vec::new(), HashMap::new());
+        let mut places = Vec::new();
+        let mut numbers = HashMap::new();
         let near = nearest.chunks.iter().chain(&nearest.of_documents);
         let good = best.chunks.iter().chain(&best.of_documents).map(|(_, place)| place);
         for place in near.chain(good) {
@@ -574,8 +590,8 @@ impl<'a> Rows<'a> {
                 places.len() as u32 - 1
             });
         }
-        let (vectors, shares) = (Matrix::new(dimension), Vec::new());
-        let mut rows = Self { places, numbers, vectors, shares, probe };
+        let mut rows =
+            Self { places, numbers, vectors: Matrix::new(dimension), shares: Vec::new(), probe };
         if rows.places.is_empty() {
             return Ok(rows);
         }
@@ -597,31 +613,41 @@ impl<'a> Rows<'a> {
         Ok(rows)
     }
 
-    fn fuse(&self, query: &Query<'_>, nearest: &Nearest, best: &BestByWords) -> Vec<Found> {
-        let near = |places: &[Place]| {
-            let mut ranking: Vec<(f32, u32)> = places
-                .iter()
-                .map(|place| self.numbers[place])
-                .filter_map(|row| Some((self.similarity(row)?, row)))
-                .collect();
-            ranking.sort_by(|left, right| {
-                let place = |row: u32| self.places[row as usize];
-                right.0.total_cmp(&left.0).then_with(|| place(left.1).cmp(&place(right.1)))
-            });
-            ranking.truncate(query.depth());
-            ranking
+    fn fuse(&self, query: &Query<'_>, nearest: &Nearest, best: &BestByWords) -> Vec<FoundRow> {
+        let semantic = Ranking {
+            best: self.by_similarity(&nearest.chunks, query.depth()),
+            of_documents: self.by_similarity(&nearest.of_documents, query.depth()),
         };
-        let good = |best: &[(f32, Place)]| -> Vec<(f32, u32)> {
-            best.iter().map(|(score, place)| (*score, self.numbers[place])).collect()
+        let keyword = Ranking {
+            best: self.by_score(&best.chunks),
+            of_documents: self.by_score(&best.of_documents),
         };
-        let semantic =
-            Ranking { best: near(&nearest.chunks), of_documents: near(&nearest.of_documents) };
-        let keyword = Ranking { best: good(&best.chunks), of_documents: good(&best.of_documents) };
         fuse(query, &semantic, &keyword, self)
+    }
+
+    /// Returns the rows of the nearest chunks, ordered by exact cosines: the database has ordered
+    /// them by rounded vectors.
+    fn by_similarity(&self, places: &[Place], depth: usize) -> Vec<(f32, u32)> {
+        let mut ranking: Vec<(f32, u32)> = places
+            .iter()
+            .map(|place| self.numbers[place])
+            .filter_map(|row| Some((self.similarity(row)?, row)))
+            .collect();
+        ranking.sort_by(|left, right| {
+            let order = self.places[left.1 as usize].cmp(&self.places[right.1 as usize]);
+            right.0.total_cmp(&left.0).then(order)
+        });
+        ranking.truncate(depth);
+        ranking
+    }
+
+    /// Returns the rows of the best chunks by words, which are in order.
+    fn by_score(&self, best: &[(f32, Place)]) -> Vec<(f32, u32)> {
+        best.iter().map(|(score, place)| (*score, self.numbers[place])).collect()
     }
 }
 
-impl Ranked for Rows<'_> {
+impl RankedRows for Rows<'_> {
     fn document(&self, row: u32) -> u32 {
         self.places[row as usize].0.cast_unsigned()
     }
@@ -642,7 +668,7 @@ impl Ranked for Rows<'_> {
 async fn read_hits(
     transaction: &Transaction<'_>,
     request: &SearchRequest,
-    found: Vec<Found>,
+    found: Vec<FoundRow>,
 ) -> Result<Vec<Hit>, StoreError> {
     if found.is_empty() {
         return Ok(Vec::new());
@@ -652,21 +678,26 @@ async fn read_hits(
         JOIN rag_document d ON d.number = u.document \
         JOIN rag_chunk c ON c.document = u.document AND c.place = u.place ORDER BY u.at";
     let statement = transaction.prepare_cached(sql).await?;
-    let number = |found: &Found| (found.document.cast_signed(), found.index.cast_signed());
-    let (documents, places): (Vec<i32>, Vec<i32>) = found.iter().map(number).unzip();
+    let (documents, places): (Vec<i32>, Vec<i32>) =
+        found.iter().map(|found| (found.document.cast_signed(), found.index.cast_signed())).unzip();
     let rows = transaction.query(&statement, &[&documents, &places]).await?;
     if rows.len() != found.len() {
         return Err(StoreError::damaged("some chunks are missing"));
     }
-    let hit = |(found, row): (Found, &Row)| {
-        let (document, chunk) = document_and_chunk(row)?;
-        Ok(found.into_hit(request, &document, chunk))
-    };
-    found.into_iter().zip(&rows).map(hit).collect()
+    found
+        .into_iter()
+        .zip(&rows)
+        .map(|(found, row)| {
+            let (document, chunk) = document_and_chunk(row)?;
+            Ok(found.into_hit(request, &document, chunk))
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use std::{collections::BTreeMap, ops::Range};
+
     use proptest::prelude::*;
 
     use super::{super::postings::Posting, *};
@@ -686,25 +717,34 @@ mod tests {
                 total_weight: 3.0,
                 possible: true,
             };
-            let lists = |from: u32, to: u32| {
-                let mut lists = wanted.lists();
-                for (&(document, place), counts) in chunks.range((from, 0)..(to, 0)) {
-                    for (list, &count) in lists.iter_mut().zip(counts) {
-                        let length = 3;
-                        list.postings.extend((count > 0).then_some(Posting { document, place, count, length }));
-                    }
-                }
-                lists
-            };
             let matching = if all { Matching::All } else { Matching::Any };
-            let new = || Best { depth, distinct, matching, best: BestByWords::default() };
-            let (mut whole, mut parts, mut from) = (new(), new(), 0);
-            whole.add(&wanted, &lists(0, 40));
+            let [mut whole, mut parts] = [(); 2].map(|()| {
+                Accumulator { depth, distinct, matching, best: BestByWords::default() }
+            });
+            whole.add(&wanted, &lists(&wanted, &chunks, 0..40));
+            let mut from = 0;
             for to in cuts.into_iter().chain([40]) {
-                parts.add(&wanted, &lists(from, to));
+                parts.add(&wanted, &lists(&wanted, &chunks, from..to));
                 from = to;
             }
             prop_assert_eq!(parts.best, whole.best);
         }
+    }
+
+    /// Returns the postings of these documents.
+    fn lists(
+        wanted: &QueryWords,
+        chunks: &BTreeMap<(u32, u32), Vec<u8>>,
+        documents: Range<u32>,
+    ) -> Vec<List> {
+        let mut lists = wanted.lists();
+        for (&(document, place), counts) in chunks.range((documents.start, 0)..(documents.end, 0)) {
+            for (list, &count) in lists.iter_mut().zip(counts) {
+                if count > 0 {
+                    list.postings.push(Posting { document, place, count, length: 3 });
+                }
+            }
+        }
+        lists
     }
 }

@@ -15,6 +15,7 @@ use tokio_postgres::Client;
 use super::half::HalfVector;
 use crate::types::StoreError;
 
+/// Name of the index.
 const INDEX: &str = "rag_vector_embedding";
 
 /// Returns whether the index is complete; no row if our schema has no such table.
@@ -36,11 +37,12 @@ pub(super) struct VectorIndex {
     dimension: usize,
     /// See [`PostgresOptions::scan_up_to`](super::PostgresOptions::scan_up_to).
     scan_up_to: u32,
-    state: Arc<State>,
+    creation: Arc<Creation>,
 }
 
+/// The progress of the creation of the index, as this process knows it.
 #[derive(Default)]
-struct State {
+struct Creation {
     is_valid: AtomicBool,
     /// Whether a task of this process is creating the index, or was refused permission.
     is_in_progress: AtomicBool,
@@ -50,7 +52,7 @@ struct State {
 
 impl VectorIndex {
     pub(super) fn new(pool: Arc<PostgresPool>, dimension: usize, scan_up_to: u32) -> Self {
-        Self { pool, dimension, scan_up_to, state: Arc::default() }
+        Self { pool, dimension, scan_up_to, creation: Arc::default() }
     }
 
     /// Returns whether a database with this number of chunks needs an index.
@@ -60,7 +62,7 @@ impl VectorIndex {
 
     /// Returns whether a search of this process has found the index complete.
     pub(super) fn is_valid(&self) -> bool {
-        self.state.is_valid.load(Ordering::Relaxed)
+        self.creation.is_valid.load(Ordering::Relaxed)
     }
 
     /// Returns whether the index can be used in a database with this number of chunks. Starts
@@ -73,14 +75,14 @@ impl VectorIndex {
         if !self.is_wanted(chunks) {
             return Ok(false);
         }
-        if !self.state.is_valid.load(Ordering::Relaxed) {
+        if !self.creation.is_valid.load(Ordering::Relaxed) {
             let statement = transaction.prepare_cached(IS_VALID).await?;
             let found = transaction.query_opt(&statement, &[&INDEX]).await?;
             if !found.map_or(Ok(false), |row| row.try_get(0))? {
                 self.create_if_needed(chunks);
                 return Ok(false);
             }
-            self.state.is_valid.store(true, Ordering::Relaxed);
+            self.creation.is_valid.store(true, Ordering::Relaxed);
         }
         Ok(true)
     }
@@ -88,46 +90,47 @@ impl VectorIndex {
     /// Creates the index in the background, if a database with this number of chunks needs one and
     /// lacks it.
     pub(super) fn create_if_needed(&self, chunks: i64) {
-        let state = &self.state;
+        let creation = &self.creation;
         if !self.is_wanted(chunks)
-            || state.is_valid.load(Ordering::Relaxed)
-            || state.is_in_progress.swap(true, Ordering::Relaxed)
+            || creation.is_valid.load(Ordering::Relaxed)
+            || creation.is_in_progress.swap(true, Ordering::Relaxed)
         {
             return;
         }
-        let (pool, state) = (Arc::clone(&self.pool), Arc::clone(state));
+        let pool = Arc::clone(&self.pool);
+        let creation = Arc::clone(creation);
         tokio::spawn(async move {
-            match make(&pool).await {
-                Ok(true) => state.is_valid.store(true, Ordering::Relaxed),
+            match create(&pool).await {
+                Ok(true) => creation.is_valid.store(true, Ordering::Relaxed),
                 Ok(false) => {
                     drop(pool);
                     tokio::time::sleep(PAUSE).await;
                 }
                 // The next attempt would be refused as well. If another process creates the index,
                 // it is used.
-                Err(failure @ DatabaseError::Denied(_)) => return state.tell(failure),
+                Err(failure @ DatabaseError::Denied(_)) => return creation.log(failure),
                 // Another attempt may succeed: the disk may be full now, or the connection may be
                 // lost.
                 Err(failure) => {
-                    state.tell(failure);
+                    creation.log(failure);
                     drop(pool);
                     tokio::time::sleep(PAUSE).await;
                 }
             }
-            state.is_in_progress.store(false, Ordering::Relaxed);
+            creation.is_in_progress.store(false, Ordering::Relaxed);
         });
     }
 }
 
-impl State {
+impl Creation {
     /// Logs why the index was not created, once for each reason.
-    fn tell(&self, failure: DatabaseError) {
+    fn log(&self, failure: DatabaseError) {
         let problem = failure.to_string();
         let mut last = self.problem.lock().unwrap_or_else(PoisonError::into_inner);
         if last.as_ref() != Some(&problem) {
             tracing::warn!(
                 %problem,
-                "the index of vectors was not made; until it is there, each search compares all vectors one by one"
+                "failed to create the vector index; until it exists, each search compares all vectors one by one"
             );
             *last = Some(problem);
         }
@@ -136,7 +139,7 @@ impl State {
 
 /// Creates the index in one step, which takes a fraction of the time of adding vectors one by one.
 /// Others can read and write meanwhile. Returns false if another process is creating it.
-async fn make(pool: &PostgresPool) -> Result<bool, DatabaseError> {
+async fn create(pool: &PostgresPool) -> Result<bool, DatabaseError> {
     let client = pool.connect().await?;
     // Creating it may exceed the usual statement timeout, and waits for current transactions.
     client.batch_execute("SET statement_timeout = 0; SET lock_timeout = 0").await?;
@@ -152,10 +155,10 @@ async fn make(pool: &PostgresPool) -> Result<bool, DatabaseError> {
         }
         None => {}
     }
-    let make = format!(
+    let create = format!(
         "CREATE INDEX CONCURRENTLY {INDEX} ON rag_vector USING hnsw (embedding halfvec_cosine_ops)"
     );
-    client.batch_execute(&make).await?;
+    client.batch_execute(&create).await?;
     Ok(is_valid(&client).await? == Some(true))
 }
 

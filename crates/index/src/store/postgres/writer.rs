@@ -13,12 +13,12 @@ use super::{
     filter::{Condition, key, signed},
     half::HalfVector,
     postings::{self, CHUNKS_IN_BLOCK, Posting},
-    schema::{STATE, State},
+    schema::{SELECT_STATE, StateRow},
     vector_index::VectorIndex,
 };
 use crate::{
     EmbeddingModel,
-    ranking::{Analyzer, Packed, Row, Term, unit},
+    ranking::{Analyzer, PackedVector, Row, Term, unit},
     types::{Document, NewChunk, StoreError, labels, reader_labels},
 };
 
@@ -30,14 +30,14 @@ const DELETED_AT_ONCE: usize = 256;
 /// Documents that are prepared for writing.
 pub(super) struct Batch {
     /// The documents. Of several with one URI, only the last one.
-    documents: Vec<Prepared>,
+    documents: Vec<PreparedDocument>,
     /// Terms of the chunks, by their index here.
     terms: Vec<Vec<u8>>,
     /// Number of all chunks, including those of replaced duplicates.
     count: u64,
 }
 
-struct Prepared {
+struct PreparedDocument {
     key: Vec<u8>,
     uri: Vec<u8>,
     /// Array literal, because the elements of an array of arrays must have the same length.
@@ -53,6 +53,17 @@ struct PreparedChunk {
     half: Option<HalfVector>,
     fields: Vec<u8>,
     content: Vec<u8>,
+}
+
+impl PreparedChunk {
+    fn new(chunk: NewChunk, terms: Vec<(Term, u8)>, length: u32) -> Result<Self, StoreError> {
+        Ok(Self {
+            row: Row { vector: PackedVector::new(&chunk.vector), terms, length },
+            half: unit(&chunk.vector).map(|unit| HalfVector::new(&unit)),
+            fields: serde_json::to_vec(&ChunkFields::of(&chunk)).map_err(StoreError::engine)?,
+            content: chunk.content.into_bytes(),
+        })
+    }
 }
 
 /// Returns an array literal.
@@ -75,7 +86,8 @@ impl Batch {
     pub(super) fn new(documents: Vec<(Document, Vec<NewChunk>)>) -> Result<Self, StoreError> {
         let count = documents.iter().map(|(_, chunks)| chunks.len() as u64).sum();
         let mut analyzer = Analyzer::default();
-        let (mut terms, mut numbers) = (Vec::new(), HashMap::<Vec<u8>, Term>::new());
+        let mut terms = Vec::new();
+        let mut numbers: HashMap<Vec<u8>, Term> = HashMap::new();
         let mut seen = HashSet::new();
         let mut prepared = Vec::new();
         for (document, chunks) in documents.into_iter().rev() {
@@ -83,32 +95,22 @@ impl Batch {
             if !seen.insert(key.clone()) {
                 continue;
             }
-            let number = |term: &str| {
+            let Ok(counted) = analyzer.rows(&document, &chunks, |term| {
                 Ok::<_, Infallible>(*numbers.entry(term.into()).or_insert_with(|| {
                     terms.push(term.into());
                     terms.len() as Term - 1
                 }))
-            };
-            let Ok(counted) = analyzer.rows(&document, &chunks, number);
-            let chunk = |(chunk, (terms, length)): (NewChunk, _)| {
-                let fields = ChunkFields::of(&chunk);
-                Ok(PreparedChunk {
-                    row: Row { vector: Packed::new(&chunk.vector), terms, length },
-                    half: unit(&chunk.vector).map(|unit| HalfVector::new(&unit)),
-                    fields: serde_json::to_vec(&fields).map_err(StoreError::engine)?,
-                    content: chunk.content.into_bytes(),
-                })
-            };
-            prepared.push(Prepared {
+            });
+            let mut prepared_chunks = Vec::with_capacity(chunks.len());
+            for (chunk, (terms, length)) in chunks.into_iter().zip(counted) {
+                prepared_chunks.push(PreparedChunk::new(chunk, terms, length)?);
+            }
+            prepared.push(PreparedDocument {
                 key,
                 labels: array(&signed(&labels(&document))),
                 fields: serde_json::to_vec(&document).map_err(StoreError::engine)?,
                 readers: signed(&reader_labels(&document)),
-                chunks: chunks
-                    .into_iter()
-                    .zip(counted)
-                    .map(chunk)
-                    .collect::<Result<_, StoreError>>()?,
+                chunks: prepared_chunks,
                 uri: document.uri.into_bytes(),
             });
         }
@@ -132,7 +134,7 @@ impl Batch {
         let replaced: Vec<StoredDocument> = old.values().cloned().collect();
         changes.forget(&transaction, model, &replaced).await?;
 
-        let known = self.documents(&transaction, &old, &mut state).await?;
+        let known = self.write_documents(&transaction, &old, &mut state).await?;
         let terms = numbers(&transaction, &self.terms).await?;
         for (document, known) in self.documents.iter_mut().zip(&known) {
             for (place, chunk) in (0..).zip(&mut document.chunks) {
@@ -143,7 +145,7 @@ impl Batch {
                 changes.add(known, place, &chunk.row);
             }
         }
-        self.chunks(&transaction, &known).await?;
+        self.write_chunks(&transaction, &known).await?;
         changes.write(&transaction, &mut state).await?;
         transaction.commit().await?;
         index.create_if_needed(state.chunks);
@@ -151,68 +153,30 @@ impl Batch {
     }
 
     /// Writes the documents, and assigns number and block to each.
-    async fn documents(
+    async fn write_documents(
         &self,
         transaction: &Transaction<'_>,
         old: &HashMap<Vec<u8>, StoredDocument>,
-        state: &mut State,
+        state: &mut StateRow,
     ) -> Result<Vec<StoredDocument>, StoreError> {
-        let (there, new): (Vec<_>, Vec<_>) =
+        let (replaced, new): (Vec<_>, Vec<_>) =
             self.documents.iter().partition(|document| old.contains_key(&document.key));
-        for some in there.chunks(ROWS_AT_ONCE) {
-            let numbers: Vec<i32> = some.iter().map(|it| old[&it.key].number).collect();
-            let labels: Vec<&str> = some.iter().map(|it| &*it.labels).collect();
-            let fields: Vec<&[u8]> = some.iter().map(|it| &*it.fields).collect();
-            let chunks: Vec<i32> = some.iter().map(|it| it.chunks.len() as i32).collect();
-            let readers: Vec<String> = some.iter().map(|it| array(&it.readers)).collect();
-            let sql = "UPDATE rag_document d SET labels = u.labels::bigint[], readers = u.readers::bigint[], \
-                fields = u.fields, chunks = u.chunks \
-                FROM unnest($1::integer[], $2::text[], $3::text[], $4::bytea[], $5::integer[]) \
-                AS u (number, labels, readers, fields, chunks) WHERE d.number = u.number";
-            execute(transaction, sql, &[&numbers, &labels, &readers, &fields, &chunks]).await?;
-        }
+        update_documents(transaction, &replaced, old).await?;
         let mut all = old.clone();
         for some in new.chunks(ROWS_AT_ONCE) {
-            let keys: Vec<&[u8]> = some.iter().map(|it| &*it.key).collect();
-            let uris: Vec<&[u8]> = some.iter().map(|it| &*it.uri).collect();
-            let labels: Vec<&str> = some.iter().map(|it| &*it.labels).collect();
-            let fields: Vec<&[u8]> = some.iter().map(|it| &*it.fields).collect();
-            let chunks: Vec<i32> = some.iter().map(|it| it.chunks.len() as i32).collect();
-            let mut blocks = Vec::new();
-            for document in some {
-                if state.filled >= CHUNKS_IN_BLOCK {
-                    (state.block, state.filled) = (state.block + 1, 0);
-                }
-                // A document without chunks takes some room in a block, too.
-                state.filled += (document.chunks.len() as i64).max(1);
-                blocks.push(state.block);
-            }
-            // Writes in order, so that the documents of a block have numbers close to each other.
-            let readers: Vec<String> = some.iter().map(|it| array(&it.readers)).collect();
-            let sql = "INSERT INTO rag_document (key, uri, labels, fields, block, chunks, readers) \
-                SELECT u.key, u.uri, u.labels::bigint[], u.fields, u.block, u.chunks, u.readers::bigint[] \
-                FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::bytea[], $5::integer[], $6::integer[], $7::text[]) \
-                WITH ORDINALITY AS u (key, uri, labels, fields, block, chunks, readers, at) ORDER BY u.at \
-                RETURNING key, number, block";
-            let statement = transaction.prepare_cached(sql).await?;
-            let parameters: [Parameter<'_>; 7] =
-                [&keys, &uris, &labels, &fields, &blocks, &chunks, &readers];
-            for row in transaction.query(&statement, &parameters).await? {
-                let (number, block) = (row.try_get(1)?, row.try_get(2)?);
-                let known = StoredDocument { number, block, readers: Vec::new() };
-                all.insert(row.try_get(0)?, known);
-            }
+            insert_documents(transaction, some, state, &mut all).await?;
         }
-        let known = |document: &Prepared| {
-            let missing = || StoreError::damaged("a document has no number");
-            let StoredDocument { number, block, .. } =
-                *all.get(&document.key).ok_or_else(missing)?;
-            Ok(StoredDocument { number, block, readers: document.readers.clone() })
-        };
-        self.documents.iter().map(known).collect()
+        (self.documents.iter())
+            .map(|document| {
+                let StoredDocument { number, block, .. } = *all
+                    .get(&document.key)
+                    .ok_or_else(|| StoreError::damaged("a document has no number"))?;
+                Ok(StoredDocument { number, block, readers: document.readers.clone() })
+            })
+            .collect()
     }
 
-    async fn chunks(
+    async fn write_chunks(
         &self,
         transaction: &Transaction<'_>,
         known: &[StoredDocument],
@@ -225,32 +189,97 @@ impl Batch {
         for some in all.chunks(ROWS_AT_ONCE) {
             let documents: Vec<i32> = some.iter().map(|(document, ..)| *document).collect();
             let places: Vec<i32> = some.iter().map(|(_, place, _)| *place).collect();
-            let packed = |(.., chunk): &(i32, i32, &PreparedChunk)| {
+            let mut packed = Vec::with_capacity(some.len());
+            for (.., chunk) in some {
                 let mut bytes = Vec::new();
                 codec::encode(&chunk.row, &mut bytes);
-                bytes
-            };
-            let packed: Vec<_> = some.iter().map(packed).collect();
+                packed.push(bytes);
+            }
             let fields: Vec<&[u8]> = some.iter().map(|(.., chunk)| &*chunk.fields).collect();
             let contents: Vec<&[u8]> = some.iter().map(|(.., chunk)| &*chunk.content).collect();
             let sql = "INSERT INTO rag_chunk (document, place, packed, fields, content) SELECT * FROM \
                 unnest($1::integer[], $2::integer[], $3::bytea[], $4::bytea[], $5::bytea[])";
             execute(transaction, sql, &[&documents, &places, &packed, &fields, &contents]).await?;
 
-            let directed = || {
-                some.iter().filter_map(|(document, place, chunk)| {
-                    Some((document, place, chunk.half.as_ref()?))
-                })
-            };
-            let documents: Vec<i32> = directed().map(|(document, ..)| *document).collect();
-            let places: Vec<i32> = directed().map(|(_, place, _)| *place).collect();
-            let vectors: Vec<&HalfVector> = directed().map(|(.., half)| half).collect();
+            // A vector of zeros has no direction, so no search by vectors finds it.
+            let mut documents: Vec<i32> = Vec::new();
+            let mut places: Vec<i32> = Vec::new();
+            let mut vectors: Vec<&HalfVector> = Vec::new();
+            for (document, place, chunk) in some {
+                if let Some(half) = &chunk.half {
+                    documents.push(*document);
+                    places.push(*place);
+                    vectors.push(half);
+                }
+            }
             let sql = "INSERT INTO rag_vector (document, place, embedding) SELECT * FROM \
                 unnest($1::integer[], $2::integer[], $3::halfvec[])";
             execute(transaction, sql, &[&documents, &places, &vectors]).await?;
         }
         Ok(())
     }
+}
+
+/// Updates the rows of documents that are in the database.
+async fn update_documents(
+    transaction: &Transaction<'_>,
+    documents: &[&PreparedDocument],
+    old: &HashMap<Vec<u8>, StoredDocument>,
+) -> Result<(), StoreError> {
+    for some in documents.chunks(ROWS_AT_ONCE) {
+        let numbers: Vec<i32> = some.iter().map(|it| old[&it.key].number).collect();
+        let labels: Vec<&str> = some.iter().map(|it| &*it.labels).collect();
+        let fields: Vec<&[u8]> = some.iter().map(|it| &*it.fields).collect();
+        let chunks: Vec<i32> = some.iter().map(|it| it.chunks.len() as i32).collect();
+        let readers: Vec<String> = some.iter().map(|it| array(&it.readers)).collect();
+        let sql = "UPDATE rag_document d SET labels = u.labels::bigint[], readers = u.readers::bigint[], \
+            fields = u.fields, chunks = u.chunks \
+            FROM unnest($1::integer[], $2::text[], $3::text[], $4::bytea[], $5::integer[]) \
+            AS u (number, labels, readers, fields, chunks) WHERE d.number = u.number";
+        execute(transaction, sql, &[&numbers, &labels, &readers, &fields, &chunks]).await?;
+    }
+    Ok(())
+}
+
+/// Inserts rows for new documents in one statement, and adds their numbers to `all`.
+async fn insert_documents(
+    transaction: &Transaction<'_>,
+    documents: &[&PreparedDocument],
+    state: &mut StateRow,
+    all: &mut HashMap<Vec<u8>, StoredDocument>,
+) -> Result<(), StoreError> {
+    let keys: Vec<&[u8]> = documents.iter().map(|it| &*it.key).collect();
+    let uris: Vec<&[u8]> = documents.iter().map(|it| &*it.uri).collect();
+    let labels: Vec<&str> = documents.iter().map(|it| &*it.labels).collect();
+    let fields: Vec<&[u8]> = documents.iter().map(|it| &*it.fields).collect();
+    let chunks: Vec<i32> = documents.iter().map(|it| it.chunks.len() as i32).collect();
+    let mut blocks = Vec::with_capacity(documents.len());
+    for document in documents {
+        if state.filled >= CHUNKS_IN_BLOCK {
+            state.block += 1;
+            state.filled = 0;
+        }
+        // A document without chunks takes some room in a block, too.
+        state.filled += (document.chunks.len() as i64).max(1);
+        blocks.push(state.block);
+    }
+    let readers: Vec<String> = documents.iter().map(|it| array(&it.readers)).collect();
+    // Writes in order, so that the documents of a block have numbers close to each other.
+    let sql = "INSERT INTO rag_document (key, uri, labels, fields, block, chunks, readers) \
+        SELECT u.key, u.uri, u.labels::bigint[], u.fields, u.block, u.chunks, u.readers::bigint[] \
+        FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::bytea[], $5::integer[], $6::integer[], $7::text[]) \
+        WITH ORDINALITY AS u (key, uri, labels, fields, block, chunks, readers, at) ORDER BY u.at \
+        RETURNING key, number, block";
+    let statement = transaction.prepare_cached(sql).await?;
+    let parameters: [Parameter<'_>; 7] =
+        [&keys, &uris, &labels, &fields, &blocks, &chunks, &readers];
+    for row in transaction.query(&statement, &parameters).await? {
+        let number = row.try_get(1)?;
+        let block = row.try_get(2)?;
+        let inserted = StoredDocument { number, block, readers: Vec::new() };
+        all.insert(row.try_get(0)?, inserted);
+    }
+    Ok(())
 }
 
 /// Deletes the documents that pass the filter, and returns the number of their chunks.
@@ -286,12 +315,15 @@ pub(super) async fn delete(
 }
 
 /// Locks out other writers, and returns the state.
-async fn lock(transaction: &Transaction<'_>, model: &EmbeddingModel) -> Result<State, StoreError> {
+async fn lock(
+    transaction: &Transaction<'_>,
+    model: &EmbeddingModel,
+) -> Result<StateRow, StoreError> {
     // Lookups read a small part of each table; the planner does not always recognise this.
     let settings = "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
     transaction.batch_execute(settings).await?;
-    let statement = transaction.prepare_cached(&format!("{STATE} FOR UPDATE")).await?;
-    State::read(&transaction.query_one(&statement, &[]).await?, model)
+    let statement = transaction.prepare_cached(&format!("{SELECT_STATE} FOR UPDATE")).await?;
+    StateRow::read(&transaction.query_one(&statement, &[]).await?, model)
 }
 
 /// Returns the documents for which a condition is true, by the hashes of their URIs.
@@ -306,8 +338,12 @@ async fn find(
     let rows = transaction.query(&statement, parameters).await?;
     rows.iter()
         .map(|row| {
-            let (number, block, readers) = (row.try_get(1)?, row.try_get(2)?, row.try_get(3)?);
-            Ok((row.try_get(0)?, StoredDocument { number, block, readers }))
+            let document = StoredDocument {
+                number: row.try_get(1)?,
+                block: row.try_get(2)?,
+                readers: row.try_get(3)?,
+            };
+            Ok((row.try_get(0)?, document))
         })
         .collect()
 }
@@ -332,11 +368,15 @@ async fn numbers(
             numbers.insert(row.try_get(0)?, row.try_get(1)?);
         }
     }
-    let number = |term: &Vec<u8>| {
-        let missing = || StoreError::damaged("a term has no number");
-        numbers.get(term).map(|number| number.cast_unsigned()).ok_or_else(missing)
-    };
-    terms.iter().map(number).collect()
+    terms
+        .iter()
+        .map(|term| {
+            numbers
+                .get(term)
+                .map(|number| number.cast_unsigned())
+                .ok_or_else(|| StoreError::damaged("a term has no number"))
+        })
+        .collect()
 }
 
 /// The changes of one transaction to postings and counters.
@@ -361,8 +401,8 @@ struct Edit {
 }
 
 impl Changes {
-    /// Adds the change of one chunk; `more` is 1 if it is added, -1 if it is removed.
-    fn read(&mut self, readers: &[i64], terms: &[(Term, u8)], length: u32, more: i32) {
+    /// Counts one chunk for its readers; `more` is 1 if it is added, -1 if it is removed.
+    fn count_for_readers(&mut self, readers: &[i64], terms: &[(Term, u8)], length: u32, more: i32) {
         for &reader in readers {
             let (chunks, total_length) = self.readers.entry(reader).or_default();
             *chunks += i64::from(more);
@@ -374,12 +414,16 @@ impl Changes {
     }
 
     fn add(&mut self, known: &StoredDocument, place: u32, row: &Row) {
-        self.read(&known.readers, &row.terms, row.length, 1);
+        self.count_for_readers(&known.readers, &row.terms, row.length, 1);
         for &(term, count) in &row.terms {
             let term = term.cast_signed();
-            let (document, length) = (known.number.cast_unsigned(), row.length);
             let edit = self.postings.entry((term, known.block)).or_default();
-            edit.added.push(Posting { document, place, count, length });
+            edit.added.push(Posting {
+                document: known.number.cast_unsigned(),
+                place,
+                count,
+                length: row.length,
+            });
             *self.terms.entry(term).or_default() += 1;
         }
         self.chunks += 1;
@@ -411,7 +455,7 @@ impl Changes {
             };
             let block = *block;
             codec::decode(row.try_get(1)?, model.dimension, &mut terms, |row| {
-                self.read(readers, row.terms, row.length, -1);
+                self.count_for_readers(readers, row.terms, row.length, -1);
                 for &(term, _) in row.terms {
                     let term = term.cast_signed();
                     let edit = self.postings.entry((term, block)).or_default();
@@ -428,7 +472,7 @@ impl Changes {
     async fn write(
         mut self,
         transaction: &Transaction<'_>,
-        state: &mut State,
+        state: &mut StateRow,
     ) -> Result<(), StoreError> {
         let changed: Vec<_> = self.terms.into_iter().filter(|(_, more)| *more != 0).collect();
         let (terms, more): (Vec<i32>, Vec<i32>) = changed.into_iter().unzip();
@@ -467,7 +511,7 @@ impl Changes {
         state.chunks += self.chunks;
         state.length += self.length;
         let sql = "UPDATE rag_state SET chunks = $1, length = $2, block = $3, filled = $4";
-        let State { chunks, length, block, filled } = &*state;
+        let StateRow { chunks, length, block, filled } = &*state;
         execute(transaction, sql, &[chunks, length, block, filled]).await
     }
 }
@@ -486,7 +530,11 @@ async fn edit(
     for row in &old {
         bytes.insert((row.try_get(0)?, row.try_get(1)?), row.try_get(2)?);
     }
-    let (mut kept, mut empty) = ((Vec::new(), Vec::new(), Vec::new()), (Vec::new(), Vec::new()));
+    let mut changed_terms = Vec::new();
+    let mut changed_blocks = Vec::new();
+    let mut changed_postings = Vec::new();
+    let mut empty_terms = Vec::new();
+    let mut empty_blocks = Vec::new();
     let mut all = Vec::new();
     for ((term, block), Edit { gone, added }) in edits {
         all.clear();
@@ -495,22 +543,22 @@ async fn edit(
         all.extend_from_slice(added);
         all.sort_unstable();
         if all.is_empty() {
-            empty.0.push(*term);
-            empty.1.push(*block);
+            empty_terms.push(*term);
+            empty_blocks.push(*block);
         } else {
-            kept.0.push(*term);
-            kept.1.push(*block);
-            kept.2.push(postings::encode(&all));
+            changed_terms.push(*term);
+            changed_blocks.push(*block);
+            changed_postings.push(postings::encode(&all));
         }
     }
     let sql = "INSERT INTO rag_posting (term, block, postings) \
         SELECT * FROM unnest($1::integer[], $2::integer[], $3::bytea[]) \
         ON CONFLICT (term, block) DO UPDATE SET postings = excluded.postings";
-    execute(transaction, sql, &[&kept.0, &kept.1, &kept.2]).await?;
-    if !empty.0.is_empty() {
+    execute(transaction, sql, &[&changed_terms, &changed_blocks, &changed_postings]).await?;
+    if !empty_terms.is_empty() {
         let sql = "DELETE FROM rag_posting p USING unnest($1::integer[], $2::integer[]) AS u (term, block) \
             WHERE p.term = u.term AND p.block = u.block";
-        execute(transaction, sql, &[&empty.0, &empty.1]).await?;
+        execute(transaction, sql, &[&empty_terms, &empty_blocks]).await?;
     }
     Ok(())
 }
