@@ -1,4 +1,4 @@
-//! Computing vectors on blocking threads.
+//! Computes vectors on blocking threads.
 
 #[cfg(feature = "builtin-model")]
 use std::{num::NonZeroUsize, sync::LazyLock, thread};
@@ -25,5 +25,5 @@ pub(crate) async fn turn() -> SemaphorePermit<'static> {
     static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
         Semaphore::new(thread::available_parallelism().map_or(1, NonZeroUsize::get))
     });
-    TURNS.acquire().await.expect("nobody closes it")
+    TURNS.acquire().await.expect("the semaphore is never closed")
 }

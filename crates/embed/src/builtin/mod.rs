@@ -88,7 +88,8 @@ impl StaticModel {
     /// Other words are split into pieces, which have little meaning. Single characters of other
     /// scripts, which English texts mention in passing, do not count.
     pub fn coverage(&self, question: &str) -> f32 {
-        let (mut known, mut all) = (0_u32, 0_u32);
+        let mut known = 0_u32;
+        let mut all = 0_u32;
         self.tokens.words(question, |word, is_entry| {
             let is_single = word.chars().nth(1).is_none() && !word.is_ascii();
             all += 1;
@@ -116,13 +117,17 @@ impl StaticModel {
             data_offsets: [usize; 2],
             shape: Vec<usize>,
         }
+        impl Tensor {
+            fn bytes<'a>(&self, data: &'a [u8]) -> Option<&'a [u8]> {
+                data.get(self.data_offsets[0]..self.data_offsets[1])
+            }
+        }
         let (length, rest) = file.split_first_chunk::<8>()?;
-        let (header, data) =
-            rest.split_at_checked(usize::try_from(u64::from_le_bytes(*length)).ok()?)?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).ok()?;
+        let (header, data) = rest.split_at_checked(length)?;
         let header: Header = serde_json::from_slice(header).ok()?;
-        let bytes = |tensor: &Tensor| data.get(tensor.data_offsets[0]..tensor.data_offsets[1]);
-        let rows = bytes(&header.embeddings)?;
-        let (weights, []) = bytes(&header.weights)?.as_chunks::<4>() else { return None };
+        let rows = header.embeddings.bytes(data)?;
+        let (weights, []) = header.weights.bytes(data)?.as_chunks::<4>() else { return None };
         let count = weights.len();
         let fits = header.embeddings.shape == [count, Self::DIMENSION]
             && rows.len() == count * Self::DIMENSION
@@ -174,13 +179,13 @@ impl Embedder for &'static StaticModel {
         for portion in portions(texts) {
             let turn = turn().await;
             let texts = texts[portion].to_vec();
-            let compute = move || {
+            let computed = blocking(StaticModel::IDENTITY, move || {
                 // The permit is held until the work ends, since dropping the call does not end the
                 // work.
                 let _turn = turn;
                 Ok(texts.iter().map(|text| model.embed(text)).collect::<Vec<_>>())
-            };
-            vectors.extend(blocking(StaticModel::IDENTITY, compute).await?);
+            });
+            vectors.extend(computed.await?);
         }
         Ok(vectors)
     }
@@ -200,30 +205,32 @@ mod tests {
 
     #[test]
     fn portions_are_all_texts_in_their_order() {
-        let check = |lengths: &[usize], want: &[Range<usize>]| {
-            let texts: Vec<String> = lengths.iter().map(|&length| "a".repeat(length)).collect();
-            assert_eq!(portions(&texts), want, "{lengths:?}");
-        };
-        check(&[], &[]);
-        check(&[3 * PORTION, 0], &[0..1, 1..2]);
-        check(&[0, PORTION, 1, PORTION - 1, 0, 1], &[0..2, 2..5, 5..6]);
-        check(&[1, 2 * PORTION, 1], &[0..1, 1..2, 2..3]);
+        check_portions(&[], &[]);
+        check_portions(&[3 * PORTION, 0], &[0..1, 1..2]);
+        check_portions(&[0, PORTION, 1, PORTION - 1, 0, 1], &[0..2, 2..5, 5..6]);
+        check_portions(&[1, 2 * PORTION, 1], &[0..1, 1..2, 2..3]);
+    }
+
+    #[track_caller]
+    fn check_portions(lengths: &[usize], want: &[Range<usize>]) {
+        let texts: Vec<String> = lengths.iter().map(|&length| "a".repeat(length)).collect();
+        assert_eq!(portions(&texts), want, "{lengths:?}");
     }
 
     #[test]
     fn other_languages_are_not_known() {
-        let coverage = |text| StaticModel::built_in().coverage(text);
-        assert_eq!(coverage("How is bread made, in a mill?"), 1.0);
-        assert_eq!(coverage("boundary layer of zorbulating gas"), 0.8);
-        assert!(coverage("¿Cuántas harinas muelen los molineros del pueblo?") < 0.7);
+        let model = StaticModel::built_in();
+        assert_eq!(model.coverage("How is bread made, in a mill?"), 1.0);
+        assert_eq!(model.coverage("boundary layer of zorbulating gas"), 0.8);
+        assert!(model.coverage("¿Cuántas harinas muelen los molineros del pueblo?") < 0.7);
         for text in ["хлеб и вода", "面包是怎么做的", "ขนมปังทำอย่างไร", "", "?!"]
         {
-            assert_eq!(coverage(text), 0.0, "{text}");
+            assert_eq!(model.coverage(text), 0.0, "{text}");
         }
     }
 
     #[tokio::test]
-    async fn a_text_has_the_same_vector_however_many_there_are() {
+    async fn a_batch_gives_the_same_vectors_as_single_texts() {
         let model = StaticModel::built_in();
         let texts: Vec<String> =
             (0..40).map(|number| format!("loaf {number} of bread ").repeat(1_000)).collect();

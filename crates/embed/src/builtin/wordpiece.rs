@@ -85,28 +85,31 @@ impl WordPiece {
 /// Passes each word of a text to `take`, which empties it; some words are empty.
 fn divide(text: &str, mut take: impl FnMut(&mut String)) {
     let mut word = String::new();
-    let mut add = |character: char| {
-        if character.is_whitespace() {
-            take(&mut word);
-        } else if is_punctuation(character) || is_ideograph(character) {
-            take(&mut word);
-            word.push(character);
-            take(&mut word);
-        } else {
-            word.push(character);
-        }
-    };
-    for character in text.chars() {
+    for character in text.chars().filter(|&character| !is_dropped(character)) {
         if character.is_ascii() {
-            if !is_dropped(character) {
-                add(character.to_ascii_lowercase());
-            }
-        } else if !is_dropped(character) {
+            add(character.to_ascii_lowercase(), &mut word, &mut take);
+        } else {
             // Lower-cased and without accents, in that order, as the vocabulary was made.
-            character.to_lowercase().nfd().filter(|&part| !is_accent(part)).for_each(&mut add);
+            for part in character.to_lowercase().nfd().filter(|&part| !is_accent(part)) {
+                add(part, &mut word, &mut take);
+            }
         }
     }
-    add(' ');
+    take(&mut word);
+}
+
+/// Adds a character to a word, or ends the word. Punctuation and ideographs are words of their own.
+#[inline]
+fn add(character: char, word: &mut String, take: &mut impl FnMut(&mut String)) {
+    if character.is_whitespace() {
+        take(word);
+    } else if is_punctuation(character) || is_ideograph(character) {
+        take(word);
+        word.push(character);
+        take(word);
+    } else {
+        word.push(character);
+    }
 }
 
 /// Returns whether a character is dropped: control and format characters, and the replacement

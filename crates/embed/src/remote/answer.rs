@@ -1,12 +1,12 @@
 //! Bodies of requests and answers.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::EmbeddingApi;
 
 /// Body of a request, for both APIs.
 #[derive(Serialize)]
-pub(super) struct Question<'a> {
+pub(super) struct EmbeddingRequest<'a> {
     pub(super) model: &'a str,
     pub(super) input: &'a [&'a str],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -16,8 +16,9 @@ pub(super) struct Question<'a> {
     pub(super) encoding_format: Option<&'static str>,
 }
 
+/// Answer of OpenAI's API.
 #[derive(Deserialize)]
-struct OpenAi {
+struct OpenAiAnswer {
     data: Vec<Item>,
 }
 
@@ -28,8 +29,9 @@ struct Item {
     embedding: Vec<f32>,
 }
 
+/// Answer of Ollama's API.
 #[derive(Deserialize)]
-struct Ollama {
+struct OllamaAnswer {
     embeddings: Vec<Vec<f32>>,
 }
 
@@ -37,12 +39,11 @@ struct Ollama {
 ///
 /// # Errors
 ///
-/// The reason why the answer is malformed.
+/// Returns an error with the reason if the answer is malformed.
 pub(super) fn vectors(api: EmbeddingApi, body: &[u8]) -> Result<Vec<Vec<f32>>, String> {
-    let malformed = |error: serde_json::Error| error.to_string();
     match api {
         EmbeddingApi::OpenAi => {
-            let mut items = serde_json::from_slice::<OpenAi>(body).map_err(malformed)?.data;
+            let mut items = parse::<OpenAiAnswer>(body)?.data;
             if items.iter().any(|item| item.index.is_some()) {
                 items.sort_by_key(|item| item.index);
                 if items.iter().enumerate().any(|(index, item)| item.index != Some(index)) {
@@ -51,8 +52,10 @@ pub(super) fn vectors(api: EmbeddingApi, body: &[u8]) -> Result<Vec<Vec<f32>>, S
             }
             Ok(items.into_iter().map(|item| item.embedding).collect())
         }
-        EmbeddingApi::Ollama => {
-            Ok(serde_json::from_slice::<Ollama>(body).map_err(malformed)?.embeddings)
-        }
+        EmbeddingApi::Ollama => Ok(parse::<OllamaAnswer>(body)?.embeddings),
     }
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, String> {
+    serde_json::from_slice(body).map_err(|error| error.to_string())
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use marquetry_endpoint::{ApiKey, ClientError, Endpoint, PlainHttp, RetryPolicy, base_url};
+use marquetry_endpoint::{ApiKey, Endpoint, PlainHttp, RetryPolicy, base_url};
 use serde::{Deserialize, Serialize};
 
 use crate::EmbedError;
@@ -113,42 +113,38 @@ impl RemoteOptions {
     ///
     /// # Errors
     ///
-    /// [`EmbedError::Config`] names the invalid option.
+    /// Returns [`EmbedError::Config`], which names the option, if an option is not valid.
     pub fn check(&self) -> Result<(), EmbedError> {
         self.endpoint().map(|_| ())
     }
 
     /// Returns the endpoint that requests go to.
     pub(super) fn endpoint(&self) -> Result<Endpoint, EmbedError> {
-        let refused = |why: &str| Err(EmbedError::Config(why.to_owned()));
         if self.model.trim().is_empty() {
-            return refused("the model has no name");
+            return Err(config("the model has no name"));
         }
         if self.dimension == Some(0) {
-            return refused("a vector has at least one number (dimension)");
+            return Err(config("dimension must be at least 1"));
         }
         if self.dimension.is_some_and(|dimension| dimension > MAX_DIMENSION) {
-            return refused("a vector has 65536 numbers at most (dimension)");
+            return Err(config("dimension must be at most 65536"));
         }
         if self.ask_for_dimension && self.dimension.is_none() {
-            return refused("it does not say which dimension to ask for");
+            return Err(config("ask_for_dimension needs a dimension"));
         }
         if self.batch_texts == 0 || self.batch_bytes == 0 || self.parallel == 0 {
-            return refused("batch_texts, batch_bytes and parallel are at least 1");
+            return Err(config("batch_texts, batch_bytes and parallel must be at least 1"));
         }
         if self.api_key.as_ref().is_some_and(|key| !key.is_sendable()) {
-            return refused(
+            return Err(config(
                 "the key is empty, or holds white space or characters outside of ASCII",
-            );
+            ));
         }
         let base = self.base_url.as_deref().unwrap_or(self.api.default_base_url());
         let plain =
             if self.allow_plain_http { PlainHttp::Anywhere } else { PlainHttp::LoopbackOnly };
-        let url = base_url(base, plain).map_err(|error| EmbedError::Config(error.to_string()))?;
-        let url = url.join(self.api.path());
-        let client_error = |error: ClientError| EmbedError::Config(error.to_string());
-        let url = url.map_err(|error| EmbedError::Config(error.to_string()))?;
-        let mut endpoint = Endpoint::new(url).map_err(client_error)?;
+        let url = base_url(base, plain).map_err(config)?.join(self.api.path()).map_err(config)?;
+        let mut endpoint = Endpoint::new(url).map_err(config)?;
         endpoint.key.clone_from(&self.api_key);
         endpoint.timeout = self.timeout;
         endpoint.retry = RetryPolicy::new(self.retries, self.longest_wait);
@@ -159,10 +155,15 @@ impl RemoteOptions {
     /// Returns the identity of the model: API, name and origin of the URL, without path and key.
     pub(super) fn identity(&self, endpoint: &Endpoint) -> String {
         self.identity.clone().unwrap_or_else(|| {
-            let (api, model) = (self.api.name(), self.model.trim());
+            let api = self.api.name();
+            let model = self.model.trim();
             format!("{api}:{model}@{}", endpoint.url.origin().ascii_serialization())
         })
     }
+}
+
+fn config(reason: impl ToString) -> EmbedError {
+    EmbedError::Config(reason.to_string())
 }
 
 #[cfg(test)]
@@ -176,28 +177,27 @@ mod tests {
 
     #[test]
     fn the_path_of_the_api_is_appended_to_the_base_url() {
-        let endpoint =
-            |options: RemoteOptions| options.endpoint().map(|it| String::from(it.url)).ok();
-        assert_eq!(endpoint(options("https://a.b/v1//")).unwrap(), "https://a.b/v1/embeddings");
-        assert_eq!(endpoint(options("http://a.b/v1")), None, "plain http: to another machine");
+        let endpoint = options("https://a.b/v1//").endpoint().unwrap();
+        assert_eq!(endpoint.url.as_str(), "https://a.b/v1/embeddings");
+        assert!(options("http://a.b/v1").endpoint().is_err(), "plain http: to another machine");
         let plain = RemoteOptions { allow_plain_http: true, ..options("http://a.b") };
-        assert_eq!(endpoint(plain).unwrap(), "http://a.b/embeddings");
+        assert_eq!(plain.endpoint().unwrap().url.as_str(), "http://a.b/embeddings");
         assert!(options("http://127.0.0.1:1").check().is_ok());
     }
 
     #[test]
     fn invalid_options_are_refused() {
-        let good = || options("https://a.b");
+        let good = options("https://a.b");
         for bad in [
-            RemoteOptions { model: " ".to_owned(), ..good() },
-            RemoteOptions { dimension: Some(0), ..good() },
-            RemoteOptions { dimension: Some(99_999_999_999), ..good() },
-            RemoteOptions { ask_for_dimension: true, ..good() },
-            RemoteOptions { batch_texts: 0, ..good() },
-            RemoteOptions { batch_bytes: 0, ..good() },
-            RemoteOptions { parallel: 0, ..good() },
-            RemoteOptions { api_key: Some(ApiKey::new("a\nb")), ..good() },
-            RemoteOptions { api_key: Some(ApiKey::new("")), ..good() },
+            RemoteOptions { model: " ".to_owned(), ..good.clone() },
+            RemoteOptions { dimension: Some(0), ..good.clone() },
+            RemoteOptions { dimension: Some(99_999_999_999), ..good.clone() },
+            RemoteOptions { ask_for_dimension: true, ..good.clone() },
+            RemoteOptions { batch_texts: 0, ..good.clone() },
+            RemoteOptions { batch_bytes: 0, ..good.clone() },
+            RemoteOptions { parallel: 0, ..good.clone() },
+            RemoteOptions { api_key: Some(ApiKey::new("a\nb")), ..good.clone() },
+            RemoteOptions { api_key: Some(ApiKey::new("")), ..good.clone() },
         ] {
             assert!(matches!(bad.endpoint(), Err(EmbedError::Config(_))), "{bad:?}");
         }
@@ -205,12 +205,15 @@ mod tests {
 
     #[test]
     fn an_identity_holds_api_model_and_host() {
-        let identity = |options: RemoteOptions| options.identity(&options.endpoint().unwrap());
         let openai = RemoteOptions::new(EmbeddingApi::OpenAi, "text-embedding-3-small");
-        assert_eq!(identity(openai), "openai:text-embedding-3-small@https://api.openai.com");
         let ollama = RemoteOptions::new(EmbeddingApi::Ollama, "all-minilm");
-        assert_eq!(identity(ollama), "ollama:all-minilm@http://127.0.0.1:11434");
         let moved = RemoteOptions { identity: Some("mine".to_owned()), ..options("https://a.b/x") };
-        assert_eq!(identity(moved), "mine");
+        for (options, want) in [
+            (openai, "openai:text-embedding-3-small@https://api.openai.com"),
+            (ollama, "ollama:all-minilm@http://127.0.0.1:11434"),
+            (moved, "mine"),
+        ] {
+            assert_eq!(options.identity(&options.endpoint().unwrap()), want);
+        }
     }
 }

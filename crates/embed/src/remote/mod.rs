@@ -9,7 +9,7 @@ use marquetry_endpoint::Endpoint;
 pub use marquetry_endpoint::{ApiKey, EndpointFailure};
 use tokio::sync::Semaphore;
 
-use self::answer::Question;
+use self::answer::EmbeddingRequest;
 pub use self::config::{EmbeddingApi, RemoteOptions};
 use crate::{EmbedError, Embedder, EmbeddingModel, vector::normalized};
 
@@ -44,7 +44,7 @@ impl RemoteEmbedder {
     ///
     /// # Errors
     ///
-    /// [`EmbedError::Config`] for invalid options; with a call, also those of [`Embedder::embed`].
+    /// Returns an error if an option is not valid ([`EmbedError::Config`]), or the call fails.
     pub async fn open(options: RemoteOptions) -> Result<Self, EmbedError> {
         let endpoint = options.endpoint()?;
         let turns = Semaphore::new(options.parallel.min(Semaphore::MAX_PERMITS));
@@ -66,19 +66,20 @@ impl RemoteEmbedder {
     async fn request(&self, texts: &[&str]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let options = &self.options;
         let is_openai = options.api == EmbeddingApi::OpenAi;
-        let question = Question {
+        let request = EmbeddingRequest {
             model: options.model.trim(),
             input: texts,
             dimensions: options.dimension.filter(|_| options.ask_for_dimension),
             encoding_format: is_openai.then_some("float"),
         };
         let _turn = self.turns.acquire().await.expect("the semaphore is never closed");
-        let answer = self.endpoint.post_json(&question).await;
-        let vectors = answer.and_then(|answer| {
-            let vectors = answer::vectors(options.api, &answer.body);
-            vectors.map_err(|reason| self.endpoint.malformed(&answer, &reason))
-        });
-        let vectors = vectors.map_err(|failure| self.failed(failure))?;
+        let answer = self.endpoint.post_json(&request).await;
+        let vectors = answer
+            .and_then(|answer| {
+                answer::vectors(options.api, &answer.body)
+                    .map_err(|reason| self.endpoint.malformed(&answer, &reason))
+            })
+            .map_err(|failure| self.failed(failure))?;
         if vectors.len() != texts.len() {
             let model = self.model.identity.clone();
             return Err(EmbedError::Count { model, wanted: texts.len(), got: vectors.len() });
@@ -183,10 +184,12 @@ mod tests {
     fn tokens_are_rarely_estimated_too_few() {
         let model = crate::builtin::StaticModel::built_in();
         let text = include_str!("../../model/README.md");
-        let paragraphs = || text.split("\n\n").filter(|text| text.split_whitespace().count() > 5);
-        assert!(paragraphs().count() > 3);
-        for text in paragraphs() {
-            let (estimate, count) = (estimated_tokens(text), model.count_tokens(text));
+        let paragraphs: Vec<&str> =
+            text.split("\n\n").filter(|text| text.split_whitespace().count() > 5).collect();
+        assert!(paragraphs.len() > 3);
+        for text in paragraphs {
+            let estimate = estimated_tokens(text);
+            let count = model.count_tokens(text);
             assert!(estimate >= count && estimate <= 2 * count, "{estimate}, not {count}: {text}");
         }
     }

@@ -1,6 +1,10 @@
 //! Reads the files of a model.
 
-use std::{fs::File, io::Read as _, path::Path};
+use std::{
+    fs::File,
+    io::{self, Read as _},
+    path::Path,
+};
 
 use candle_transformers::models::bert::Config;
 use serde::{Deserialize, de::DeserializeOwned};
@@ -41,7 +45,7 @@ impl Files {
         struct SentenceBert {
             max_seq_length: Option<usize>,
         }
-        let folder = Folder { path: &options.folder, most: options.max_file_bytes };
+        let folder = Folder { path: &options.folder, max_bytes: options.max_file_bytes };
         let config: Config = folder.json("config.json")?;
         if config.model_type.as_deref().is_some_and(|kind| kind != "bert") {
             return Err(folder.refused("config.json", "its model_type is not \"bert\""));
@@ -53,9 +57,11 @@ impl Files {
         let tokens = folder.bytes("tokenizer.json")?;
         let mut tokenizer = Tokenizer::from_bytes(&tokens)
             .map_err(|error| folder.refused("tokenizer.json", &error.to_string()))?;
-        let said = sentence_bert.and_then(|sentence_bert| sentence_bert.max_seq_length);
-        let said = said.or_else(|| tokenizer.get_truncation().map(|it| it.max_length));
-        let max_tokens = said.unwrap_or(usize::MAX).min(config.max_position_embeddings);
+        let max_tokens = sentence_bert
+            .and_then(|sentence_bert| sentence_bert.max_seq_length)
+            .or_else(|| tokenizer.get_truncation().map(|it| it.max_length))
+            .unwrap_or(usize::MAX)
+            .min(config.max_position_embeddings);
         // A smaller limit would leave room only for the special tokens at both ends.
         if max_tokens < 3 {
             let reason = format!("the limit of {max_tokens} tokens leaves no room for a text");
@@ -87,9 +93,11 @@ impl Files {
     }
 }
 
+/// The folder of a model.
 struct Folder<'a> {
     path: &'a Path,
-    most: u64,
+    /// Largest size of a file, in bytes.
+    max_bytes: u64,
 }
 
 impl Folder<'_> {
@@ -140,31 +148,33 @@ impl Folder<'_> {
     fn bytes(&self, name: &str) -> Result<Vec<u8>, EmbedError> {
         // Parsed JSON needs more than ten times the memory of its text, so its limit is lower than
         // that of the weights.
-        let most = if name.ends_with(".json") { self.most.min(JSON_BYTES) } else { self.most };
-        let read = || {
-            let path = self.path.join(name);
-            // Checked before the file is opened, since opening a pipe waits for a writer.
-            let metadata = std::fs::metadata(&path)?;
-            if !metadata.is_file() {
-                return Err(std::io::Error::other("it is not a regular file"));
-            }
-            if metadata.len() > most {
-                return Ok(None);
-            }
-            let mut bytes = Vec::new();
-            // The file may have grown since the check.
-            File::open(path)?.take(most.saturating_add(1)).read_to_end(&mut bytes)?;
-            Ok((bytes.len() as u64 <= most).then_some(bytes))
-        };
-        let bytes =
-            read().map_err(|error: std::io::Error| self.refused(name, &error.to_string()))?;
-        bytes.ok_or_else(|| {
-            let key = if most < self.most { "" } else { " (max_file_bytes)" };
-            self.refused(name, &format!("it has more than {most} bytes{key}"))
-        })
+        let is_json = name.ends_with(".json");
+        let max_bytes = if is_json { self.max_bytes.min(JSON_BYTES) } else { self.max_bytes };
+        read_up_to(&self.path.join(name), max_bytes)
+            .map_err(|error| self.refused(name, &error.to_string()))?
+            .ok_or_else(|| {
+                let setting = if max_bytes < self.max_bytes { "" } else { " (max_file_bytes)" };
+                self.refused(name, &format!("it has more than {max_bytes} bytes{setting}"))
+            })
     }
 
     fn refused(&self, name: &str, reason: &str) -> EmbedError {
         EmbedError::Config(format!("{}: {reason}", self.path.join(name).display()))
     }
+}
+
+/// Reads a regular file; None if it is longer than the maximum.
+fn read_up_to(path: &Path, max_bytes: u64) -> io::Result<Option<Vec<u8>>> {
+    // Checked before the file is opened, since opening a pipe waits for a writer.
+    let metadata = std::fs::metadata(path)?;
+    if !metadata.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    if metadata.len() > max_bytes {
+        return Ok(None);
+    }
+    let mut bytes = Vec::new();
+    // The file may have grown since the check.
+    File::open(path)?.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes)?;
+    Ok((bytes.len() as u64 <= max_bytes).then_some(bytes))
 }

@@ -59,6 +59,7 @@ pub struct Transformer {
     turn: Arc<Semaphore>,
 }
 
+/// The model, which computations on other threads share.
 struct Shared {
     bert: BertModel,
     tokenizer: Tokenizer,
@@ -78,10 +79,11 @@ impl Transformer {
     ///
     /// # Errors
     ///
-    /// [`EmbedError::Config`] names the file that is missing, malformed or of an unsupported kind.
+    /// Returns [`EmbedError::Config`], which names the file, if a file is missing, malformed or of an
+    /// unsupported kind.
     pub async fn open(options: TransformerOptions) -> Result<Self, EmbedError> {
         if options.batch_tokens == 0 {
-            return Err(EmbedError::Config("batch_tokens is at least 1".to_owned()));
+            return Err(EmbedError::Config("batch_tokens must be at least 1".to_owned()));
         }
         let batch_tokens = options.batch_tokens;
         let shared = Arc::new(blocking("its folder", move || Shared::read(&options)).await?);
@@ -115,18 +117,22 @@ impl Embedder for Transformer {
     async fn embed(&self, texts: &[String]) -> Result<Vec<Vec<f32>>, EmbedError> {
         let identity = &self.shared.model.identity;
         let mut vectors = vec![Vec::new(); texts.len()];
-        let (shared, texts) = (Arc::clone(&self.shared), texts.to_vec());
+        let shared = Arc::clone(&self.shared);
+        let texts = texts.to_vec();
         let encoded = blocking(identity, move || shared.encode(&texts)).await?;
         for batch in self.batches(encoded) {
-            let turn = Arc::clone(&self.turn).acquire_owned().await.expect("nobody closes it");
+            let turn = Arc::clone(&self.turn)
+                .acquire_owned()
+                .await
+                .expect("the semaphore is never closed");
             let shared = Arc::clone(&self.shared);
-            let compute = move || {
+            let computed = blocking(identity, move || {
                 // The permit is held until the work ends, since dropping the call does not end the
                 // work.
                 let _turn = turn;
                 shared.compute(&batch)
-            };
-            for (index, vector) in blocking(identity, compute).await? {
+            });
+            for (index, vector) in computed.await? {
                 vectors[index] = normalized(&self.shared.model, vector)?;
             }
         }
@@ -142,12 +148,11 @@ impl Shared {
     fn read(options: &TransformerOptions) -> Result<Self, EmbedError> {
         let Files { config, tokenizer, counter, pooling, weights, hash } = Files::read(options)?;
         let path = options.folder.join("model.safetensors");
-        let refused =
-            |error: candle_core::Error| EmbedError::Config(format!("{}: {error}", path.display()));
-        let weights = VarBuilder::from_buffered_safetensors(weights, DType::F32, &Device::Cpu)
-            .map_err(refused)?;
-        let bert = BertModel::load(weights, &config).map_err(refused)?;
-        let (layers, dimension) = (config.num_hidden_layers, config.hidden_size);
+        let bert = VarBuilder::from_buffered_safetensors(weights, DType::F32, &Device::Cpu)
+            .and_then(|weights| BertModel::load(weights, &config))
+            .map_err(|error| EmbedError::Config(format!("{}: {error}", path.display())))?;
+        let layers = config.num_hidden_layers;
+        let dimension = config.hidden_size;
         let model = EmbeddingModel::new(format!("bert-{layers}x{dimension}#{hash}"), dimension);
         Ok(Self { bert, tokenizer, counter, pooling, model })
     }
@@ -157,8 +162,10 @@ impl Shared {
             .iter()
             .enumerate()
             .map(|(index, text)| {
-                let encoding = self.tokenizer.encode_fast(text.as_str(), true);
-                let encoding = encoding.map_err(|error| self.failed(&error))?;
+                let encoding = self
+                    .tokenizer
+                    .encode_fast(text.as_str(), true)
+                    .map_err(|error| self.failed(&error))?;
                 Ok(Encoded { index, ids: encoding.get_ids().to_vec() })
             })
             .collect()
@@ -177,17 +184,16 @@ impl Shared {
 
     fn forward(&self, batch: &[Encoded]) -> candle_core::Result<Vec<Vec<f32>>> {
         let longest = batch.iter().map(|text| text.ids.len()).max().unwrap_or_default();
-        let filled = |text: &Encoded, value: fn(u32) -> u32| -> Vec<u32> {
-            let values = text.ids.iter().map(|&id| value(id));
-            values.chain(std::iter::repeat(0)).take(longest).collect()
-        };
-        let tensor = |value: fn(u32) -> u32| {
-            let values: Vec<u32> = batch.iter().flat_map(|text| filled(text, value)).collect();
-            Tensor::from_vec(values, (batch.len(), longest), &Device::Cpu)
-        };
-        let ids = tensor(|id| id)?;
-        // The mask excludes padding.
-        let mask = tensor(|_| 1)?;
+        // Shorter texts are filled up with zeros. The mask excludes these.
+        let mut ids = vec![0_u32; batch.len() * longest];
+        let mut mask = vec![0_u32; batch.len() * longest];
+        for (at, text) in batch.iter().enumerate() {
+            let start = at * longest;
+            ids[start..start + text.ids.len()].copy_from_slice(&text.ids);
+            mask[start..start + text.ids.len()].fill(1);
+        }
+        let ids = Tensor::from_vec(ids, (batch.len(), longest), &Device::Cpu)?;
+        let mask = Tensor::from_vec(mask, (batch.len(), longest), &Device::Cpu)?;
         let output = self.bert.forward(&ids, &ids.zeros_like()?, Some(&mask))?;
         let vectors = match self.pooling {
             Pooling::First => output.narrow(1, 0, 1)?.squeeze(1)?,
