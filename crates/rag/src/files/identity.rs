@@ -10,7 +10,7 @@ use crate::{Caller, Record};
 ///
 /// # Errors
 ///
-/// The argument is a URI, but not the `file:` URI of a path.
+/// Returns an error if the argument is a URI, but not the `file:` URI of a path.
 pub fn file_record_uri(caller: &Caller, argument: &OsStr) -> Result<String, FileProblem> {
     let path = location::resolved(&location::path_of(argument)?);
     let (_, uri) = of_path(caller, &path);

@@ -4,25 +4,28 @@ use std::{
     collections::{BTreeSet, HashMap, HashSet},
     ffi::{OsStr, OsString},
     path::{Path, PathBuf},
+    pin::{Pin, pin},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use tokio::{
-    sync::{Semaphore, mpsc},
-    task::JoinSet,
+    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
+    task::{JoinError, JoinSet},
 };
 
 use super::{
     FileEvent, FileOptions, FileOutcome, FileProblem, IndexError, IndexReport,
     identity::of_path,
-    keep::{self, Keeper, Prepared},
     location::{Target, path_of, resolved},
-    prune::{self, Scope},
+    prune::{self, MissingFile, Scope},
     read::{self, Contents, Stamp},
-    walk::{ListedFile, PathKey, count, key, walk},
+    walk::{ListedFile, PathKey, WalkEntry, Walked, count, key, walk},
+    writer::{self, FileWriter, PreparedFile},
 };
-use crate::{Caller, Document, Extracted, Hint, Pipeline, RecordError, Records, Stop, extract};
+use crate::{
+    Caller, Document, Extracted, Hint, NewChunk, Pipeline, RecordError, Records, Stop, extract,
+};
 
 /// Indexes files on behalf of a caller, as records of the type `data.data` whose content is the
 /// text of the file.
@@ -56,9 +59,9 @@ use crate::{Caller, Document, Extracted, Hint, Pipeline, RecordError, Records, S
 /// ```
 pub struct Indexer {
     shared: Arc<Shared>,
-    keeper: Keeper,
+    writer: FileWriter,
     /// The files that were read, if they are watched.
-    seen: HashMap<PathKey, CheckedFile>,
+    checked: HashMap<PathKey, CheckedFile>,
 }
 
 /// A file that need not be read again while its stamp is unchanged.
@@ -82,11 +85,13 @@ struct Shared {
     room: Arc<Semaphore>,
 }
 
-/// Version of the indexing. A new version makes the next run index all files again.
+/// Version of the indexing. A new version makes the next run index all files again, as when chunks
+/// got the starts of pages (3) and documents their structure (4).
 const VERSION: u32 = 4;
-/// Most files in the queue.
+/// Maximum number of entries that the walk may be ahead of the workers.
 const QUEUE: usize = 256;
-/// Most chunks, files and bytes of text in one transaction.
+/// Maximum number of chunks, files and bytes of text in one transaction. A transaction has a fixed
+/// cost, and its files are in memory until then.
 const BATCH_CHUNKS: usize = 2_048;
 const BATCH_FILES: usize = 64;
 const BATCH_BYTES: usize = 16 << 20;
@@ -104,7 +109,7 @@ impl Indexer {
         caller: Caller,
         options: FileOptions,
     ) -> Self {
-        let keeper = Keeper::new(pipeline.clone(), records, caller.clone(), options.clone());
+        let writer = FileWriter::new(pipeline.clone(), records, caller.clone(), options.clone());
         let chunks = &options.chunks;
         let most = chunks.max_tokens.map_or(0, std::num::NonZeroUsize::get);
         let settings = format!(
@@ -115,7 +120,7 @@ impl Indexer {
         let room = Arc::new(Semaphore::new(usize::try_from(room).unwrap_or(1)));
         let tags = BTreeSet::new();
         let shared = Arc::new(Shared { pipeline, caller, options, settings, tags, room });
-        Self { shared, keeper, seen: HashMap::new() }
+        Self { shared, writer, checked: HashMap::new() }
     }
 
     /// Indexes files and folders, by paths or `file:` URIs, and reports the outcome of each file to
@@ -123,8 +128,8 @@ impl Indexer {
     ///
     /// # Errors
     ///
-    /// The database failed; files that were stored before stay. Problems of single files are not
-    /// errors: the report has them.
+    /// Returns an error if the database fails; files that were stored before stay. Problems of
+    /// single files are not errors: the report has them.
     pub async fn run(
         &mut self,
         arguments: &[OsString],
@@ -139,176 +144,66 @@ impl Indexer {
     ///
     /// # Errors
     ///
-    /// As [`Self::run`].
+    /// Returns an error if [`Self::run`] would.
     pub async fn run_until(
         &mut self,
         arguments: &[OsString],
-        mut watch: impl FnMut(&FileEvent<'_>),
+        watch: impl FnMut(&FileEvent<'_>),
         stop: impl Future<Output = ()>,
     ) -> Result<IndexReport, IndexError> {
-        let mut stop = std::pin::pin!(stop);
-        let started = Instant::now();
-        let mut report = IndexReport::default();
-        let tags = self.keeper.begin().await?;
+        let mut stop = pin!(stop);
+        let mut run = Run::new(watch);
+        let tags = self.writer.begin().await?;
         self.shared = Arc::new(Shared { tags, ..Shared::clone(&self.shared) });
+        let targets = Arc::new(self.open_targets(arguments, &mut run));
+
+        if self.shared.options.count {
+            tokio::select! {
+                () = &mut stop => {
+                    run.report.stopped = true;
+                    return Ok(run.end());
+                }
+                files = Arc::clone(&self.shared).count(Arc::clone(&targets)) => {
+                    (run.watch)(&FileEvent::Counted(files));
+                }
+            }
+        }
+
+        let (send, found) = mpsc::channel(QUEUE);
+        let shared = Arc::clone(&self.shared);
+        let walking = tokio::task::spawn_blocking(move || walk(&targets, &shared.options, &send));
+        self.index_found(found, &mut run, stop.as_mut()).await?;
+        // A stopped run does not wait for the walk, which ends because its receiver is dropped.
+        // Without a whole walk it is unknown which files are missing.
+        if !run.report.stopped {
+            let walked = result_of(walking.await);
+            self.remove_missing(&walked, &mut run, stop).await?;
+        }
+        Ok(run.end())
+    }
+
+    /// Opens the named paths. Reports those that cannot be indexed.
+    fn open_targets<W: FnMut(&FileEvent<'_>)>(
+        &self,
+        arguments: &[OsString],
+        run: &mut Run<W>,
+    ) -> Vec<Target> {
         let mut targets = Vec::new();
-        let mut scopes = Vec::new();
-        let mut named = NamedFiles::default();
         for argument in arguments {
             match self.target(argument) {
                 Ok(target) => {
-                    named.0.extend(target.file.is_some().then(|| key(&target.path())));
-                    scopes.push(Scope::new(target.path()));
+                    run.named.extend(target.file.is_some().then(|| key(&target.path())));
+                    run.scopes.push(Scope::new(target.path()));
                     targets.push(target);
                 }
                 Err((path, problem)) => {
                     let outcome = FileOutcome::Refused(&problem);
-                    watch(&FileEvent::Done { path: &path, is_named: true, outcome });
-                    report.refuse(path, problem.into());
+                    (run.watch)(&FileEvent::Done { path: &path, is_named: true, outcome });
+                    run.report.refuse(path, problem.into());
                 }
             }
         }
-
-        let targets = Arc::new(targets);
-        if self.shared.options.count {
-            let counting = Stop::never();
-            let _caller = counting.on_drop();
-            let shared = Arc::clone(&self.shared);
-            let targets = Arc::clone(&targets);
-            let task =
-                tokio::task::spawn_blocking(move || count(&targets, &shared.options, &counting));
-            tokio::select! {
-                () = &mut stop => {
-                    report.stopped = true;
-                    report.end(started);
-                    return Ok(report);
-                }
-                counted = task => match counted {
-                    Ok(counted) => watch(&FileEvent::Counted(counted)),
-                    Err(error) => std::panic::resume_unwind(error.into_panic()),
-                },
-            }
-        }
-        let (send, mut found) = mpsc::channel(QUEUE);
-        let walking = {
-            let shared = Arc::clone(&self.shared);
-            tokio::task::spawn_blocking(move || walk(&targets, &shared.options, &send))
-        };
-        let mut work = JoinSet::new();
-        let mut batch = Batch::default();
-        let mut is_listed = false;
-        while !is_listed || !work.is_empty() {
-            let workers = self.shared.options.workers.get();
-            let done = tokio::select! {
-                () = &mut stop => {
-                    report.stopped = true;
-                    break;
-                }
-                () = tokio::time::sleep_until(batch.until()), if !batch.files.is_empty() => {
-                    let kept = self.keeper.keep(std::mem::take(&mut batch).files).await?;
-                    self.count_unkept(kept, &named, &mut report, &mut watch);
-                    continue;
-                }
-                seen = found.recv(), if !is_listed && work.len() < workers => match seen {
-                    Some(Ok(file)) => {
-                        watch(&FileEvent::Found);
-                        let known = self.seen.get(&key(&file.path())).map(|seen| seen.stamp);
-                        work.spawn(Arc::clone(&self.shared).work(file, known));
-                        continue;
-                    }
-                    Some(Err((path, problem))) => {
-                        watch(&FileEvent::Found);
-                        Worked { path, stamp: None, outcome: Err(problem) }
-                    }
-                    None => {
-                        is_listed = true;
-                        watch(&FileEvent::Listed);
-                        continue;
-                    }
-                },
-                Some(done) = work.join_next() => match done {
-                    Ok(done) => done,
-                    Err(error) => std::panic::resume_unwind(error.into_panic()),
-                },
-            };
-            let outcome = match done.outcome {
-                Err(FileProblem::Store(error)) => return Err(error.into()),
-                outcome => outcome.map_err(Arc::new),
-            };
-            if let Some(stamp) = done.stamp.filter(|_| self.shared.options.watch) {
-                let problem = outcome.as_ref().err().cloned();
-                self.seen.insert(key(&done.path), CheckedFile { stamp, problem });
-            }
-            // A file that was not read again has the problem that it had before.
-            let before = self.seen.get(&key(&done.path)).and_then(|seen| seen.problem.clone());
-            match before.filter(|_| matches!(outcome, Ok(None))).map_or(outcome, Err) {
-                Ok(Some(prepared)) => {
-                    let chunks = prepared.chunks.len() as u64;
-                    report.chunks += chunks;
-                    report.bytes += prepared.bytes;
-                    let outcome = if prepared.is_new {
-                        report.indexed += 1;
-                        FileOutcome::Indexed(chunks)
-                    } else {
-                        report.changed += 1;
-                        FileOutcome::Changed(chunks)
-                    };
-                    watch(&named.done(&done.path, outcome));
-                    batch.push(*prepared);
-                }
-                Ok(None) => {
-                    report.unchanged += 1;
-                    watch(&named.done(&done.path, FileOutcome::Unchanged));
-                }
-                Err(problem) => {
-                    watch(&named.done(&done.path, FileOutcome::Refused(&problem)));
-                    report.refuse(done.path, problem);
-                }
-            }
-            if batch.is_full() || (is_listed && work.is_empty()) {
-                let kept = self.keeper.keep(std::mem::take(&mut batch).files).await?;
-                self.count_unkept(kept, &named, &mut report, &mut watch);
-            }
-        }
-        let kept = self.keeper.keep(batch.files).await?;
-        self.count_unkept(kept, &named, &mut report, &mut watch);
-        if report.stopped {
-            // The walk ends when its receiver is dropped.
-            report.end(started);
-            return Ok(report);
-        }
-
-        let walked = match walking.await {
-            Ok(walked) => walked,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
-        };
-        let unseen = prune::find(&self.shared.pipeline, &self.shared.caller, &scopes, &walked);
-        let unseen = unseen.await?;
-        report.excluded = unseen.excluded;
-        for one in unseen.gone {
-            if self.shared.options.prune {
-                if !self.shared.options.dry_run {
-                    tokio::select! {
-                        biased;
-                        () = &mut stop => {
-                            report.stopped = true;
-                            break;
-                        }
-                        removed = self.keeper.remove(&one.uri) => removed?,
-                    }
-                }
-                report.removed += 1;
-                watch(&named.done(&one.path, FileOutcome::Removed));
-            } else {
-                report.left += 1;
-            }
-            self.seen.remove(&key(&one.path));
-            if report.gone.len() < IndexReport::MAX_NAMED {
-                report.gone.push(one.path);
-            }
-        }
-        report.end(started);
-        Ok(report)
+        targets
     }
 
     /// Opens a named path.
@@ -322,43 +217,222 @@ impl Indexer {
         })
     }
 
-    /// Corrects the report for files whose records were refused.
-    fn count_unkept(
+    /// Indexes the files that a walk finds: reads several at a time, and stores them in batches.
+    async fn index_found<W: FnMut(&FileEvent<'_>)>(
         &mut self,
-        unkept: Vec<(Prepared, FileProblem)>,
-        named: &NamedFiles,
-        report: &mut IndexReport,
-        watch: &mut impl FnMut(&FileEvent<'_>),
-    ) {
-        for (prepared, problem) in unkept {
-            report.chunks -= prepared.chunks.len() as u64;
-            report.bytes -= prepared.bytes;
-            if prepared.is_new {
-                report.indexed -= 1;
-            } else {
-                report.changed -= 1;
+        mut found: mpsc::Receiver<WalkEntry>,
+        run: &mut Run<W>,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<(), IndexError> {
+        let workers = self.shared.options.workers.get();
+        let mut work = JoinSet::new();
+        let mut batch = Batch::default();
+        let mut is_listed = false;
+        while !is_listed || !work.is_empty() {
+            let read = tokio::select! {
+                () = &mut stop => {
+                    run.report.stopped = true;
+                    break;
+                }
+                () = tokio::time::sleep_until(batch.until()), if !batch.files.is_empty() => {
+                    self.store(&mut batch, run).await?;
+                    continue;
+                }
+                // While all workers are busy, entries wait in the queue, and the walk behind it.
+                entry = found.recv(), if !is_listed && work.len() < workers => match entry {
+                    Some(Ok(file)) => {
+                        (run.watch)(&FileEvent::Found);
+                        let known = self.checked.get(&key(&file.path())).map(|file| file.stamp);
+                        work.spawn(Arc::clone(&self.shared).work(file, known));
+                        continue;
+                    }
+                    Some(Err((path, problem))) => {
+                        (run.watch)(&FileEvent::Found);
+                        ReadFile { path, stamp: None, outcome: Err(problem) }
+                    }
+                    None => {
+                        is_listed = true;
+                        (run.watch)(&FileEvent::Listed);
+                        continue;
+                    }
+                },
+                Some(read) = work.join_next() => result_of(read),
+            };
+            self.add(read, &mut batch, run)?;
+            if batch.is_full() || (is_listed && work.is_empty()) {
+                self.store(&mut batch, run).await?;
             }
-            self.seen.remove(&key(&prepared.path));
-            watch(&named.done(&prepared.path, FileOutcome::Refused(&problem)));
-            report.refuse(prepared.path, problem.into());
+        }
+        self.store(&mut batch, run).await
+    }
+
+    /// Reports a file that was read, and adds it to the batch if it has new content.
+    fn add<W: FnMut(&FileEvent<'_>)>(
+        &mut self,
+        read: ReadFile,
+        batch: &mut Batch,
+        run: &mut Run<W>,
+    ) -> Result<(), IndexError> {
+        let ReadFile { path, stamp, outcome } = read;
+        let outcome = match outcome {
+            // Each further file would fail as well. Other problems concern only this file.
+            Err(FileProblem::Store(error)) => return Err(error.into()),
+            outcome => outcome.map_err(Arc::new),
+        };
+        if let Some(stamp) = stamp.filter(|_| self.shared.options.watch) {
+            let problem = outcome.as_ref().err().cloned();
+            self.checked.insert(key(&path), CheckedFile { stamp, problem });
+        }
+        match outcome {
+            Ok(Some(prepared)) => {
+                run.add(&prepared);
+                batch.push(*prepared);
+            }
+            Ok(None) => {
+                // A file that was not read again has the problem that it had before.
+                let checked = self.checked.get(&key(&path));
+                match checked.and_then(|checked| checked.problem.clone()) {
+                    Some(problem) => run.refuse(path, problem),
+                    None => {
+                        run.report.unchanged += 1;
+                        run.done(&path, FileOutcome::Unchanged);
+                    }
+                }
+            }
+            Err(problem) => run.refuse(path, problem),
+        }
+        Ok(())
+    }
+
+    /// Stores a batch and empties it. Corrects the report for files whose records were refused.
+    async fn store<W: FnMut(&FileEvent<'_>)>(
+        &mut self,
+        batch: &mut Batch,
+        run: &mut Run<W>,
+    ) -> Result<(), IndexError> {
+        for (file, problem) in self.writer.store(std::mem::take(batch).files).await? {
+            // The next run reads it again.
+            self.checked.remove(&key(&file.path));
+            run.subtract(&file);
+            run.refuse(file.path, problem.into());
+        }
+        Ok(())
+    }
+
+    /// Reports indexed files that do not exist any more, and with
+    /// [`prune`](FileOptions::prune) removes them from the index.
+    async fn remove_missing<W: FnMut(&FileEvent<'_>)>(
+        &mut self,
+        walked: &Walked,
+        run: &mut Run<W>,
+        mut stop: Pin<&mut impl Future<Output = ()>>,
+    ) -> Result<(), IndexError> {
+        let options = &self.shared.options;
+        let unlisted =
+            prune::find(&self.shared.pipeline, &self.shared.caller, &run.scopes, walked).await?;
+        run.report.excluded = unlisted.excluded;
+        for MissingFile { path, uri } in unlisted.missing {
+            if options.prune {
+                if !options.dry_run {
+                    tokio::select! {
+                        // A run that was stopped begins no other removal.
+                        biased;
+                        () = &mut stop => {
+                            run.report.stopped = true;
+                            break;
+                        }
+                        removed = self.writer.remove(&uri) => removed?,
+                    }
+                }
+                run.report.removed += 1;
+                run.done(&path, FileOutcome::Removed);
+            } else {
+                run.report.left += 1;
+            }
+            self.checked.remove(&key(&path));
+            if run.report.gone.len() < IndexReport::MAX_NAMED {
+                run.report.gone.push(path);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A run of an indexer: its report so far, and the function that watches it.
+struct Run<W> {
+    started: Instant,
+    report: IndexReport,
+    watch: W,
+    /// The files that were named themselves.
+    named: HashSet<PathKey>,
+    /// The named paths.
+    scopes: Vec<Scope>,
+}
+
+impl<W: FnMut(&FileEvent<'_>)> Run<W> {
+    fn new(watch: W) -> Self {
+        Self {
+            started: Instant::now(),
+            report: IndexReport::default(),
+            watch,
+            named: HashSet::new(),
+            scopes: Vec::new(),
+        }
+    }
+
+    fn end(mut self) -> IndexReport {
+        self.report.end(self.started);
+        self.report
+    }
+
+    /// Passes the outcome of a file to the watcher.
+    fn done(&mut self, path: &Path, outcome: FileOutcome<'_>) {
+        let is_named = self.named.contains(&key(path));
+        (self.watch)(&FileEvent::Done { path, is_named, outcome });
+    }
+
+    /// Reports a file that is not indexed.
+    fn refuse(&mut self, path: PathBuf, problem: Arc<FileProblem>) {
+        self.done(&path, FileOutcome::Refused(&problem));
+        self.report.refuse(path, problem);
+    }
+
+    /// Reports a file with new content.
+    fn add(&mut self, file: &PreparedFile) {
+        let chunks = file.chunks.len() as u64;
+        self.report.chunks += chunks;
+        self.report.bytes += file.bytes;
+        let outcome = if file.is_new {
+            self.report.indexed += 1;
+            FileOutcome::Indexed(chunks)
+        } else {
+            self.report.changed += 1;
+            FileOutcome::Changed(chunks)
+        };
+        self.done(&file.path, outcome);
+    }
+
+    /// Takes a file out of the numbers of the report.
+    fn subtract(&mut self, file: &PreparedFile) {
+        self.report.chunks -= file.chunks.len() as u64;
+        self.report.bytes -= file.bytes;
+        if file.is_new {
+            self.report.indexed -= 1;
+        } else {
+            self.report.changed -= 1;
         }
     }
 }
 
-/// The files that were named themselves.
-#[derive(Default)]
-struct NamedFiles(HashSet<PathKey>);
-
-impl NamedFiles {
-    fn done<'a>(&self, path: &'a Path, outcome: FileOutcome<'a>) -> FileEvent<'a> {
-        FileEvent::Done { path, is_named: self.0.contains(&key(path)), outcome }
-    }
+/// Returns the result of a task. A panic of the task goes on in the caller.
+fn result_of<T>(joined: Result<T, JoinError>) -> T {
+    joined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
 /// Files that are stored in one transaction.
 #[derive(Default)]
 struct Batch {
-    files: Vec<Prepared>,
+    files: Vec<PreparedFile>,
     chunks: usize,
     bytes: usize,
     /// The time at which the first of them was finished.
@@ -366,7 +440,7 @@ struct Batch {
 }
 
 impl Batch {
-    fn push(&mut self, file: Prepared) {
+    fn push(&mut self, file: PreparedFile) {
         self.since.get_or_insert_with(tokio::time::Instant::now);
         self.chunks += file.chunks.len();
         self.bytes += file.extracted.content.len();
@@ -383,17 +457,37 @@ impl Batch {
     }
 }
 
-/// The result of a worker for a file.
-struct Worked {
+/// A file that a worker has read.
+struct ReadFile {
     path: PathBuf,
     /// The stamp of the file, if the file need not be read again while the stamp is unchanged.
     stamp: Option<Stamp>,
     /// `None` for an unchanged file.
-    outcome: Result<Option<Box<Prepared>>, FileProblem>,
+    outcome: Result<Option<Box<PreparedFile>>, FileProblem>,
+}
+
+/// A file that is read, with the names of its document.
+#[derive(Clone, Copy)]
+struct SourceFile<'a> {
+    path: &'a Path,
+    /// The `file:` URI.
+    source: &'a str,
+    /// The URI of its record.
+    uri: &'a str,
+    /// Whether the index has no document of it.
+    is_new: bool,
 }
 
 impl Shared {
-    async fn work(self: Arc<Self>, found: ListedFile, known: Option<Stamp>) -> Worked {
+    /// Counts the files of the targets. Dropping the future ends the count.
+    async fn count(self: Arc<Self>, targets: Arc<Vec<Target>>) -> u64 {
+        let stop = Stop::never();
+        let _caller = stop.on_drop();
+        let counting = tokio::task::spawn_blocking(move || count(&targets, &self.options, &stop));
+        result_of(counting.await)
+    }
+
+    async fn work(self: Arc<Self>, found: ListedFile, known: Option<Stamp>) -> ReadFile {
         let path = found.path();
         let mut stamp = None;
         let outcome = self.prepare(found, &path, known, &mut stamp).await;
@@ -401,28 +495,21 @@ impl Shared {
             // The next attempt may succeed.
             stamp = None;
         }
-        Worked { path, stamp, outcome }
+        ReadFile { path, stamp, outcome }
     }
 
+    /// Prepares a file to be stored; returns None if it is unchanged. Sets `stamp` once the file
+    /// was read.
     async fn prepare(
         &self,
         found: ListedFile,
         path: &Path,
         known: Option<Stamp>,
         stamp: &mut Option<Stamp>,
-    ) -> Result<Option<Box<Prepared>>, FileProblem> {
-        let kibibytes = (found.bytes.min(self.options.limits.max_bytes) >> 10) + 1;
-        let most = self.options.max_bytes_at_once >> 10;
-        let room = u32::try_from(kibibytes.min(most.max(1))).unwrap_or(1);
-        let room = Arc::clone(&self.room).acquire_many_owned(room).await;
-        let limits = self.options.limits;
-        let file = blocking(&self.options, move || {
-            if known.is_some() && known == Some(read::stamp(&found)?) {
-                return Ok(None);
-            }
-            Ok(Some((read::read(&found, &limits)?, room)))
-        });
-        let Some(((contents, read_as), room)) = file.await? else { return Ok(None) };
+    ) -> Result<Option<Box<PreparedFile>>, FileProblem> {
+        let Some((contents, read_as, room)) = self.read(found, known).await? else {
+            return Ok(None);
+        };
         *stamp = Some(read_as);
         let (object_id, uri) = of_path(&self.caller, path);
         let before = self.pipeline.store().document(&uri).await?;
@@ -432,44 +519,19 @@ impl Shared {
         if before.as_ref().is_some_and(|before| self.is_unchanged(before, &contents)) {
             return Ok(None);
         }
+        let is_new = before.is_none();
         let Contents { bytes, hash, modified } = contents;
         let length = bytes.len() as u64;
-        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let source = super::file_uri(path);
-        let stop = Stop::never();
-        let _caller = stop.on_drop();
-        let extracted = {
-            let source = source.clone();
-            let stop = stop.clone();
-            blocking(&self.options, move || {
-                let _room = room;
-                let mut hint = Hint::file(&name);
-                hint.source_uri = Some(source.as_str());
-                hint.limits = limits;
-                hint.stop = Some(&stop);
-                Ok(extract(&bytes, &hint)?)
-            })
-        };
-        let prepared = async {
-            let extracted: Extracted = extracted.await?;
-            let mut document = Document::new(&uri);
-            keep::name(&mut document, path, &extracted, &source);
-            let is_kept = before.is_some();
-            let options = &self.options.chunks;
-            let stop = stop.and_within(limits.max_time);
-            let chunks =
-                self.pipeline.prepare_until(&document, is_kept, &extracted, options, &stop);
-            let chunks = chunks.await?;
-            Ok((extracted, chunks))
-        };
-        let (extracted, chunks) = prepared.await.map_err(|problem: FileProblem| match &before {
-            Some(_) => FileProblem::Kept(Box::new(problem)),
-            None => problem,
-        })?;
-        if chunks.is_empty() && before.is_none() {
+        let file = SourceFile { path, source: &source, uri: &uri, is_new };
+        let (extracted, chunks) =
+            self.extract_and_embed(file, bytes, room).await.map_err(|problem| {
+                if is_new { problem } else { FileProblem::Kept(Box::new(problem)) }
+            })?;
+        if chunks.is_empty() && is_new {
             return Err(FileProblem::NoText);
         }
-        Ok(Some(Box::new(Prepared {
+        Ok(Some(Box::new(PreparedFile {
             path: path.to_owned(),
             source,
             object_id,
@@ -480,12 +542,79 @@ impl Shared {
             settings: self.settings.clone(),
             bytes: length,
             modified,
-            is_new: before.is_none(),
+            is_new,
         })))
     }
 
+    /// Reads a file, unless it has the known stamp. Waits until there is room for its bytes, which
+    /// the permit holds. A file that is larger than all the room takes all of it, and is read
+    /// alone.
+    async fn read(
+        &self,
+        found: ListedFile,
+        known: Option<Stamp>,
+    ) -> Result<Option<(Contents, Stamp, OwnedSemaphorePermit)>, FileProblem> {
+        let limits = self.options.limits;
+        // Permits are numbers of 32 bits, and files may have more bytes.
+        let kibibytes = (found.bytes.min(limits.max_bytes) >> 10) + 1;
+        let most = (self.options.max_bytes_at_once >> 10).max(1);
+        let permits = u32::try_from(kibibytes.min(most)).unwrap_or(1);
+        let room = Arc::clone(&self.room)
+            .acquire_many_owned(permits)
+            .await
+            .expect("the semaphore is never closed");
+        blocking(&self.options, move || {
+            if known.is_some() && known == Some(read::stamp(&found)?) {
+                return Ok(None);
+            }
+            let (contents, stamp) = read::read(&found, &limits)?;
+            Ok(Some((contents, stamp, room)))
+        })
+        .await
+    }
+
+    /// Extracts the text of a file, and cuts it into embedded chunks.
+    async fn extract_and_embed(
+        &self,
+        file: SourceFile<'_>,
+        bytes: Vec<u8>,
+        room: OwnedSemaphorePermit,
+    ) -> Result<(Extracted, Vec<NewChunk>), FileProblem> {
+        let limits = self.options.limits;
+        let stop = Stop::never();
+        // If the run ends early, this ends the work on blocking threads.
+        let _caller = stop.on_drop();
+        let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let source_uri = file.source.to_owned();
+        let extracting = stop.clone();
+        let extracted: Extracted = blocking(&self.options, move || {
+            // A time limit does not end the work, which needs the memory until it ends.
+            let _room = room;
+            let mut hint = Hint::file(&name);
+            hint.source_uri = Some(source_uri.as_str());
+            hint.limits = limits;
+            hint.stop = Some(&extracting);
+            Ok(extract(&bytes, &hint)?)
+        })
+        .await?;
+        // The name and the title are embedded with the chunks.
+        let mut document = Document::new(file.uri);
+        writer::set_name(&mut document, file.path, &extracted, file.source);
+        let chunks = self
+            .pipeline
+            .prepare_until(
+                &document,
+                !file.is_new,
+                &extracted,
+                &self.options.chunks,
+                &stop.and_within(limits.max_time),
+            )
+            .await?;
+        Ok((extracted, chunks))
+    }
+
     fn is_unchanged(&self, before: &Document, contents: &Contents) -> bool {
-        let settings = before.metadata.get(Prepared::SETTINGS).and_then(|value| value.as_str());
+        let settings = before.metadata.get(PreparedFile::SETTINGS).and_then(|value| value.as_str());
         before.content_hash.as_ref() == Some(&contents.hash)
             && settings == Some(&self.settings)
             && self.tags.is_subset(&before.tags)

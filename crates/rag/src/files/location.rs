@@ -70,9 +70,9 @@ impl Target {
 pub(super) fn resolved(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     for ancestor in path.ancestors() {
-        if let Ok(there) = ancestor.canonicalize() {
+        if let Ok(existing) = ancestor.canonicalize() {
             let rest = path.strip_prefix(ancestor).unwrap_or(Path::new(""));
-            return if rest.as_os_str().is_empty() { there } else { there.join(rest) };
+            return if rest.as_os_str().is_empty() { existing } else { existing.join(rest) };
         }
     }
     path
@@ -105,16 +105,16 @@ pub(super) fn path_of(argument: &OsStr) -> Result<PathBuf, FileProblem> {
         None => rest,
     };
     if !path.starts_with(b"/") {
-        return Err(FileProblem::Uri("it names another machine, or no whole path"));
+        return Err(FileProblem::Uri("it names another machine, or its path is not absolute"));
     }
     if path.iter().any(|byte| matches!(byte, b'?' | b'#')) {
         return Err(FileProblem::Uri("it has a query or a fragment"));
     }
     let path: Vec<u8> = percent_decode(path).collect();
     if path.contains(&0) {
-        return Err(FileProblem::Uri("its path holds a NUL"));
+        return Err(FileProblem::Uri("its path contains a NUL"));
     }
-    os_string(path).map(PathBuf::from).ok_or(FileProblem::Uri("its path is no text"))
+    os_string(path).map(PathBuf::from).ok_or(FileProblem::Uri("its path is not valid UTF-8"))
 }
 
 /// Returns the `file:` URI of an absolute path, which need not be UTF-8.
@@ -182,10 +182,10 @@ mod tests {
         check("file:///a%20b/c.md", Ok("/a b/c.md"));
         check("FILE:/a", Ok("/a"));
         check("file://localhost/a", Ok("/a"));
-        check("file://other/a", Err("it names another machine, or no whole path"));
-        check("file:a", Err("it names another machine, or no whole path"));
+        check("file://other/a", Err("it names another machine, or its path is not absolute"));
+        check("file:a", Err("it names another machine, or its path is not absolute"));
         check("file:///a?b", Err("it has a query or a fragment"));
-        check("file:///a%00b", Err("its path holds a NUL"));
+        check("file:///a%00b", Err("its path contains a NUL"));
     }
 
     #[track_caller]
@@ -200,7 +200,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_uri_and_back_is_the_same_path_whatever_its_bytes_are() {
+    fn paths_of_any_bytes_round_trip_through_uris() {
         let bytes: Vec<u8> = std::iter::once(b'/').chain(1..=255).collect();
         let path = PathBuf::from(os_string(bytes).unwrap());
         assert_eq!(path_of(OsStr::new(&file_uri(&path))).unwrap(), path);

@@ -3,7 +3,6 @@
 mod error;
 mod identity;
 mod indexer;
-mod keep;
 mod location;
 mod options;
 mod problem;
@@ -12,15 +11,16 @@ mod read;
 mod report;
 mod structure;
 mod walk;
+mod writer;
 
 pub use self::{
     error::IndexError,
     identity::file_record_uri,
     indexer::Indexer,
-    keep::FILE_MEDIA_TYPE,
     location::file_uri,
     options::FileOptions,
     problem::FileProblem,
     report::{FileEvent, FileOutcome, IndexReport, Refused},
     structure::{remove_stale_structure, restore_structure},
+    writer::FILE_MEDIA_TYPE,
 };

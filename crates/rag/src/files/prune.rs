@@ -6,9 +6,9 @@ use std::{
 };
 
 use super::{
-    keep::Prepared,
     location::path_of,
     walk::{Walked, key},
+    writer::PreparedFile,
 };
 use crate::{Caller, Filter, Pipeline, StoreError};
 
@@ -22,15 +22,15 @@ impl Scope {
 }
 
 /// A document whose file does not exist.
-pub(super) struct Gone {
+pub(super) struct MissingFile {
     pub(super) path: PathBuf,
     pub(super) uri: String,
 }
 
-/// The documents of files that a walk did not find.
+/// The documents of files that a walk did not list.
 #[derive(Default)]
-pub(super) struct Unseen {
-    pub(super) gone: Vec<Gone>,
+pub(super) struct UnlistedFiles {
+    pub(super) missing: Vec<MissingFile>,
     /// Number of files that exist, and that the walk left out as hidden or ignored.
     pub(super) excluded: u64,
 }
@@ -38,7 +38,7 @@ pub(super) struct Unseen {
 /// Number of documents in one read. Each may have the pages of a long book.
 const PAGE: usize = 100;
 
-/// Returns the caller's documents of files at or below the named paths that the walk did not find.
+/// Returns the caller's documents of files at or below the named paths that the walk did not list.
 ///
 /// Excluded files are counted only if every folder could be listed. Files below a named path that
 /// does not exist itself are left out, because it may be on a disk that is not mounted.
@@ -47,21 +47,22 @@ pub(super) async fn find(
     caller: &Caller,
     scopes: &[Scope],
     walked: &Walked,
-) -> Result<Unseen, StoreError> {
+) -> Result<UnlistedFiles, StoreError> {
     let mut filter = Filter::default();
     filter.owners = vec![caller.user.clone()];
-    let (key_of, value) = Prepared::ORIGIN;
+    let (key_of, value) = PreparedFile::ORIGIN;
     filter.metadata.insert(key_of.to_owned(), value.into());
     let named: Vec<&PathBuf> =
         scopes.iter().map(|scope| &scope.0).filter(|path| !is_absent(path)).collect();
-    let mut unseen = Unseen::default();
-    let mut after = None::<String>;
+    let mut unlisted = UnlistedFiles::default();
+    let mut after: Option<String> = None;
     loop {
         let page = pipeline.store().documents(&filter, after.as_deref(), PAGE).await?;
-        let Some(last) = page.last() else { return Ok(unseen) };
+        let Some(last) = page.last() else { return Ok(unlisted) };
         after = Some(last.uri.clone());
         for document in page {
-            let source = document.metadata.get(Prepared::SOURCE).and_then(|source| source.as_str());
+            let source =
+                document.metadata.get(PreparedFile::SOURCE).and_then(|source| source.as_str());
             let Some(Ok(path)) = source.map(|source| path_of(source.as_ref())) else { continue };
             if !named.iter().any(|scope| path.starts_with(scope))
                 || walked.paths.contains(&key(&path))
@@ -69,9 +70,9 @@ pub(super) async fn find(
                 continue;
             }
             if is_absent(&path) {
-                unseen.gone.push(Gone { path, uri: document.uri });
+                unlisted.missing.push(MissingFile { path, uri: document.uri });
             } else {
-                unseen.excluded += u64::from(walked.complete);
+                unlisted.excluded += u64::from(walked.complete);
             }
         }
     }

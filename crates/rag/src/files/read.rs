@@ -90,7 +90,7 @@ pub(super) fn stamp(found: &ListedFile) -> Result<Stamp, FileProblem> {
 
 /// Resolution of the times of files: two changes within it may leave the same time.
 const TICK: Duration = Duration::from_millis(20);
-/// Most attempts to read a changing file.
+/// Maximum number of attempts to read a changing file.
 const ATTEMPTS: usize = 4;
 
 /// Reads a file. Refuses a file that is too large. Reads a file again if it changes meanwhile, and

@@ -1,4 +1,4 @@
-//! Keeps the pages and headings of a file, whose record has only its text.
+//! Stores the pages and headings of a file, whose record has only its text.
 
 use std::{borrow::Cow, collections::BTreeMap};
 
@@ -39,7 +39,7 @@ const MIN_HEADING: usize = 10;
 /// Headings are left out if the structure is too large, those of the deepest level first. If the
 /// pages alone are too large, nothing is added: with the first pages alone, passages of later ones
 /// would be cited with the last of these.
-pub(super) fn keep(document: &mut Document, extracted: &Extracted) {
+pub(super) fn add(document: &mut Document, extracted: &Extracted) {
     let Extracted { content, wrapped, pages, headings, .. } = extracted;
     if pages.len() > MAX_BYTES / MIN_PAGE {
         return;
@@ -47,12 +47,14 @@ pub(super) fn keep(document: &mut Document, extracted: &Extracted) {
     let Some(pages) = packed(pages) else { return };
     // A text may have millions of headings, which are not copied only to be left out.
     let deepest = deepest_level(headings);
-    let headings = headings.iter().filter(|heading| heading.level <= deepest);
-    let headings = headings.map(|Heading { level, title, span, .. }| {
-        (*level, Cow::Borrowed(title.as_str()), span.start, span.end)
-    });
-    let mut structure =
-        Structure { text: hash(content), wrapped: *wrapped, pages, headings: headings.collect() };
+    let headings = headings
+        .iter()
+        .filter(|heading| heading.level <= deepest)
+        .map(|Heading { level, title, span, .. }| {
+            (*level, Cow::Borrowed(title.as_str()), span.start, span.end)
+        })
+        .collect();
+    let mut structure = Structure { text: hash(content), wrapped: *wrapped, pages, headings };
     while !(structure.pages.is_empty() && structure.headings.is_empty()) {
         let Ok(json) = serde_json::to_string(&structure) else { return };
         if json.len() <= MAX_BYTES {
@@ -91,7 +93,8 @@ fn packed(pages: &[Page]) -> Option<Vec<usize>> {
     for Page { number, span, .. } in pages {
         let step = number.checked_sub(last)? as usize;
         packed.extend([step, span.start.checked_sub(end)?, span.end.checked_sub(span.start)?]);
-        (last, end) = (*number, span.end);
+        last = *number;
+        end = span.end;
     }
     Some(packed)
 }
@@ -166,7 +169,7 @@ mod tests {
     fn check(pages: usize, headings: &[(u8, usize)], expected: (usize, usize)) {
         let extracted = extracted(pages, headings);
         let mut document = Document::new("a");
-        keep(&mut document, &extracted);
+        add(&mut document, &extracted);
         let size = serde_json::to_string(&document.metadata).unwrap().len();
         assert!(size < 2 * MAX_BYTES, "{size}");
         let mut found = Extracted::new(extracted.content);
@@ -194,7 +197,7 @@ mod tests {
         let mut extracted = extracted(0, &[(1, 1)]);
         extracted.headings.extend((0..5_000).map(|_| Heading::new(2, "\u{1}".repeat(10), 9..99)));
         let mut document = Document::new("a");
-        keep(&mut document, &extracted);
+        add(&mut document, &extracted);
         restore_structure(&document, &mut extracted);
         assert_eq!(extracted.headings.len(), 1);
     }
@@ -211,7 +214,7 @@ mod tests {
         extracted.headings = vec![Heading::new(1, "", 0..1); 3_000_000];
         let mut document = Document::new("a");
         let before = peak_memory();
-        keep(&mut document, &extracted);
+        add(&mut document, &extracted);
         let taken = peak_memory() - before;
         assert!(taken < 64 << 20, "{taken}");
         assert!(document.metadata.is_empty());
@@ -219,8 +222,9 @@ mod tests {
 
     #[test]
     fn pages_may_be_empty_or_missing() {
-        let pages = [(1, 0..0), (3, 0..20), (7, 22..22), (8, 30..99)];
-        let pages = pages.map(|(number, span)| Page::new(number, span)).to_vec();
+        let pages = [(1, 0..0), (3, 0..20), (7, 22..22), (8, 30..99)]
+            .map(|(number, span)| Page::new(number, span))
+            .to_vec();
         assert_eq!(unpacked(&packed(&pages).unwrap()), Some(pages));
         assert_eq!(packed(&[Page::new(1, 5..9), Page::new(2, 7..12)]), None);
         assert_eq!(unpacked(&[1, 1, usize::MAX]), None);
@@ -230,7 +234,7 @@ mod tests {
     fn the_structure_of_another_text_is_removed() {
         let mut document = Document::new("a");
         let extracted = extracted(2, &[]);
-        keep(&mut document, &extracted);
+        add(&mut document, &extracted);
         remove_stale_structure(&mut document, &extracted.content);
         assert_eq!(document.metadata.len(), 1);
         remove_stale_structure(&mut document, "b");

@@ -61,29 +61,21 @@ pub(super) fn walk(
     let mut walked = Walked { complete: true, ..Walked::default() };
     for target in targets {
         for entry in walker(target, options).build() {
-            let seen = match entry {
+            let listed = match entry {
                 Ok(entry) => {
-                    let Some(seen) = look(&entry, target, options) else { continue };
+                    let Some(listed) = listed(&entry, target, options) else { continue };
                     if !walked.paths.insert(key(entry.path())) {
                         continue;
                     }
-                    seen
+                    listed
                 }
                 Err(error) => {
                     walked.complete = false;
                     let path = path_of(&error).unwrap_or_else(|| target.path());
-                    let problem = match error.io_error() {
-                        Some(io) if io.kind() == std::io::ErrorKind::NotFound => {
-                            FileProblem::Vanished
-                        }
-                        // The error's message contains the path, which is shown already.
-                        Some(io) => std::io::Error::from(io.kind()).into(),
-                        None => FileProblem::Unreadable(error.to_string()),
-                    };
-                    Err((path, problem))
+                    Err((path, problem_of(&error)))
                 }
             };
-            if found.blocking_send(seen).is_err() {
+            if found.blocking_send(listed).is_err() {
                 walked.complete = false;
                 return walked;
             }
@@ -131,8 +123,8 @@ fn walker(target: &Target, options: &FileOptions) -> WalkBuilder {
     walker
 }
 
-/// Returns the kind of an entry; `None` for folders.
-fn look(entry: &DirEntry, target: &Target, options: &FileOptions) -> Option<WalkEntry> {
+/// Returns an entry as a file to read, or with the reason why it is not read; `None` for folders.
+fn listed(entry: &DirEntry, target: &Target, options: &FileOptions) -> Option<WalkEntry> {
     let path = entry.path();
     let kind = entry.file_type()?;
     if kind.is_dir() {
@@ -150,6 +142,15 @@ fn look(entry: &DirEntry, target: &Target, options: &FileOptions) -> Option<Walk
     let relative = path.strip_prefix(&target.root.path).ok()?.to_owned();
     let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
     Some(Ok(ListedFile { root: Arc::clone(&target.root), relative, bytes }))
+}
+
+fn problem_of(error: &ignore::Error) -> FileProblem {
+    match error.io_error() {
+        Some(io) if io.kind() == std::io::ErrorKind::NotFound => FileProblem::Vanished,
+        // The error's message contains the path, which is shown already.
+        Some(io) => std::io::Error::from(io.kind()).into(),
+        None => FileProblem::Unreadable(error.to_string()),
+    }
 }
 
 fn path_of(error: &ignore::Error) -> Option<PathBuf> {

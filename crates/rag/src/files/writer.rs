@@ -22,7 +22,7 @@ use crate::{
 pub const FILE_MEDIA_TYPE: &str = "fileMediaType";
 
 /// A file that is ready to be stored.
-pub(super) struct Prepared {
+pub(super) struct PreparedFile {
     pub(super) path: PathBuf,
     /// The `file:` URI.
     pub(super) source: String,
@@ -39,7 +39,7 @@ pub(super) struct Prepared {
     pub(super) is_new: bool,
 }
 
-impl Prepared {
+impl PreparedFile {
     /// Key and value in the metadata of every document of a file.
     pub(super) const ORIGIN: (&str, &str) = ("origin", "file");
     /// The key of the `file:` URI in the metadata.
@@ -89,7 +89,7 @@ impl Prepared {
 }
 
 /// Stores files on behalf of a user.
-pub(super) struct Keeper {
+pub(super) struct FileWriter {
     pipeline: Pipeline,
     records: Arc<Records>,
     caller: Caller,
@@ -98,7 +98,7 @@ pub(super) struct Keeper {
     tags: BTreeSet<String>,
 }
 
-impl Keeper {
+impl FileWriter {
     pub(super) fn new(
         pipeline: Pipeline,
         records: Arc<Records>,
@@ -130,10 +130,10 @@ impl Keeper {
     }
 
     /// Stores files, and returns those that cannot be records, with the reason.
-    pub(super) async fn keep(
+    pub(super) async fn store(
         &self,
-        files: Vec<Prepared>,
-    ) -> Result<Vec<(Prepared, FileProblem)>, IndexError> {
+        files: Vec<PreparedFile>,
+    ) -> Result<Vec<(PreparedFile, FileProblem)>, IndexError> {
         if self.options.dry_run || files.is_empty() {
             return Ok(Vec::new());
         }
@@ -155,14 +155,14 @@ impl Keeper {
     }
 
     /// Stores the record of a file, and returns the document for its chunks.
-    async fn record(&self, file: &Prepared) -> Result<Document, RecordError> {
+    async fn record(&self, file: &PreparedFile) -> Result<Document, RecordError> {
         let content = file.extracted.content.clone().into_bytes();
-        let there = match self.records.get(&self.caller, &file.uri).await {
+        let existing = match self.records.get(&self.caller, &file.uri).await {
             Ok(record) => Some(record),
             Err(RecordError::NotFound(_)) => None,
             Err(error) => return Err(error),
         };
-        let record = match there {
+        let record = match existing {
             Some(record) => {
                 self.check_own(&record)?;
                 self.update(file, &content, &record.tags).await?
@@ -177,26 +177,26 @@ impl Keeper {
             },
         };
         let mut document = record_document(&record);
-        name(&mut document, &file.path, &file.extracted, &file.source);
+        set_name(&mut document, &file.path, &file.extracted, &file.source);
         // The text of other media types is stored with its markup, or has form feeds between its
         // pages.
         if file.media_type() == "text/plain" && file.extracted.mime_type != "text/plain" {
-            structure::keep(&mut document, &file.extracted);
+            structure::add(&mut document, &file.extracted);
         }
         document.media_type = Some(file.extracted.mime_type.clone());
         document.content_hash = Some(file.hash.clone());
-        let (key, value) = Prepared::ORIGIN;
+        let (key, value) = PreparedFile::ORIGIN;
         let metadata = &mut document.metadata;
         metadata.insert(key.to_owned(), value.into());
-        metadata.insert(Prepared::SETTINGS.to_owned(), file.settings.clone().into());
-        metadata.insert(Prepared::CHUNKING.to_owned(), json!(self.options.chunks));
+        metadata.insert(PreparedFile::SETTINGS.to_owned(), file.settings.clone().into());
+        metadata.insert(PreparedFile::CHUNKING.to_owned(), json!(self.options.chunks));
         Ok(document)
     }
 
     /// Replaces the content of a file's record, which keeps its tags.
     async fn update(
         &self,
-        file: &Prepared,
+        file: &PreparedFile,
         content: &[u8],
         tags: &BTreeSet<String>,
     ) -> Result<Record, RecordError> {
@@ -220,7 +220,7 @@ impl Keeper {
 
     /// Creates the record of a file. If the user has the most groups that are allowed, the record
     /// goes to the nearest parent folder that has a group.
-    async fn create(&self, file: &Prepared, content: &[u8]) -> Result<Record, RecordError> {
+    async fn create(&self, file: &PreparedFile, content: &[u8]) -> Result<Record, RecordError> {
         let mut group = self.group(&file.path);
         loop {
             let mut new = NewRecord::new("data.data", file_name(&file.path))
@@ -231,8 +231,8 @@ impl Keeper {
             new.attributes = file.attributes();
             match self.records.create(&self.caller, new).await {
                 Err(RecordError::Limit { limit: "max_groups_per_owner", .. }) if group != FILES => {
-                    let above = group.rfind('/').unwrap_or_default();
-                    group.truncate(above);
+                    let parent = group.rfind('/').unwrap_or_default();
+                    group.truncate(parent);
                 }
                 created => return created,
             }
@@ -282,12 +282,12 @@ impl Keeper {
     /// no groups. Groups that a user has changed, or that have readers, stay.
     async fn remove_empty(&self, mut path: String) -> Result<(), RecordError> {
         while path.strip_prefix(FILES).is_some_and(|below| below.starts_with('/')) {
-            let Some((around, name)) = path.rsplit_once('/') else { break };
-            let found = self.records.find(&self.caller, around, name).await?;
+            let Some((parent, name)) = path.rsplit_once('/') else { break };
+            let found = self.records.find(&self.caller, parent, name).await?;
             let group = found.iter().find(|record| is_unchanged_group(record));
             let Some(uri) = group.and_then(Record::uri) else { break };
             match self.records.delete(&self.caller, &uri, Some(1)).await {
-                Ok(_) => path.truncate(around.len()),
+                Ok(_) => path.truncate(parent.len()),
                 Err(
                     RecordError::NotEmpty(_) | RecordError::NotFound(_) | RecordError::Conflict(_),
                 ) => break,
@@ -298,7 +298,7 @@ impl Keeper {
     }
 }
 
-/// Returns whether a record is a group that nobody has changed or shared since it was created.
+/// Returns whether a record is a group that was neither changed nor shared since it was created.
 fn is_unchanged_group(record: &Record) -> bool {
     record.kind == Record::GROUP
         && record.revision == 1
@@ -308,11 +308,11 @@ fn is_unchanged_group(record: &Record) -> bool {
 }
 
 /// Sets the name and the URI of the document of a file.
-pub(super) fn name(document: &mut Document, path: &Path, extracted: &Extracted, source: &str) {
+pub(super) fn set_name(document: &mut Document, path: &Path, extracted: &Extracted, source: &str) {
     let name = file_name(path);
     document.title = extracted.title.clone().or_else(|| Some(name.clone()));
     document.name = Some(name);
-    document.metadata.insert(Prepared::SOURCE.to_owned(), source.into());
+    document.metadata.insert(PreparedFile::SOURCE.to_owned(), source.into());
 }
 
 /// Group of all indexed files.
