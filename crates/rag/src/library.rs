@@ -32,7 +32,8 @@ use crate::{
 /// # #[cfg(feature = "libsql")]
 /// # tokio::runtime::Runtime::new().unwrap().block_on(async {
 /// # let folder = tempfile::tempdir()?;
-/// # let (notes, database) = (folder.path().join("notes"), folder.path().join("kb.db"));
+/// # let notes = folder.path().join("notes");
+/// # let database = folder.path().join("kb.db");
 /// # std::fs::create_dir(&notes)?;
 /// # std::fs::write(notes.join("bread.md"), "# Bread\n\nBread is made of flour and water.")?;
 /// use marquetry_rag::{Library, SearchRequest};
@@ -136,9 +137,9 @@ impl LibraryBuilder {
     ///
     /// # Errors
     ///
-    /// [`StoreError::OtherModel`] if the database was filled by another model; see [`Self::reset`].
-    /// [`LibraryError::MissingFeature`] for a file without the feature `libsql`, or a URL without
-    /// the feature `postgres`.
+    /// Returns an error if the database cannot be opened, such as [`StoreError::OtherModel`] if it
+    /// was filled by another model, which [`Self::reset`] deletes; [`LibraryError::MissingFeature`]
+    /// for a file without the feature `libsql`, or a URL without the feature `postgres`.
     pub async fn open(self, database: impl AsRef<Path>) -> Result<Library, LibraryError> {
         let database = database.as_ref();
         let url = database
@@ -154,11 +155,12 @@ impl LibraryBuilder {
     async fn open_file(self, path: &Path) -> Result<Library, LibraryError> {
         let embedder = self.model();
         let mut options = LibsqlOptions::default();
-        (options.reset, options.read_only) = (self.reset, self.read_only);
-        let store = LibsqlStore::open_with(path, embedder.model().clone(), options).await?;
-        let mut options = LibsqlRecordsOptions::default();
+        options.reset = self.reset;
         options.read_only = self.read_only;
-        let records = LibsqlRecords::open_with(path, options).await?;
+        let store = LibsqlStore::open_with(path, embedder.model().clone(), options).await?;
+        let mut records_options = LibsqlRecordsOptions::default();
+        records_options.read_only = self.read_only;
+        let records = LibsqlRecords::open_with(path, records_options).await?;
         let file = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         self.library(Arc::new(store), Arc::new(records), embedder, Some(file))
     }
@@ -184,7 +186,7 @@ impl LibraryBuilder {
 
     #[cfg(not(feature = "postgres"))]
     async fn open_postgres(self, _url: &str) -> Result<Library, LibraryError> {
-        Err(LibraryError::MissingFeature { database: "a PostgreSQL", feature: "postgres" })
+        Err(LibraryError::MissingFeature { database: "PostgreSQL", feature: "postgres" })
     }
 
     fn model(&self) -> Arc<dyn Embedder> {
@@ -214,7 +216,7 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// As [`LibraryBuilder::open`].
+    /// Returns an error if [`LibraryBuilder::open`] would.
     pub async fn open(database: impl AsRef<Path>) -> Result<Self, LibraryError> {
         Self::builder().open(database).await
     }
@@ -228,8 +230,8 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// The database failed. An unreadable file is not an error: the report names it with the
-    /// reason.
+    /// Returns an error if the database fails. An unreadable file is not an error: the report names
+    /// it with the reason.
     pub async fn index(
         &self,
         paths: impl IntoIterator<Item = impl AsRef<Path>>,
@@ -241,7 +243,7 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// As [`Self::index`].
+    /// Returns an error if [`Self::index`] would.
     pub async fn index_with(
         &self,
         paths: impl IntoIterator<Item = impl AsRef<Path>>,
@@ -267,7 +269,7 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// The question is too long, or the database failed.
+    /// Returns an error if the question is too long, or the database fails.
     pub async fn search(
         &self,
         request: impl Into<SearchRequest>,
@@ -286,8 +288,8 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// The database failed. A missing document is not an error: the citations name it with the
-    /// reason.
+    /// Returns an error if the database fails. A missing document is not an error: the citations
+    /// name it with the reason.
     pub async fn cite(
         &self,
         question: &str,
@@ -304,7 +306,8 @@ impl Library {
     ///
     /// # Errors
     ///
-    /// Another process uses the file, so that not all changes were moved. No data is lost.
+    /// Returns an error if another process uses the file, so that not all changes were moved. No
+    /// data is lost.
     pub async fn checkpoint(&self) -> Result<(), LibraryError> {
         self.pipeline.store().checkpoint().await?;
         Ok(self.records.store().checkpoint().await?)

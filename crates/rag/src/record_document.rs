@@ -29,8 +29,10 @@ pub fn record_document(record: &Record) -> Document {
 /// The document of a chat is replaced after each answer, and counts as current until then. A
 /// document without a revision is current.
 pub fn is_current(document: &Document, record: &Record) -> bool {
-    let made_of = document.metadata.get(Document::RECORD_REVISION);
-    let made_of = made_of.filter(|_| document.vector_model != Document::CHAT_HISTORY);
+    let revision = document
+        .metadata
+        .get(Document::RECORD_REVISION)
+        .filter(|_| document.vector_model != Document::CHAT_HISTORY);
     document.owner == record.owner
-        && made_of.is_none_or(|made_of| made_of.as_u64() == Some(record.revision))
+        && revision.is_none_or(|revision| revision.as_u64() == Some(record.revision))
 }

@@ -35,10 +35,11 @@ pub(crate) fn divide(text: &str, headings: &[Heading]) -> Vec<(Range<usize>, Opt
     let starts = headings.iter().map(|heading| heading.line.start);
     let ends = starts.clone().chain([text.len()]);
     let before = (0..ends.clone().next().unwrap_or(text.len()), None);
-    let chapters = headings.iter().enumerate().zip(starts.zip(ends.skip(1)));
-    let chapters = chapters.map(|((index, heading), (start, end))| {
-        (start..end, Some(Chapter::new(index + 1, &heading.title)))
-    });
+    let chapters = headings.iter().enumerate().zip(starts.zip(ends.skip(1))).map(
+        |((index, heading), (start, end))| {
+            (start..end, Some(Chapter::new(index + 1, &heading.title)))
+        },
+    );
     std::iter::once(before)
         .chain(chapters)
         .filter(|(part, _)| !text[part.clone()].trim().is_empty())

@@ -8,8 +8,8 @@ use std::ops::Range;
 
 use super::{ChunkError, cutter::Cutter};
 
-/// Most bytes of several blocks in one chunk. Small declarations share a chunk; a function usually
-/// has its own.
+/// Maximum number of bytes of several blocks in one chunk. Small declarations share a chunk; a
+/// function usually has its own.
 const JOINED: usize = 1 << 10;
 /// Longest block in bytes that is not divided; about a hundred lines.
 const LONGEST_BLOCK: usize = 4 << 10;

@@ -16,9 +16,9 @@ pub(super) struct Cutter<'a, F> {
     stop: &'a Stop,
     /// Tokens of an empty text: a model adds these to each passage.
     base_tokens: usize,
-    /// Most bytes of several units in one chunk.
+    /// Maximum number of bytes of several units in one chunk.
     joined_bytes: usize,
-    /// Most bytes of all chunks together.
+    /// Maximum number of bytes of all chunks together.
     room: usize,
     open: VecDeque<Unit>,
     /// Tokens of the open units and the text between them.
@@ -119,16 +119,18 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
             self.emit()?;
         }
         self.open.clear();
-        (self.open_tokens, self.repeated) = (0, 0);
+        self.open_tokens = 0;
+        self.repeated = 0;
         Ok(())
     }
 
     /// Returns the number of tokens in a part of the text, without those that a model adds to each
     /// passage.
     pub(super) fn tokens(&mut self, span: Range<usize>) -> Result<usize, ChunkError> {
-        const OFTEN: usize = 1 << 16;
+        // A check reads the clock, which takes longer than to measure a short unit.
+        const BYTES_PER_CHECK: usize = 1 << 16;
         self.unchecked += span.len() + 64;
-        if self.unchecked > OFTEN {
+        if self.unchecked > BYTES_PER_CHECK {
             self.unchecked = 0;
             self.stop.check()?;
         }
@@ -286,10 +288,10 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         // A chunk that is smaller than requested repeats fewer units, so that it does not repeat
         // nearly all of itself.
         let length = self.open.len();
-        let kept = self.options.overlap.saturating_mul(length).div_ceil(self.options.size.get());
-        let kept = kept.min(length - 1);
-        self.repeated = self.open.len();
-        while self.open.len() > kept {
+        let shared = self.options.overlap.saturating_mul(length).div_ceil(self.options.size.get());
+        let repeated = shared.min(length - 1);
+        self.repeated = length;
+        while self.open.len() > repeated {
             self.drop_first();
         }
         Ok(())

@@ -28,9 +28,9 @@ use marquetry_index::PageStart;
 ///
 /// # Errors
 ///
-/// [`ChunkError::Overlap`] if the overlap is not smaller than the size; [`ChunkError::Repeats`] or
-/// [`ChunkError::TooMany`] if the chunks would be too long or too many; [`ChunkError::TooLong`] if
-/// the text does not fit into the one chunk of [`Strategy::Unknown`].
+/// Returns an error if the overlap is not smaller than the size ([`ChunkError::Overlap`]), if the
+/// chunks would be too long or too many ([`ChunkError::Repeats`], [`ChunkError::TooMany`]), or if
+/// the text does not fit into the one chunk of [`Strategy::Unknown`] ([`ChunkError::TooLong`]).
 pub fn chunk_extracted(
     extracted: &Extracted,
     options: &ChunkOptions,
@@ -43,7 +43,8 @@ pub fn chunk_extracted(
 ///
 /// # Errors
 ///
-/// As [`chunk_extracted`], and [`ChunkError::Time`] or [`ChunkError::Stopped`] if it was stopped.
+/// Returns an error if [`chunk_extracted`] would, or if it was stopped ([`ChunkError::Time`],
+/// [`ChunkError::Stopped`]).
 pub fn chunk_extracted_until(
     extracted: &Extracted,
     options: &ChunkOptions,
@@ -58,13 +59,15 @@ pub fn chunk_extracted_until(
         Strategy::Unknown => vec![(0..text.len(), None)],
         _ => parts(extracted),
     };
-    let form = match extracted.wrapped {
-        _ if is_source_code(&extracted.mime_type) => Form::Code,
-        true => Form::Wrapped,
-        false => Form::Lines,
+    let form = if is_source_code(&extracted.mime_type) {
+        Form::Code
+    } else if extracted.wrapped {
+        Form::Wrapped
+    } else {
+        Form::Lines
     };
     let mut chunks = cut(text, sections, form, options, stop, count_tokens)?;
-    let mut above = Above::new(extracted);
+    let mut above = HeadingsAbove::new(extracted);
     for chunk in &mut chunks {
         let start = chunk.span.start;
         let page = extracted.pages.partition_point(|page| page.span.start <= start);
@@ -136,14 +139,14 @@ fn parts(extracted: &Extracted) -> Vec<Section> {
 }
 
 /// Tracks the headings above passages. Passages must be visited in order.
-struct Above<'a> {
+struct HeadingsAbove<'a> {
     extracted: &'a Extracted,
     next: usize,
     /// The headings above the present position, outermost first.
     open: Vec<&'a Heading>,
 }
 
-impl<'a> Above<'a> {
+impl<'a> HeadingsAbove<'a> {
     fn new(extracted: &'a Extracted) -> Self {
         Self { extracted, next: 0, open: Vec::new() }
     }

@@ -42,16 +42,16 @@ impl FromStr for Strategy {
     type Err = ChunkError;
 
     fn from_str(name: &str) -> Result<Self, ChunkError> {
-        let known = [
+        [
             ("SENTENCE", Self::Sentence),
             ("WORD", Self::Word),
             ("CHAPTER", Self::Chapter),
             ("UNKNOWN", Self::Unknown),
-        ];
-        let found = known.into_iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
-        found
-            .map(|(_, strategy)| strategy)
-            .ok_or_else(|| ChunkError::UnknownStrategy(name.to_owned()))
+        ]
+        .into_iter()
+        .find(|(known, _)| known.eq_ignore_ascii_case(name))
+        .map(|(_, strategy)| strategy)
+        .ok_or_else(|| ChunkError::UnknownStrategy(name.to_owned()))
     }
 }
 
@@ -62,13 +62,13 @@ impl FromStr for Strategy {
 pub struct ChunkOptions {
     /// The unit of chunks.
     pub strategy: Strategy,
-    /// Most units (sentences or words) of a chunk; 5 by default.
+    /// Maximum number of units (sentences or words) of a chunk; 5 by default.
     pub size: NonZeroUsize,
     /// Number of units that a chunk repeats from the one before it; less than `size`, 0 by default.
     pub overlap: usize,
-    /// Most tokens of a chunk; no limit by default. A longer sentence is cut between words, and a
-    /// longer word between characters. The tokens of a chunk are the sum of the tokens of its units
-    /// and of the text between them.
+    /// Maximum number of tokens of a chunk; no limit by default. A longer sentence is cut between
+    /// words, and a longer word between characters. The tokens of a chunk are the sum of the tokens
+    /// of its units and of the text between them.
     pub max_tokens: Option<NonZeroUsize>,
     /// Longest chunk, in bytes of the text; 16 KiB by default. Longer sentences and words are cut
     /// in the same way.
@@ -84,7 +84,7 @@ impl Default for ChunkOptions {
 }
 
 impl ChunkOptions {
-    /// Most chunks of a text. Each chunk needs a vector.
+    /// Maximum number of chunks of a text. Each chunk needs a vector.
     pub const MAX_CHUNKS: usize = 1 << 20;
     /// Largest total length of all chunks, as a multiple of the length of the text. Overlaps make
     /// chunks longer than the text. Not checked below 1 MiB of chunks.
@@ -97,7 +97,7 @@ impl ChunkOptions {
     ///
     /// # Errors
     ///
-    /// [`ChunkError::Size`] if `size` is 0 or below.
+    /// Returns [`ChunkError::Size`] if `size` is 0 or below.
     pub fn new(strategy: Strategy, size: i64) -> Result<Self, ChunkError> {
         let size =
             usize::try_from(size).ok().and_then(NonZeroUsize::new).ok_or(ChunkError::Size(size))?;
@@ -196,8 +196,11 @@ impl Chunk {
     pub fn with_vector(self, vector: Vec<f32>) -> NewChunk {
         let Self { content, span, page, page_starts, chapter, headings, .. } = self;
         let mut chunk = NewChunk::of_text(content, vector);
-        (chunk.span, chunk.chapter, chunk.headings) = (span, chapter, headings);
-        (chunk.page, chunk.page_starts) = (page, page_starts);
+        chunk.span = span;
+        chunk.page = page;
+        chunk.page_starts = page_starts;
+        chunk.chapter = chapter;
+        chunk.headings = headings;
         chunk
     }
 }
@@ -219,9 +222,9 @@ impl Chunk {
 ///
 /// # Errors
 ///
-/// [`ChunkError::Overlap`] if the overlap is not smaller than the size; [`ChunkError::Repeats`] or
-/// [`ChunkError::TooMany`] if the chunks would be too long or too many; [`ChunkError::TooLong`] if
-/// the text does not fit into the one chunk of [`Strategy::Unknown`].
+/// Returns an error if the overlap is not smaller than the size ([`ChunkError::Overlap`]), if the
+/// chunks would be too long or too many ([`ChunkError::Repeats`], [`ChunkError::TooMany`]), or if
+/// the text does not fit into the one chunk of [`Strategy::Unknown`] ([`ChunkError::TooLong`]).
 pub fn chunk(
     text: &str,
     options: &ChunkOptions,

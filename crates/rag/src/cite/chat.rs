@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{CitationLimits, block::CitedMessage, known::KnownText};
+use super::{CitationLimits, block::CitedMessage, visible_text::VisibleText};
 use marquetry_records::Record;
 
 /// Returns the newest messages of a chat, in their order, and the number of older ones.
@@ -11,7 +11,7 @@ use marquetry_records::Record;
 pub(super) fn newest(
     record: &Record,
     limits: &CitationLimits,
-    known: &mut KnownText,
+    known: &mut VisibleText,
     mut room: usize,
 ) -> (Vec<CitedMessage>, usize) {
     let messages = record.attributes.get("messages").and_then(Value::as_array);

@@ -5,25 +5,25 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct CitationLimits {
-    /// Most references; 32 by default.
+    /// Maximum number of references; 32 by default.
     pub max_references: usize,
-    /// Most passages of one reference, or of one search by tags; 6 by default.
+    /// Maximum number of passages of one reference, or of one search by tags; 6 by default.
     pub max_passages_per_reference: usize,
-    /// Most passages in all; 16 by default.
+    /// Maximum number of passages in all; 16 by default.
     pub max_passages: usize,
     /// Longest passage, in bytes of UTF-8; a longer one is cut. 4 KiB by default.
     pub max_passage_bytes: usize,
     /// Longest text of all passages and messages together, in bytes of UTF-8; 24 KiB by default.
     pub max_bytes: usize,
-    /// Most messages of a chat, from the newest; 40 by default.
+    /// Maximum number of messages of a chat, from the newest; 40 by default.
     pub max_chat_messages: usize,
     /// Longest total length of the messages of one chat, in bytes of UTF-8; 8 KiB by default.
     pub max_chat_bytes: usize,
-    /// Most messages of a chat, from the newest, among which messages are looked for that are not
-    /// in the conversation; 200 by default.
+    /// Maximum number of messages of a chat, from the newest, among which messages are looked for
+    /// that are not in the conversation; 200 by default.
     pub max_chat_scanned: usize,
-    /// Most bytes of [`CiteRequest::messages`](super::CiteRequest::messages) that are compared with
-    /// the passages, from the last message; 256 KiB by default.
+    /// Maximum number of bytes of [`CiteRequest::messages`](super::CiteRequest::messages) that are
+    /// compared with the passages, from the last message; 256 KiB by default.
     pub max_known_bytes: usize,
     /// Longest question, in bytes of UTF-8; of a longer one only the beginning is used. 8 KiB by
     /// default.

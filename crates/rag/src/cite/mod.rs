@@ -2,10 +2,10 @@
 
 mod block;
 mod chat;
-mod known;
 mod limits;
 mod reference;
 mod search;
+mod visible_text;
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub use self::{
     limits::CitationLimits,
     reference::ReferenceProblem,
 };
-use self::{known::KnownText, reference::Reference, search::Search};
+use self::{reference::Reference, search::Search, visible_text::VisibleText};
 use crate::pipeline::{Pipeline, PipelineError};
 
 /// Finds the passages of referenced documents that answer a question.
@@ -216,7 +216,8 @@ impl CitationResolver {
     ///
     /// # Errors
     ///
-    /// The records or the store of chunks fail, or the question has no vector.
+    /// Returns an error if the records or the store of chunks fail, or the question cannot be
+    /// embedded.
     pub async fn resolve(
         &self,
         caller: &Caller,
@@ -273,15 +274,18 @@ impl CitationResolver {
         let (cited, omitted) = self.choose(&request.messages, found);
         let uri = block_uri(caller, &request.about);
         let shown = request.query.floor_char_boundary(self.limits.max_query_bytes.min(SHOWN_QUERY));
-        let blocks = cited.into_iter().map(|(references, cited)| CitationBlock {
-            uri: uri.clone(),
-            references,
-            query: request.query[..shown].to_owned(),
-            instruction: request.instruction.clone(),
-            cited,
-            datamark: request.datamark,
-        });
-        Ok(Citations { blocks: blocks.collect(), problems, omitted })
+        let blocks = cited
+            .into_iter()
+            .map(|(references, cited)| CitationBlock {
+                uri: uri.clone(),
+                references,
+                query: request.query[..shown].to_owned(),
+                instruction: request.instruction.clone(),
+                cited,
+                datamark: request.datamark,
+            })
+            .collect();
+        Ok(Citations { blocks, problems, omitted })
     }
 
     /// Returns the document or record that a reference names, if the caller may read it.
@@ -347,7 +351,7 @@ impl CitationResolver {
         messages: &[String],
         found: Vec<Candidate>,
     ) -> (Vec<(Vec<String>, Cited)>, usize) {
-        let mut known = KnownText::of_messages(messages, self.limits.max_known_bytes);
+        let mut known = VisibleText::of_messages(messages, self.limits.max_known_bytes);
         let mut room = self.limits.max_bytes;
         let mut chosen: Vec<(Vec<String>, Cited)> = Vec::new();
         let mut waiting = Vec::new();

@@ -58,7 +58,7 @@ impl Reference {
                 Err(error) => return Err(malformed(&error.to_string())),
             };
             let (Some(kind), Some(id)) = (uri.object_type(), uri.id()) else {
-                return Err(malformed("a search is nothing that can be cited"));
+                return Err(malformed("a search cannot be cited"));
             };
             return Self::of_parts(uri.organization(), kind, id);
         }
@@ -156,7 +156,7 @@ mod tests {
         check_malformed(r#"{"schema":"data.data"}"#, "it has no objectId");
         check_malformed(r#"{"objectId":"x"}"#, "it has no schema");
         check_malformed("doc-1", "it has no scheme");
-        check_malformed("am7://default/vector/search?q=x", "a search is nothing that can be cited");
+        check_malformed("am7://default/vector/search?q=x", "a search cannot be cited");
         check_malformed(&"x".repeat(MAX_BYTES + 1), "it is too long");
         for hostile in [
             "am7://default/../data.data/x",

@@ -11,7 +11,7 @@ use super::{CitationResolver, CiteError, Passage, block::Source};
 use crate::record_document::is_current;
 
 /// The question with its vector, which is computed once.
-pub(super) struct Question {
+pub(super) struct EmbeddedQuestion {
     text: String,
     vector: Option<Vec<f32>>,
 }
@@ -21,7 +21,7 @@ pub(super) struct Search<'a> {
     resolver: &'a CitationResolver,
     caller: &'a Caller,
     /// The question; `None` if it is blank.
-    question: Option<Question>,
+    question: Option<EmbeddedQuestion>,
     /// The names by which documents list the caller among their readers.
     readers: Vec<String>,
     /// For each checked document, whether the caller may read it.
@@ -40,7 +40,7 @@ impl<'a> Search<'a> {
         } else {
             let text = text.to_owned();
             let vector = resolver.pipeline.embedder().embed_query(&text).await?;
-            Some(Question { text, vector: Some(vector) })
+            Some(EmbeddedQuestion { text, vector: Some(vector) })
         };
         let readers = resolver.records.principals(caller).await?.into_iter().collect();
         Ok(Self { resolver, caller, question, readers, readable: Mutex::default() })
@@ -48,9 +48,10 @@ impl<'a> Search<'a> {
 
     /// Returns chunks with all of the tags, of documents and of chats.
     pub(super) async fn tags(&self, tags: &[String]) -> Result<Vec<Passage>, CiteError> {
-        let models = [Document::VECTOR_MODEL, Document::CHAT_HISTORY].map(str::to_owned).into();
         let mut filter = Filter::default();
-        (filter.tags, filter.vector_models) = (tags.to_vec(), models);
+        filter.tags = tags.to_vec();
+        filter.vector_models =
+            [Document::VECTOR_MODEL, Document::CHAT_HISTORY].map(str::to_owned).into();
         self.passages(filter).await
     }
 
@@ -129,10 +130,11 @@ impl<'a> Search<'a> {
             return Ok(passages);
         }
         let source = Source { kind: Some(record.kind.clone()), title: Some(record.name.clone()) };
-        let text = record.text().filter(|text| !text.trim().is_empty());
-        let most = self.resolver.limits.max_passage_bytes;
-        Ok(text
-            .map(|text| Passage::of_text(uri.to_owned(), text, source, most))
+        let max_bytes = self.resolver.limits.max_passage_bytes;
+        Ok(record
+            .text()
+            .filter(|text| !text.trim().is_empty())
+            .map(|text| Passage::of_text(uri.to_owned(), text, source, max_bytes))
             .into_iter()
             .collect())
     }
@@ -149,7 +151,7 @@ impl<'a> Search<'a> {
     /// Returns the best passages for the question.
     async fn answers(
         &self,
-        question: &Question,
+        question: &EmbeddedQuestion,
         filter: Filter,
     ) -> Result<Vec<Passage>, CiteError> {
         let limits = &self.resolver.limits;

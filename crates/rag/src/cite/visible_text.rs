@@ -9,11 +9,11 @@ use super::block::{Offsets, Passage};
 
 /// Shortest text, in bytes, that is looked for in messages. Shorter ones such as "Yes." are in most
 /// messages.
-const TELLING_BYTES: usize = 32;
+const MIN_QUOTE_BYTES: usize = 32;
 
 /// The text of the messages, and the passages that were chosen so far.
 #[derive(Debug, Default)]
-pub(super) struct KnownText {
+pub(super) struct VisibleText {
     /// Passages by document and span.
     passages_by_offsets: HashSet<(String, Offsets)>,
     /// Texts of passages and whole messages.
@@ -22,7 +22,7 @@ pub(super) struct KnownText {
     messages: Vec<String>,
 }
 
-impl KnownText {
+impl VisibleText {
     /// Creates the set from the last messages, up to this many bytes together.
     pub(super) fn of_messages(messages: &[String], mut bytes: usize) -> Self {
         let mut known = Self::default();
@@ -82,7 +82,7 @@ impl KnownText {
     /// Adds a text, and returns whether it is new.
     pub(super) fn is_new_text(&mut self, content: &str) -> bool {
         let content = plain_words(content);
-        let is_quoted = content.len() >= TELLING_BYTES
+        let is_quoted = content.len() >= MIN_QUOTE_BYTES
             && self.messages.iter().any(|message| message.contains(&content));
         !content.is_empty() && !is_quoted && self.contents.insert(content)
     }

@@ -57,7 +57,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// [`StoreError::OtherModel`] if the store was opened for another model.
+    /// Returns [`StoreError::OtherModel`] if the store was opened for another model.
     pub fn new(
         store: Arc<dyn ChunkStore>,
         embedder: Arc<dyn Embedder>,
@@ -84,7 +84,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// As [`chunk_extracted`](crate::chunk_extracted).
+    /// Returns an error if [`chunk_extracted`](crate::chunk_extracted) would.
     pub fn preview(
         &self,
         extracted: &Extracted,
@@ -97,7 +97,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// As [`chunk_extracted_until`](crate::chunk_extracted_until).
+    /// Returns an error if [`chunk_extracted_until`](crate::chunk_extracted_until) would.
     pub fn preview_until(
         &self,
         extracted: &Extracted,
@@ -112,7 +112,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// A step failed; the document is then unchanged.
+    /// Returns an error if a step fails; the document is then unchanged.
     pub async fn index(
         &self,
         document: Document,
@@ -132,7 +132,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// The text could not be cut, the store failed, or embedding failed.
+    /// Returns an error if the text cannot be cut, or the store or embedding fails.
     pub async fn prepare(
         &self,
         document: &Document,
@@ -147,7 +147,8 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// As [`Self::prepare`], and [`ChunkError::Time`] or [`ChunkError::Stopped`] if it was stopped.
+    /// Returns an error if [`Self::prepare`] would, or if it was stopped ([`ChunkError::Time`],
+    /// [`ChunkError::Stopped`]).
     pub async fn prepare_until(
         &self,
         document: &Document,
@@ -161,18 +162,14 @@ impl Pipeline {
         let extracted = extracted.clone();
         let options = *options;
         let cutting = stop.clone();
-        let chunks = {
-            let caller = stop.on_drop();
-            let chunks = blocking(move || {
-                Ok::<_, StoreError>(this.preview_until(&extracted, &options, &cutting))
-            })
-            .await;
-            // The caller may try again with other options.
-            caller.disarm();
-            chunks??
-        };
-        let chunks: Vec<_> =
-            chunks.into_iter().map(|chunk| chunk.with_vector(Vec::new())).collect();
+        let caller = stop.on_drop();
+        let cut = blocking(move || {
+            Ok::<_, StoreError>(this.preview_until(&extracted, &options, &cutting))
+        })
+        .await;
+        // The caller may try again with other options.
+        caller.disarm();
+        let chunks: Vec<_> = cut??.into_iter().map(|chunk| chunk.with_vector(Vec::new())).collect();
         let context = document.context();
         let texts: Vec<String> = chunks.iter().map(|chunk| context.embedded(chunk)).collect();
         let vectors = if is_kept {
@@ -188,7 +185,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// The store failed, or embedding failed.
+    /// Returns an error if the store or embedding fails.
     pub async fn relabel(&self, document: Document) -> Result<u64, PipelineError> {
         let mut chunks = self.store.embedded(&document.uri).await?;
         let old = self.store.document(&document.uri).await?;
@@ -206,7 +203,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// The store failed, or embedding failed.
+    /// Returns an error if the store or embedding fails.
     pub async fn embed_new(
         &self,
         uri: &str,
@@ -215,13 +212,13 @@ impl Pipeline {
         let mut known: HashMap<String, Vec<f32>> = HashMap::new();
         if let Some(old) = self.store.document(uri).await? {
             let context = old.context();
-            let kept = self.store.embedded(uri).await?;
-            let kept = kept.into_iter().map(|chunk| (context.embedded(&chunk), chunk.vector));
-            known.extend(kept);
+            for chunk in self.store.embedded(uri).await? {
+                known.insert(context.embedded(&chunk), chunk.vector);
+            }
         }
-        let new: BTreeSet<&String> =
+        let distinct: BTreeSet<&String> =
             texts.iter().filter(|text| !known.contains_key(*text)).collect();
-        let new: Vec<String> = new.into_iter().cloned().collect();
+        let new: Vec<String> = distinct.into_iter().cloned().collect();
         if !new.is_empty() {
             let vectors = self.embed(&new).await?;
             known.extend(new.into_iter().zip(vectors));
@@ -245,7 +242,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// Embedding the question failed, or the store failed or refused the search.
+    /// Returns an error if embedding the question fails, or the store fails or refuses the search.
     pub async fn search(&self, mut request: SearchRequest) -> Result<Vec<Hit>, PipelineError> {
         if request.vector.is_none() && request.text.len() <= SearchRequest::MAX_TEXT_BYTES {
             request.vector = Some(self.embedder.embed_query(&request.text).await?);
