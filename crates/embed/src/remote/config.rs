@@ -75,11 +75,12 @@ pub struct RemoteOptions {
     /// Longest wait before a retry; an endpoint that asks for a longer one gets no retry. 30 s by
     /// default.
     pub longest_wait: Duration,
-    /// Most texts in one request; 64 by default.
+    /// Maximum number of texts in one request; 64 by default.
     pub batch_texts: usize,
-    /// Most bytes of text in one request; 256 KiB by default. A longer text is sent alone.
+    /// Maximum number of bytes of text in one request; 256 KiB by default. A longer text is sent
+    /// alone.
     pub batch_bytes: usize,
-    /// Most requests in flight at a time; 2 by default.
+    /// Maximum number of requests in flight at a time; 2 by default.
     pub parallel: usize,
     /// Longest answer, in bytes; 64 MiB by default.
     pub max_answer_bytes: usize,

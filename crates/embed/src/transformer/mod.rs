@@ -21,8 +21,8 @@ pub struct TransformerOptions {
     /// The folder: `config.json`, `model.safetensors` and `tokenizer.json`, and optionally
     /// `1_Pooling/config.json` and `sentence_bert_config.json`.
     pub folder: PathBuf,
-    /// Most tokens that are computed together, padding included; 4,096 by default. More need more
-    /// memory.
+    /// Maximum number of tokens that are computed together, padding included; 4,096 by default.
+    /// More need more memory.
     pub batch_tokens: usize,
     /// Largest size of each file, in bytes; 2 GiB by default.
     pub max_file_bytes: u64,
@@ -79,8 +79,8 @@ impl Transformer {
     ///
     /// # Errors
     ///
-    /// Returns [`EmbedError::Config`], which names the file, if a file is missing, malformed or of an
-    /// unsupported kind.
+    /// Returns [`EmbedError::Config`], which names the file, if a file is missing, malformed or of
+    /// an unsupported kind.
     pub async fn open(options: TransformerOptions) -> Result<Self, EmbedError> {
         if options.batch_tokens == 0 {
             return Err(EmbedError::Config("batch_tokens must be at least 1".to_owned()));

@@ -74,7 +74,7 @@ fn words(text: &str) -> Vec<Range<usize>> {
 /// assert_eq!(best.iter().map(|span| &text[span.clone()]).collect::<Vec<_>>(), ["Rye", "mill"]);
 /// ```
 pub fn densest(found: &[Range<usize>]) -> &[Range<usize>] {
-    /// Most bytes from the first of the words to the last.
+    /// Maximum number of bytes from the first of the words to the last.
     const MOST: usize = 240;
     let mut best = 0..0;
     let mut end = 0;

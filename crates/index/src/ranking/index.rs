@@ -24,8 +24,8 @@ use crate::types::{Label, LabelFilter};
 const ROWS_FOR_THREADS: usize = 50_000;
 /// Number of vectors in one part of a thread's work.
 const ROWS_AT_ONCE: u32 = 8_192;
-/// Most threads of one search. A scan waits for memory, not for the processor, so more threads
-/// would only wait together (docs/benchmarks.md, "1,000,000 chunks").
+/// Maximum number of threads of one search. A scan waits for memory, not for the processor, so more
+/// threads would only wait together (docs/benchmarks.md, "1,000,000 chunks").
 const MAX_THREADS: usize = 4;
 
 /// The searchable data of a chunk.

@@ -226,8 +226,8 @@ impl Language {
             }
         }
         let (best, &most) = counts.iter().enumerate().max_by_key(|(_, count)| **count)?;
-        // Relatives share stop words: "av", "den" and "det" are Swedish, Norwegian and Danish. A tie
-        // identifies none of them.
+        // Related languages share stop words: "den" and "det" are Swedish, Norwegian and Danish. A
+        // tie identifies none of them.
         let is_alone = counts.iter().filter(|count| **count == most).count() == 1;
         (most >= 2 && most * 20 >= words && is_alone).then_some(Self(best as u8))
     }

@@ -29,7 +29,7 @@ struct Stems {
 /// Longest word in characters; of longer ones only the beginning counts. Most of those are not
 /// words.
 const MAX_WORD_CHARS: usize = 64;
-/// Most words in the caches, which takes about ten megabytes.
+/// Maximum number of words in the caches, which takes about ten megabytes.
 const MAX_STEMS: usize = 1 << 16;
 
 /// Weights of the words of fields. A word of the passage has the weight 1. With these, questions

@@ -108,8 +108,8 @@ pub trait ChunkStore: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Busy`](marquetry_database::DatabaseError::Busy) if other connections
-    /// prevent it; no data is lost.
+    /// Returns [`DatabaseError::Busy`](marquetry_database::DatabaseError::Busy) if other
+    /// connections prevent it; no data is lost.
     async fn checkpoint(&self) -> Result<(), StoreError> {
         Ok(())
     }

@@ -85,7 +85,7 @@ impl Filter {
         );
         LabelFilter {
             all_of: all_of.collect(),
-            // An empty list is no condition, but nobody is one of no readers.
+            // An empty list is no condition, except for readers: it lets no document pass.
             any_of: any_of.into_iter().filter(|labels| !labels.is_empty()).chain(readers).collect(),
         }
     }

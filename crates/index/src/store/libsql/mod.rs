@@ -99,16 +99,16 @@ pub struct LibsqlOptions {
 /// Bytes of the file that are mapped into memory while the whole file is read, which avoids copies.
 /// After that, no bytes are mapped.
 const MAPPED: u64 = 1 << 34;
-/// Most documents that one statement reads.
+/// Maximum number of documents that one statement reads.
 const MAX_AT_ONCE: usize = 256;
-/// Most idle readers.
+/// Maximum number of idle readers.
 const MAX_IDLE: usize = 8;
-/// Most attempts of a search until index and database have the same revision. The first attempt
-/// nearly always succeeds.
+/// Maximum number of attempts of a search until index and database have the same revision. The
+/// first attempt nearly always succeeds.
 const ATTEMPTS: usize = 1_000;
 /// Bytes of terms in one message to the sorting thread, while a database is opened.
 const TERMS_AT_ONCE: usize = 1 << 18;
-/// Most messages in the queue of the sorting thread.
+/// Maximum number of messages in the queue of the sorting thread.
 const SORT_QUEUE: usize = 8;
 
 impl LibsqlStore {

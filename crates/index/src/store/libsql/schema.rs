@@ -26,7 +26,7 @@ pub(super) const OURS: [&str; 2] = ["rag_setting", "record_setting"];
 const TABLES: &str = "
 CREATE TABLE rag_setting (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 -- URIs and contents are blobs, since a text that holds a NUL does not come back whole.
--- A document that was deleted stays as a number and a URI, so that other processes hear of it and nobody gets its number.
+-- A deleted document stays as a number and a URI: other processes see the deletion, and the number is not used again.
 CREATE TABLE rag_document (
     number INTEGER PRIMARY KEY AUTOINCREMENT,
     uri BLOB NOT NULL UNIQUE,
@@ -43,7 +43,7 @@ CREATE TABLE rag_chunk (
     content BLOB NOT NULL,
     PRIMARY KEY (document, place)
 );
--- What the index in memory is made of: vectors and terms.
+-- The vectors and terms from which the index in memory is made.
 CREATE TABLE rag_rows (document INTEGER PRIMARY KEY, count INTEGER NOT NULL, rows BLOB NOT NULL);
 CREATE TABLE rag_term (number INTEGER PRIMARY KEY, term TEXT NOT NULL UNIQUE);
 ";
@@ -87,9 +87,10 @@ pub(super) fn check(
         if exists {
             SCHEMA.migrate(connection)?;
         }
-        let is_older =
-            || matches!(SCHEMA.check(connection), Err(DatabaseError::OlderSchema { .. }));
-        if exists && reset && is_older() {
+        if exists
+            && reset
+            && matches!(SCHEMA.check(connection), Err(DatabaseError::OlderSchema { .. }))
+        {
             wait(connection.execute_batch(FORGET_TABLES)).map_err(error)?;
             exists = false;
         }

@@ -27,11 +27,11 @@ pub(super) enum Job {
 /// A job, and the channel for its result.
 pub(super) type WriteRequest = (Job, oneshot::Sender<Result<u64, StoreError>>);
 
-/// Most requests in the queue; further callers wait.
+/// Maximum number of requests in the queue; further callers wait.
 pub(super) const QUEUE: usize = 64;
 /// Approximate number of chunks in one transaction.
 const CHUNKS_AT_ONCE: usize = 2_048;
-/// Most terms in the cache.
+/// Maximum number of terms in the cache.
 const MAX_TERMS: usize = 1 << 18;
 
 /// Writes until the store is dropped. `refresh` shows the changes to the searches of this process.

@@ -38,10 +38,11 @@ use crate::{
 pub struct PostgresOptions {
     /// Whether to delete the documents of another model or of an older version of this program.
     pub reset: bool,
-    /// Most chunks whose vectors are compared one by one, which is exact; 20,000 by default, up to
-    /// which an index is not faster (with 256 numbers each). If more chunks pass the filter, an
-    /// approximate vector index is used. A database with more chunks gets such an index, which is
-    /// created concurrently with reads and writes; until it is complete, all vectors are compared.
+    /// Maximum number of chunks whose vectors are compared one by one, which is exact; 20,000 by
+    /// default, up to which an index is not faster (with 256 numbers each). If more chunks pass the
+    /// filter, an approximate vector index is used. A database with more chunks gets such an index,
+    /// which is created concurrently with reads and writes; until it is complete, all vectors are
+    /// compared.
     pub scan_up_to: u32,
     /// Limits of the pool of connections.
     pub pool: PoolOptions,
