@@ -160,7 +160,8 @@ impl Postings {
         self.total_length += u64::from(length);
     }
 
-    /// Marks a row as dead.
+    /// Marks a row as dead. Its postings stay until [`Self::renumber`]: removing them at once would
+    /// search the list of each of its terms.
     pub(crate) fn forget(&mut self, row: u32) {
         self.total_length -= u64::from(self.lengths[row as usize]);
     }

@@ -291,12 +291,11 @@ impl Indexer {
             Ok(None) => {
                 // A file that was not read again has the problem that it had before.
                 let checked = self.checked.get(&key(&path));
-                match checked.and_then(|checked| checked.problem.clone()) {
-                    Some(problem) => run.refuse(path, problem),
-                    None => {
-                        run.report.unchanged += 1;
-                        run.done(&path, FileOutcome::Unchanged);
-                    }
+                if let Some(problem) = checked.and_then(|checked| checked.problem.clone()) {
+                    run.refuse(path, problem);
+                } else {
+                    run.report.unchanged += 1;
+                    run.done(&path, FileOutcome::Unchanged);
                 }
             }
             Err(problem) => run.refuse(path, problem),
