@@ -33,7 +33,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn vectors_have_length_one_and_are_held_to_their_model() {
+    fn vectors_are_normalized_and_checked() {
         let model = EmbeddingModel::new("m", 2);
         for (vector, want) in [
             ([3.0, -4.0], [0.6, -0.8]),

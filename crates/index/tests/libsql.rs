@@ -60,7 +60,7 @@ async fn a_dropped_store_leaves_one_file() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_sees_what_the_other_writes() {
+async fn stores_see_the_writes_of_other_stores() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let (one, other) = (open(&path).await, open(&path).await);
@@ -129,7 +129,7 @@ async fn check(store: &LibsqlStore) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_room_the_old_stays() {
+async fn a_full_database_keeps_the_old_chunks() {
     let folder = tempfile::tempdir().unwrap();
     let mut options = LibsqlOptions::default();
     options.max_bytes = Some(400_000);
@@ -182,7 +182,7 @@ async fn another_model_is_refused_until_it_is_told_to_reset() {
 }
 
 #[test]
-fn whatever_is_written_the_file_answers_as_memory_does() {
+fn the_file_answers_like_the_store_in_memory() {
     let folder = tempfile::tempdir().unwrap();
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let file = runtime.block_on(open(&folder.path().join("a.db")));
@@ -230,7 +230,7 @@ async fn a_reader_in_another_process_does_not_delay_the_end() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_new_database_is_its_owners_alone() {
+async fn a_new_database_is_readable_by_its_owner_only() {
     use std::os::unix::fs::PermissionsExt;
 
     let folder = tempfile::tempdir().unwrap();
@@ -317,7 +317,7 @@ async fn a_file_opened_read_only_is_not_changed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_database_of_others_is_refused_by_the_name_of_a_table_if_that_is_wished() {
+async fn only_ours_refuses_a_database_with_tables_of_others() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("photos.db");
     let database = libsql::Builder::new_local(&path).build().await.unwrap();
@@ -367,7 +367,7 @@ async fn a_new_database_may_be_opened_by_several_at_once() {
 
 #[cfg(unix)]
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_goes_while_it_is_in_use_is_noticed() {
+async fn removing_the_file_in_use_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let store = open(&path).await;
@@ -470,7 +470,7 @@ async fn reset_deletes_the_index_of_an_older_version() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_file_that_is_no_database_is_not_changed() {
+async fn a_file_that_is_not_a_database_is_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("text.txt");
     std::fs::write(&path, "A text. ".repeat(1_000)).unwrap();

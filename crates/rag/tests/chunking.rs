@@ -52,7 +52,7 @@ fn the_last_group_may_be_smaller() {
 /// seed: 003/VectorUtilChunkingTest.testChunkByWordEmptyInput
 /// seed: 003/VectorUtilChunkingTest.testChunkByChapterEmptyInput
 #[test]
-fn no_text_is_no_chunk() {
+fn blank_text_has_no_chunks() {
     for strategy in [Strategy::Sentence, Strategy::Word, Strategy::Chapter, Strategy::Unknown] {
         assert_eq!(cut("", strategy, 5), []);
         assert_eq!(cut(" \n\t ", strategy, 5), []);

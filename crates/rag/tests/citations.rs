@@ -364,7 +364,7 @@ async fn no_references_no_blocks() {
 
 /// seed: 003/McpCitationResolverTest.testResolveNullRefsReturnsEmpty
 #[tokio::test]
-async fn null_is_no_reference() {
+async fn null_is_an_empty_reference() {
     let world = World::new();
     world.document(&alice(), NewRecord::new("data.data", "doc"), TEXT).await;
     let citations = world.resolve(&alice(), &CiteRequest::default()).await;

@@ -155,7 +155,7 @@ async fn writers_and_readers_do_not_wait_for_the_index() {
 }
 
 #[test]
-fn whatever_is_written_it_answers_as_memory_does() {
+fn postgres_answers_like_the_store_in_memory() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let Some(url) = runtime.block_on(database()) else { return };
     let store = runtime.block_on(open(&url));
@@ -163,7 +163,7 @@ fn whatever_is_written_it_answers_as_memory_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_sees_what_the_other_writes() {
+async fn stores_see_the_writes_of_other_stores() {
     let Some(url) = database().await else { return };
     // At once, so that both find no tables.
     let (one, other) = tokio::join!(open(&url), open(&url));
@@ -475,7 +475,7 @@ async fn tables_lie_in_the_schema_of_the_search_path() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_server_that_goes_is_an_error_and_one_that_comes_back_is_used() {
+async fn a_lost_server_is_an_error_until_it_returns() {
     let Some(mut server) = Server::start() else { return };
     let url = server.database().await;
     let store = Arc::new(open(&url).await);
@@ -568,7 +568,7 @@ async fn a_call_that_is_dropped_is_done_as_a_whole_or_not_at_all() {
 
 /// While it waits for a lock, which it would do for half a minute.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_statement_that_nobody_waits_for_is_cancelled() {
+async fn an_abandoned_statement_is_cancelled() {
     let Some(url) = database().await else { return };
     let store = open_with(&url, |options| options.pool.max_connections = 2).await;
     let records = PostgresRecords::with_pool(store.pool().clone(), 64 << 20).await.unwrap();
@@ -599,7 +599,7 @@ async fn a_statement_that_nobody_waits_for_is_cancelled() {
 
 /// A cancelled statement may end at any time; it does not affect later ones.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancellation_hits_nobody_else() {
+async fn a_cancellation_ends_no_other_statement() {
     let Some(url) = database().await else { return };
     let store = open_with(&url, |options| options.pool.max_connections = 1).await;
     store.replace(Document::new("doc"), version(1)).await.unwrap();
@@ -716,7 +716,7 @@ async fn before_it_tls(url: &str) -> u16 {
 const CERTIFICATE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../index/tests/common/server.pem");
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tls_is_spoken_with_who_shows_the_right_certificate() {
+async fn tls_requires_a_trusted_certificate() {
     let Some(url) = database().await else { return };
     let port = before_it_tls(&url).await;
     let (_, name) = url.rsplit_once('/').unwrap();

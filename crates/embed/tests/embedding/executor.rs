@@ -33,7 +33,7 @@ async fn turns_of_others(model: &impl Embedder, texts: &[String]) -> u32 {
 
 #[cfg(feature = "builtin-model")]
 #[tokio::test(flavor = "current_thread")]
-async fn the_built_in_model_holds_nobody_up() {
+async fn the_built_in_model_does_not_block_the_runtime() {
     let model = marquetry_embed::builtin::StaticModel::built_in();
     let texts = vec!["Bread is made of flour and water. ".repeat(100); 400];
     let turns = turns_of_others(&model, &texts).await;
@@ -42,7 +42,7 @@ async fn the_built_in_model_holds_nobody_up() {
 
 #[cfg(feature = "transformer")]
 #[tokio::test(flavor = "current_thread")]
-async fn a_transformer_holds_nobody_up() {
+async fn a_transformer_does_not_block_the_runtime() {
     let folder = tempfile::TempDir::new().unwrap();
     super::folder::write(folder.path(), 1);
     let options = marquetry_embed::transformer::TransformerOptions::new(folder.path());

@@ -180,7 +180,7 @@ async fn a_wrong_count_is_an_error() {
 }
 
 #[tokio::test]
-async fn a_value_that_is_no_finite_number_is_an_error() {
+async fn values_that_are_not_finite_are_errors() {
     for api in BOTH {
         let with = |value: &str| {
             let template = match api {
@@ -207,7 +207,7 @@ async fn a_value_that_is_no_finite_number_is_an_error() {
 }
 
 #[tokio::test]
-async fn garbage_and_web_pages_are_told() {
+async fn garbage_and_web_pages_are_reported() {
     for api in BOTH {
         for body in ["", "{", "[]", "{}", "\0\u{1}", "{\"data\": 7, \"embeddings\": 7}"] {
             let (failure, message) = failure(asked(api, says("application/json", body)).await);
@@ -263,7 +263,7 @@ async fn retries_are_bounded() {
 }
 
 #[tokio::test]
-async fn more_patience_than_there_is_is_not_shown() {
+async fn a_longer_wait_than_the_maximum_gets_no_retry() {
     let answer = fails(429, &[("retry-after", "86400")], json!({}));
     let endpoint = Endpoint::new(EmbeddingApi::OpenAi, [answer]);
     let model = RemoteEmbedder::open(endpoint.options().await).await.unwrap();
@@ -350,7 +350,7 @@ async fn a_slow_endpoint_is_given_up() {
 }
 
 #[tokio::test]
-async fn an_endpoint_that_closes_or_is_not_there_is_told() {
+async fn closed_and_missing_endpoints_are_reported() {
     for begins_to_answer in [false, true] {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let mut options = options(EmbeddingApi::OpenAi, &listener);
@@ -390,7 +390,7 @@ async fn one_batch_that_fails_fails_all() {
 }
 
 #[tokio::test]
-async fn a_place_that_cannot_be_right_is_refused_at_once() {
+async fn plain_http_to_another_machine_is_refused() {
     let mut options = RemoteOptions::new(EmbeddingApi::OpenAi, "small-model");
     options.base_url = Some("http://embeddings.example/v1".to_owned());
     let error = RemoteEmbedder::open(options).await.err().unwrap();

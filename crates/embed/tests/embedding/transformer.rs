@@ -71,7 +71,7 @@ async fn a_text_has_the_same_vector_alone_and_among_others() {
 }
 
 #[tokio::test]
-async fn of_a_long_text_the_beginning_counts() {
+async fn long_texts_are_truncated() {
     let folder = model_folder();
     let model = open(folder.path()).await;
     let long = "bread and ".repeat(500);
@@ -85,7 +85,7 @@ async fn of_a_long_text_the_beginning_counts() {
 }
 
 #[tokio::test]
-async fn the_same_files_are_the_same_model_wherever_they_lie() {
+async fn the_same_files_have_one_identity_in_any_folder() {
     let (one, other) = (model_folder(), model_folder());
     let identity = open(one.path()).await.model().clone();
     assert_eq!(identity.dimension, DIMENSION);
@@ -121,7 +121,7 @@ async fn the_same_files_are_the_same_model_wherever_they_lie() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_none_is_told() {
+async fn invalid_folders_are_refused_with_a_reason() {
     let refused = async |change: &dyn Fn(&Path)| {
         let folder = model_folder();
         change(folder.path());
@@ -177,7 +177,7 @@ async fn a_folder_that_is_none_is_told() {
 /// The beginnings of vectors that were computed from the same weights by forty lines of NumPy, in
 /// 64 bits.
 #[tokio::test]
-async fn minilm_gives_the_vectors_that_it_should() {
+async fn minilm_gives_the_reference_vectors() {
     const EXPECTED: [(&str, [f32; 6]); 3] = [
         (
             "A cat sleeps on the mat.",

@@ -523,7 +523,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_the_runs_again() {
+    fn parts_cover_the_runs() {
         let runs = [3..9, 20..20_000, 30_000..30_001];
         let parts = parts(&runs);
         assert_eq!(parts.len(), 3);

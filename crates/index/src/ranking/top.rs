@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn of_equals_the_first_is_kept() {
+    fn the_first_of_equal_rows_is_kept() {
         let mut top = Top::new(2);
         (0..500).for_each(|row| top.push(1.0, row));
         assert_eq!(top.into_sorted(), [(1.0, 0), (1.0, 1)]);

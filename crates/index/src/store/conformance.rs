@@ -30,14 +30,14 @@ use crate::types::{
 pub async fn check<S: ChunkStore>(make: impl AsyncFn() -> S) {
     documents_come_back(&make().await).await;
     chunks_come_back_numbered(&make().await).await;
-    vectors_come_back_to_be_kept_again(&make().await).await;
+    stored_vectors_can_be_stored_again(&make().await).await;
     replacing_leaves_nothing_of_the_old(&make().await).await;
     a_refused_batch_changes_nothing(&make().await).await;
     deleting_returns_the_number_of_chunks(&make().await).await;
     deleting_is_for_one_vector_model(&make().await).await;
     documents_come_in_pages(&make().await).await;
     filters_are_exact(&make().await).await;
-    narrow_scopes_give_all_they_have(&make().await).await;
+    narrow_scopes_return_all_their_chunks(&make().await).await;
     narrow_scopes_give_the_nearest_first(&make().await).await;
     names_are_of_any_length(&make().await).await;
     a_scope_is_one_document(&make().await).await;
@@ -53,9 +53,9 @@ pub async fn check<S: ChunkStore>(make: impl AsyncFn() -> S) {
     languages_of_unreadable_documents_change_no_score(&make().await).await;
     titles_headings_names_and_folders_are_found(&make().await).await;
     words_are_found_in_their_language(&make().await).await;
-    odd_queries_are_no_errors(&make().await).await;
+    odd_queries_are_not_errors(&make().await).await;
     too_much_is_refused(&make().await).await;
-    no_text_is_taken_as_syntax(&make().await).await;
+    no_text_is_parsed_as_syntax(&make().await).await;
     replaced_chunks_are_not_found(&make().await).await;
     many_replacements_leave_no_trace(&make().await).await;
     readers_see_old_or_new(Arc::new(make().await)).await;
@@ -223,7 +223,7 @@ async fn chunks_come_back_numbered(store: &impl ChunkStore) {
     }
 }
 
-async fn vectors_come_back_to_be_kept_again(store: &impl ChunkStore) {
+async fn stored_vectors_can_be_stored_again(store: &impl ChunkStore) {
     let dimension = store.model().dimension;
     let text = "Rye is milled. The mill is old! Is the baker there?";
     let mut chunks = sentences(store, text, 1);
@@ -466,7 +466,7 @@ fn metadata(value: Value) -> Map<String, Value> {
 
 /// The exact rows are found even if only a thousandth of all rows passes the filter. Stores that
 /// filter after an approximate search fail here.
-async fn narrow_scopes_give_all_they_have(store: &impl ChunkStore) {
+async fn narrow_scopes_return_all_their_chunks(store: &impl ChunkStore) {
     let dimension = store.model().dimension;
     let documents = (0..2_000).map(|number| {
         let text = shared_words(number);
@@ -1016,7 +1016,7 @@ async fn words_are_found_in_their_language(store: &impl ChunkStore) {
 }
 
 /// seed: 003/VectorUtilHybridSearchTest.testFindEmptyQueryReturnsResults
-async fn odd_queries_are_no_errors(store: &impl ChunkStore) {
+async fn odd_queries_are_not_errors(store: &impl ChunkStore) {
     index(store, "doc-empty-q", "Some content.").await;
     let dimension = store.model().dimension;
     let odd = ["", " ", "\0", "the of and", "!!! ??? ...", "\u{200b}", "🦀", "a\u{308}"];
@@ -1066,7 +1066,7 @@ async fn too_much_is_refused(store: &impl ChunkStore) {
 }
 
 /// Every text is stored and searched literally, in every field.
-async fn no_text_is_taken_as_syntax(store: &impl ChunkStore) {
+async fn no_text_is_parsed_as_syntax(store: &impl ChunkStore) {
     index(store, "doc", "Robert has tables and columns.").await;
     let hostile = [
         "'; DROP TABLE rag_chunk; --",

@@ -121,7 +121,7 @@ async fn text_of_any_encoding_is_indexed_as_what_it_seems() {
 
 /// Named as a text does not make it one.
 #[tokio::test]
-async fn junk_is_no_document_whatever_it_is_called() {
+async fn junk_is_refused_under_any_name() {
     let world = World::new(&[]);
     // Fibonacci hashing: bytes of any value in no order.
     let junk: Vec<u8> =

@@ -289,7 +289,7 @@ async fn many_folders_are_no_reason_to_leave_files_out() {
 
 /// Groups of folders that are gone would count for ever.
 #[tokio::test]
-async fn with_a_folder_its_groups_go_unless_somebody_uses_them() {
+async fn groups_of_removed_folders_are_removed_unless_in_use() {
     let world = World::new(&[]);
     for name in ["a/b/c/1.txt", "a/b/2.txt", "shared/3.txt", "used/4.txt", "stays/5.txt"] {
         world.write(name, format!("This is {name}."));
@@ -349,7 +349,7 @@ async fn files_are_counted_before_the_first_is_read_where_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_file_is_never_written_into_the_record_of_somebody_else() {
+async fn a_file_is_never_written_into_a_record_of_another_owner() {
     let world = World::new(&[("a.md", "A secret.")]);
     let uri = world.uri("a.md");
     let id = uri.rsplit('/').next().unwrap();

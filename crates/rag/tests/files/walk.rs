@@ -68,7 +68,7 @@ async fn a_record_says_where_its_text_is_from() {
 }
 
 #[tokio::test]
-async fn links_lead_nowhere() {
+async fn links_are_not_followed() {
     let outside = World::new(&[("secret.txt", "The key is under the mat.")]);
     let world = World::new(&[("in/a.md", "One.")]);
     symlink(outside.path("secret.txt"), world.path("in/file.txt")).unwrap();
@@ -143,7 +143,7 @@ async fn special_files_are_not_read() {
 }
 
 #[tokio::test]
-async fn names_that_are_no_text_are_names_all_the_same() {
+async fn file_names_need_not_be_utf8() {
     use std::os::unix::ffi::OsStringExt as _;
     let world = World::new(&[]);
     let odd = [
