@@ -162,9 +162,9 @@ impl Fusion {
     pub fn covering(self, coverage: f32) -> Self {
         /// Not 0, so that chunks that are found only by vectors keep their order.
         const LEAST: f64 = 0.001;
-        // Measured on Cranfield, whose questions have a coverage of .93, and on seven languages of
-        // XQuAD, which have .52 and less. Powers of the coverage, and shares of characters instead
-        // of words, gave no better results (docs/benchmarks.md).
+        // Found on Cranfield, whose questions have a coverage of .93, and on XQuAD, whose languages
+        // have .52 and less. docs/benchmarks.md has the figures, and the formulas that were tried
+        // beside it: powers of the coverage, and shares of characters.
         let trust = ((f64::from(coverage) - 0.6) / 0.3).clamp(LEAST, 1.0);
         Self { semantic_weight: self.semantic_weight * trust, ..self }
     }
