@@ -20,6 +20,7 @@ use crate::{
     models::ask,
     redact::cut,
     result::Turn,
+    stats::saturated,
     time::millis,
 };
 
@@ -165,7 +166,7 @@ impl Agent<'_> {
         let expected = self.case.expected_tools.as_deref().unwrap_or_default();
         worked.results.push(check::results_of(expected, &record));
         if let Some(turn) = worked.turns.last_mut() {
-            turn.calls.push(u32::try_from(place).unwrap_or(u32::MAX));
+            turn.calls.push(saturated(place));
         }
         let started = Instant::now();
         let outcome = match (found, &call.arguments) {

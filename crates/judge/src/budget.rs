@@ -70,7 +70,8 @@ impl Budget {
     pub(crate) fn spend(&self, usage: &TokenUsage) -> Result<(), LimitReached> {
         let mut spent = self.spent.lock().unwrap_or_else(PoisonError::into_inner);
         spent.add(usage);
-        let (max_tokens, max_cost_usd) = (self.limits.max_tokens, self.limits.cost_usd());
+        let max_tokens = self.limits.max_tokens;
+        let max_cost_usd = self.limits.cost_usd();
         if spent.total() > max_tokens {
             let advice = "raise it, or check whether the model repeats itself";
             return Err(LimitReached::new("maxTokens", max_tokens, advice));

@@ -33,9 +33,9 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 ///
 /// Cases with different names may share one and run at once.
 #[derive(Clone)]
-pub struct Cassette(Arc<Inner>);
+pub struct Cassette(Arc<Recording>);
 
-struct Inner {
+struct Recording {
     is_replay: bool,
     tape: Mutex<Tape>,
 }
@@ -45,6 +45,13 @@ struct Tape {
     entries: Vec<Entry>,
     /// For each channel, the indices of its entries that were not replayed yet, in order.
     left: BTreeMap<String, VecDeque<usize>>,
+}
+
+impl Tape {
+    /// Returns the number of requests that were recorded on a channel.
+    fn recorded_on(&self, channel: &str) -> usize {
+        self.entries.iter().filter(|entry| entry.channel == channel).count()
+    }
 }
 
 #[derive(Serialize, Deserialize)]
@@ -150,41 +157,42 @@ pub enum CassetteError {
     },
 }
 
+impl CassetteError {
+    fn of_file(path: &Path, problem: String) -> Self {
+        Self::File { path: path.display().to_string(), problem }
+    }
+}
+
 impl Cassette {
     /// Returns an empty cassette that records.
     pub fn record() -> Self {
-        Self(Arc::new(Inner { is_replay: false, tape: Mutex::default() }))
+        Self(Arc::new(Recording { is_replay: false, tape: Mutex::default() }))
     }
 
     /// Reads a cassette for a replay.
     ///
     /// # Errors
     ///
-    /// [`CassetteError::File`].
+    /// Returns an error if the file cannot be used: [`CassetteError::File`].
     pub fn load(path: impl AsRef<Path>) -> Result<Self, CassetteError> {
         let path = path.as_ref();
-        let failed =
-            |problem: String| CassetteError::File { path: path.display().to_string(), problem };
-        let unreadable = |error: io::Error| failed(format!("failed to read: {error}"));
-        let size = fs::metadata(path).map_err(unreadable)?.len();
-        if size > MAX_FILE_BYTES {
-            return Err(failed(format!("it has {size} bytes, more than {MAX_FILE_BYTES}")));
-        }
-        let text = fs::read(path).map_err(unreadable)?;
+        let text = read_bounded(path)
+            .map_err(|error| CassetteError::of_file(path, format!("failed to read: {error}")))?;
         let file: File = serde_json::from_slice(&text)
-            .map_err(|error| failed(format!("not a cassette: {error}")))?;
+            .map_err(|error| CassetteError::of_file(path, format!("not a cassette: {error}")))?;
         if file.version != VERSION {
-            let found = file.version;
-            return Err(failed(format!(
-                "it has version {found}, this program reads {VERSION}: record again (--record)"
-            )));
+            let problem = format!(
+                "it has version {}, this program reads {VERSION}: record again (--record)",
+                file.version
+            );
+            return Err(CassetteError::of_file(path, problem));
         }
         let mut left: BTreeMap<String, VecDeque<usize>> = BTreeMap::new();
         for (index, entry) in file.entries.iter().enumerate() {
             left.entry(entry.channel.clone()).or_default().push_back(index);
         }
         let tape = Tape { entries: file.entries, left };
-        Ok(Self(Arc::new(Inner { is_replay: true, tape: Mutex::new(tape) })))
+        Ok(Self(Arc::new(Recording { is_replay: true, tape: Mutex::new(tape) })))
     }
 
     /// Returns whether this cassette replays.
@@ -200,26 +208,26 @@ impl Cassette {
     ///
     /// # Errors
     ///
-    /// [`CassetteError::File`].
+    /// Returns an error if the file cannot be used: [`CassetteError::File`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<(), CassetteError> {
         let path = path.as_ref();
-        let failed = |error: io::Error| CassetteError::File {
-            path: path.display().to_string(),
-            problem: format!("failed to write: {error}"),
-        };
-        let text = {
-            let tape = self.tape();
-            let whole: Vec<&Entry> =
-                tape.entries.iter().filter(|entry| entry.answer.is_some()).collect();
-            let file = json!({"version": VERSION, "entries": whole});
-            serde_json::to_string_pretty(&file).map_err(|error| failed(error.into()))?
-        };
-        let mut temporary = path.as_os_str().to_owned();
-        temporary.push(".new");
-        let temporary = PathBuf::from(temporary);
-        write_private(&temporary, &(text + "\n"))
-            .and_then(|()| fs::rename(&temporary, path))
-            .map_err(failed)
+        self.to_json()
+            .map_err(io::Error::from)
+            .and_then(|text| {
+                let mut temporary = path.as_os_str().to_owned();
+                temporary.push(".new");
+                let temporary = PathBuf::from(temporary);
+                write_private(&temporary, &(text + "\n"))?;
+                fs::rename(&temporary, path)
+            })
+            .map_err(|error| CassetteError::of_file(path, format!("failed to write: {error}")))
+    }
+
+    fn to_json(&self) -> serde_json::Result<String> {
+        let tape = self.tape();
+        let answered: Vec<&Entry> =
+            tape.entries.iter().filter(|entry| entry.answer.is_some()).collect();
+        serde_json::to_string_pretty(&json!({"version": VERSION, "entries": answered}))
     }
 
     /// Records why a trial of a case ended, as the answer to its requests that have none.
@@ -247,7 +255,7 @@ impl Cassette {
         Err(CassetteError::Left {
             channel: channel.clone(),
             left: left.len(),
-            number: tape.entries.iter().filter(|entry| entry.channel == *channel).count(),
+            number: tape.recorded_on(channel),
             first: cut(&first.unwrap_or_default(), 400),
         })
     }
@@ -259,6 +267,16 @@ impl Cassette {
     fn tape(&self) -> std::sync::MutexGuard<'_, Tape> {
         self.0.tape.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Reads a file of at most [`MAX_FILE_BYTES`].
+fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
+    let size = fs::metadata(path)?.len();
+    if size > MAX_FILE_BYTES {
+        let problem = format!("it has {size} bytes, more than {MAX_FILE_BYTES}");
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, problem));
+    }
+    fs::read(path)
 }
 
 /// Returns whether a channel belongs to this case. A prefix test is not enough: `files/read` is
@@ -314,23 +332,28 @@ impl Channel {
     pub(crate) fn replay(&self, request: Value) -> Result<Replayed, CassetteError> {
         let request = self.redactor.value(request);
         let mut tape = self.cassette.tape();
+        let recorded = tape.recorded_on(&self.name);
         let Tape { entries, left } = &mut *tape;
-        let recorded = || entries.iter().filter(|entry| entry.channel == self.name).count();
         let left = left.entry(self.name.clone()).or_default();
-        let is_equal =
-            |index: &usize| difference(&entries[*index].request, &request, String::new()).is_none();
         // Concurrent requests, such as votes, may arrive in another order.
-        let position = left.iter().position(is_equal).unwrap_or(0);
+        let position = left
+            .iter()
+            .position(|index| {
+                difference(&entries[*index].request, &request, String::new()).is_none()
+            })
+            .unwrap_or(0);
         let Some(index) = left.remove(position) else {
-            let (channel, number) = (self.name.clone(), recorded());
-            let found = cut(&request.to_string(), 400);
-            return Err(CassetteError::Ended { channel, number, found });
+            return Err(CassetteError::Ended {
+                channel: self.name.clone(),
+                number: recorded,
+                found: cut(&request.to_string(), 400),
+            });
         };
         let entry = &entries[index];
         if let Some((at, before, now)) = difference(&entry.request, &request, String::new()) {
             return Err(CassetteError::Mismatch {
                 channel: self.name.clone(),
-                number: recorded() - left.len(),
+                number: recorded - left.len(),
                 pointer: if at.is_empty() { "/".to_owned() } else { at },
                 recorded: cut(&before, 400),
                 found: cut(&now, 400),
@@ -488,7 +511,8 @@ mod tests {
     #[test]
     fn a_recording_is_replayed_and_a_difference_is_shown() {
         let cassette = Cassette::record();
-        let (one, two) = (channel(&cassette, "one"), channel(&cassette, "two"));
+        let one = channel(&cassette, "one");
+        let two = channel(&cassette, "two");
         let request = one.request(json!({"a": [1, {"b": 2}]}));
         two.answer(two.request(json!(7)), Err("no".to_owned()));
         one.request(json!("never answered"));
@@ -497,8 +521,7 @@ mod tests {
         let path = folder.path().join("a.json");
         cassette.save(&path).unwrap();
 
-        let replay = || Cassette::load(&path).unwrap();
-        let cassette = replay();
+        let cassette = Cassette::load(&path).unwrap();
         assert_eq!(
             channel(&cassette, "two").replay(json!(7)),
             Ok(Replayed::Error("no".to_owned()))
@@ -507,13 +530,14 @@ mod tests {
         assert_eq!(one.replay(json!({"a": [1, {"b": 2}]})), Ok(Replayed::Answer(json!("yes"))));
         let error = one.replay(json!(1)).unwrap_err().to_string();
         assert!(error.contains("ends after 1 request,"), "{error}");
-        let error =
-            channel(&replay(), "one").replay(json!({"a": [1, {"b": 3}]})).unwrap_err().to_string();
+        let one = channel(&Cassette::load(&path).unwrap(), "one");
+        let error = one.replay(json!({"a": [1, {"b": 3}]})).unwrap_err().to_string();
         assert!(
             error.contains("differs from the recording at /a/1/b: recorded 2, now 3"),
             "{error}"
         );
-        let error = channel(&replay(), "one").replay(json!({"a": [1]})).unwrap_err().to_string();
+        let one = channel(&Cassette::load(&path).unwrap(), "one");
+        let error = one.replay(json!({"a": [1]})).unwrap_err().to_string();
         assert!(error.contains("at /a/1: recorded {\"b\":2}, now nothing"), "{error}");
     }
 
@@ -541,7 +565,8 @@ mod tests {
     fn a_cassette_is_private_even_if_a_temporary_file_was_left() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
-        let (path, left) = (folder.path().join("a.json"), folder.path().join("a.json.new"));
+        let path = folder.path().join("a.json");
+        let left = folder.path().join("a.json.new");
         fs::write(&left, "left by a run that was killed").unwrap();
         fs::set_permissions(&left, fs::Permissions::from_mode(0o644)).unwrap();
         Cassette::record().save(&path).unwrap();
@@ -566,7 +591,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_cassette_is_an_error() {
+    fn a_file_that_is_not_a_cassette_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
         let error = Cassette::load(&path).unwrap_err().to_string();

@@ -78,11 +78,14 @@ pub fn pairs(
     matching: Matching,
     fits: impl Fn(&ExpectedTool, &ToolCallRecord) -> bool,
 ) -> Vec<(usize, usize)> {
-    let row = |expected| calls.iter().map(|call| fits(expected, call)).collect();
-    pairs_of(&expected.iter().map(row).collect::<Vec<_>>(), calls.len(), matching)
+    let rows: Vec<Vec<bool>> = expected
+        .iter()
+        .map(|expected| calls.iter().map(|call| fits(expected, call)).collect())
+        .collect();
+    pairs_of(&rows, calls.len(), matching)
 }
 
-/// As [`pairs`]; `fits` has a row for each expected call, with a column for each call.
+/// Pairs as [`pairs`] does; `fits` has a row for each expected call, with a column for each call.
 fn pairs_of(fits: &[Vec<bool>], calls: usize, matching: Matching) -> Vec<(usize, usize)> {
     match matching {
         Matching::InOrder | Matching::Exact => in_order(fits, calls),
@@ -90,7 +93,7 @@ fn pairs_of(fits: &[Vec<bool>], calls: usize, matching: Matching) -> Vec<(usize,
     }
 }
 
-/// Whether a call is the expected one, by tool, server and arguments. A call that was not sent to a
+/// Returns whether a call is the expected one, by tool, server and arguments. A call that was not sent to a
 /// server does not count.
 pub fn has_call(expected: &ExpectedTool, call: &ToolCallRecord) -> bool {
     call.was_sent()
@@ -99,7 +102,7 @@ pub fn has_call(expected: &ExpectedTool, call: &ToolCallRecord) -> bool {
         && expected.arguments.as_ref().is_none_or(|matcher| matcher.matches(Some(&call.parameters)))
 }
 
-/// Whether a call is the expected one, by tool, server, arguments and result.
+/// Returns whether a call is the expected one, by tool, server, arguments and result.
 pub fn has_call_and_result(expected: &ExpectedTool, call: &ToolCallRecord) -> bool {
     has_call(expected, call) && results_of(std::slice::from_ref(expected), call)[0]
 }
@@ -108,12 +111,19 @@ pub fn has_call_and_result(expected: &ExpectedTool, call: &ToolCallRecord) -> bo
 pub(crate) fn results_of(expected: &[ExpectedTool], call: &ToolCallRecord) -> Vec<bool> {
     let text = LazyCell::new(|| Value::String(call.text()));
     let structured = call.response.get("structuredContent");
-    let has_result = |result: &ResultExpectation| {
-        result.success.is_none_or(|success| success == call.success)
-            && result.text.as_ref().is_none_or(|matcher| matcher.matches(Some(&*text)))
-            && result.structured.as_ref().is_none_or(|matcher| matcher.matches(structured))
-    };
-    expected.iter().map(|tool| tool.result.as_ref().is_none_or(has_result)).collect()
+    expected
+        .iter()
+        .map(|tool| {
+            let Some(ResultExpectation { success, text: wanted_text, structured: wanted }) =
+                &tool.result
+            else {
+                return true;
+            };
+            success.is_none_or(|success| success == call.success)
+                && wanted_text.as_ref().is_none_or(|matcher| matcher.matches(Some(&*text)))
+                && wanted.as_ref().is_none_or(|matcher| matcher.matches(structured))
+        })
+        .collect()
 }
 
 /// Pairs in order, by the longest common subsequence.
@@ -129,11 +139,14 @@ fn in_order(fits: &[Vec<bool>], calls: usize) -> Vec<(usize, usize)> {
             };
         }
     }
-    let (mut row, mut column, mut pairs) = (0, 0, Vec::new());
+    let mut row = 0;
+    let mut column = 0;
+    let mut pairs = Vec::new();
     while row < expected && column < calls {
         if fits[row][column] {
             pairs.push((row, column));
-            (row, column) = (row + 1, column + 1);
+            row += 1;
+            column += 1;
         } else if longest[row + 1][column] >= longest[row][column + 1] {
             row += 1;
         } else {
@@ -228,70 +241,74 @@ fn of_results(
         Some(found) => found.into(),
         None => calls.iter().map(|call| results_of(expected, call)).collect(),
     };
-    let row = |(row, tool): (usize, &ExpectedTool)| {
-        let columns = calls.iter().zip(found.iter());
-        columns.map(|(call, found)| has_call(tool, call) && found[row]).collect()
-    };
-    let fits: Vec<Vec<bool>> = expected.iter().enumerate().map(row).collect();
+    let fits: Vec<Vec<bool>> = expected
+        .iter()
+        .enumerate()
+        .map(|(row, tool)| {
+            let columns = calls.iter().zip(found.iter());
+            columns.map(|(call, found)| has_call(tool, call) && found[row]).collect()
+        })
+        .collect();
     let pairs = pairs_of(&fits, calls.len(), matching);
     // Results pass if pairing by call and result finds as many pairs as pairing by call alone.
     // Comparing the numbers ensures that an expectation without a result does not lose its call to
     // an expectation with one.
     let passed = pairs.len() == by_call.len();
-    let is_open = |row: usize| !pairs.iter().any(|(paired, _)| *paired == row);
-    let is_left = |column: usize| !pairs.iter().any(|(_, paired)| *paired == column);
-    let unmet: Vec<usize> =
-        by_call.iter().map(|(row, _)| *row).filter(|row| !passed && is_open(*row)).collect();
-    CheckResult {
-        name: "results".to_owned(),
-        passed,
-        detail: if passed {
-            "the expected results were found".to_owned()
-        } else {
-            format!("{} of {} expected results were not found", unmet.len(), by_call.len())
-        },
-        actual: if passed {
-            Value::Null
-        } else {
-            by_call
+    if passed {
+        return CheckResult {
+            name: "results".to_owned(),
+            passed,
+            detail: "the expected results were found".to_owned(),
+            expected: Value::Null,
+            actual: Value::Null,
+        };
+    }
+    let unmet: Vec<Value> = by_call
         .iter()
-        .filter(|(_, column)| is_left(*column))
+        .filter(|(row, _)| !pairs.iter().any(|(paired, _)| paired == row))
+        .map(|(row, _)| json!(expected[*row]))
+        .collect();
+    let others: Vec<Value> = by_call
+        .iter()
+        .filter(|(_, column)| !pairs.iter().any(|(_, paired)| paired == column))
         .map(|(_, column)| {
             let call = &calls[*column];
             json!({"name": call.tool_name, "success": call.success, "response": call.response})
         })
-        .collect()
-        },
-        expected: if passed {
-            Value::Null
-        } else {
-            unmet.iter().map(|row| json!(expected[*row])).collect()
-        },
+        .collect();
+    CheckResult {
+        name: "results".to_owned(),
+        passed,
+        detail: format!("{} of {} expected results were not found", unmet.len(), by_call.len()),
+        expected: Value::Array(unmet),
+        actual: Value::Array(others),
     }
+}
+
+fn at_least(name: &str, limit: Option<f64>, found: f64) -> Option<CheckResult> {
+    let limit = limit?;
+    Some(CheckResult {
+        name: name.to_owned(),
+        passed: found >= limit,
+        detail: format!("found {found}, expected at least {limit}"),
+        expected: json!(limit),
+        actual: json!(found),
+    })
+}
+
+fn at_most(name: &str, limit: Option<f64>, found: f64) -> Option<CheckResult> {
+    let limit = limit?;
+    Some(CheckResult {
+        name: name.to_owned(),
+        passed: found <= limit,
+        detail: format!("found {found}, expected at most {limit}"),
+        expected: json!(limit),
+        actual: json!(found),
+    })
 }
 
 fn of_run(case: &TestCase, work: &Work<'_>, tool_accuracy: f64) -> Vec<CheckResult> {
     let expect = &case.expect;
-    let at_least = |name: &str, limit: Option<f64>, found: f64| {
-        let limit = limit?;
-        Some(CheckResult {
-            name: name.to_owned(),
-            passed: found >= limit,
-            detail: format!("found {found}, expected at least {limit}"),
-            expected: json!(limit),
-            actual: json!(found),
-        })
-    };
-    let at_most = |name: &str, limit: Option<f64>, found: f64| {
-        let limit = limit?;
-        Some(CheckResult {
-            name: name.to_owned(),
-            passed: found <= limit,
-            detail: format!("found {found}, expected at most {limit}"),
-            expected: json!(limit),
-            actual: json!(found),
-        })
-    };
     let calls = work.calls.len() as f64;
     let longest = work.calls.iter().map(|call| call.execution_time_ms).max().unwrap_or(0);
     let limits = [
@@ -365,6 +382,14 @@ mod tests {
         ToolCallRecord::of_text("s", name, json!({"path": name}), "done")
     }
 
+    fn call_at(path: &str, success: bool) -> ToolCallRecord {
+        ToolCallRecord { parameters: json!({"path": path}), success, ..call("a") }
+    }
+
+    fn path(path: &str) -> Matcher {
+        Matcher::new(json!({"path": path})).unwrap()
+    }
+
     fn case(expected: &str, matching: Matching) -> TestCase {
         let mut case = TestCase::new("a", "b");
         case.expected_tools = Some(expected.split_whitespace().map(ExpectedTool::new).collect());
@@ -405,7 +430,6 @@ mod tests {
     #[test]
     fn pairs_are_found_where_a_greedy_choice_fails() {
         let mut case = case("", Matching::AnyOrder);
-        let path = |path: &str| Matcher::new(json!({"path": path})).unwrap();
         case.expected_tools =
             Some(vec![ExpectedTool::new("a"), ExpectedTool::new("a").with_arguments(path("a"))]);
         let mut other = call("a");
@@ -433,20 +457,13 @@ mod tests {
 
     #[test]
     fn a_result_of_another_expected_call_is_no_excuse() {
-        let failed = |name: &str| ToolCallRecord { success: false, ..call(name) };
         let success = ResultExpectation { success: Some(true), ..ResultExpectation::default() };
-        let path = |path: &str| Matcher::new(json!({"path": path})).unwrap();
-        let at = |path: &str, success: bool| ToolCallRecord {
-            parameters: json!({"path": path}),
-            success,
-            ..call("a")
-        };
         let good = ExpectedTool::new("a").with_result(success);
         let one = ExpectedTool::new("a").with_arguments(path("one"));
         // After `b`, `a` has failed.
         let in_order = vec![ExpectedTool::new("b"), good.clone()];
-        let calls = vec![call("a"), call("b"), failed("a")];
-        let any = [at("one", true), at("two", false)].to_vec();
+        let calls = vec![call("a"), call("b"), ToolCallRecord { success: false, ..call("a") }];
+        let any = [call_at("one", true), call_at("two", false)].to_vec();
         for (matching, expected, calls) in [
             (Matching::InOrder, in_order, calls),
             (Matching::Superset, vec![good.clone(), one.clone()], any.clone()),
@@ -460,7 +477,9 @@ mod tests {
         }
         let mut case = case("", Matching::Superset);
         case.expected_tools = Some(vec![good, one]);
-        assert!(check(&case, &work(&[at("one", true), at("two", true)])).results[1].passed);
+        assert!(
+            check(&case, &work(&[call_at("one", true), call_at("two", true)])).results[1].passed
+        );
     }
 
     #[test]

@@ -12,6 +12,7 @@ use std::{
 
 use futures_util::future::join_all;
 use marquetry_llm::Tool;
+use marquetry_nearest::nearest;
 use marquetry_protocol::{
     client::{
         CallOptions, Client, ClientError, ClientOptions, HttpTarget, Stderr, StdioCommand,
@@ -268,7 +269,8 @@ impl Connections {
         member: &'static str,
         tool: &ExpectedTool,
     ) -> Result<(), TrialError> {
-        let (name, server) = (tool.name.as_str(), tool.server.as_deref());
+        let name = tool.name.as_str();
+        let server = tool.server.as_deref();
         if self.tools.iter().chain(&self.left_out).any(|offered| self.is(offered, tool)) {
             return Ok(());
         }
@@ -279,23 +281,18 @@ impl Connections {
             let problem = format!("names the server {server:?}, which is none of {ids}");
             return Err(TrialError::case(member, problem));
         }
-        let of_server =
-            |tool: &&OfferedTool| server.is_none_or(|id| self.servers[tool.server].id == id);
-        let names: BTreeSet<&str> =
-            self.tools.iter().filter(of_server).map(|tool| tool.name.as_str()).collect();
-        let near = names
+        let names: BTreeSet<&str> = self
+            .tools
             .iter()
-            .map(|known| (strsim::jaro_winkler(known, name), *known))
-            .filter(|(score, _)| *score > 0.7)
-            .max_by(|one, other| one.0.total_cmp(&other.0));
-        let known = match names.len() {
-            0 => "none".to_owned(),
-            _ => cut(&names.iter().copied().collect::<Vec<_>>().join(", "), 600),
-        };
+            .filter(|tool| server.is_none_or(|id| self.servers[tool.server].id == id))
+            .map(|tool| tool.name.as_str())
+            .collect();
+        let names = Vec::from_iter(names);
+        let known = if names.is_empty() { "none".to_owned() } else { cut(&names.join(", "), 600) };
         Err(TrialError::UnknownTool {
             member,
             tool: name.to_owned(),
-            nearest: near.map(|(_, name)| name.to_owned()).filter(|near| near != name),
+            nearest: nearest(name, &names).filter(|near| *near != name).map(str::to_owned),
             known,
         })
     }
@@ -322,17 +319,17 @@ impl Connections {
         timeout: Duration,
     ) -> Result<Called, TrialError> {
         let server = &self.servers[tool.server];
-        let asked = || json!({"method": "tools/call", "name": tool.name, "arguments": arguments});
         let (client, channel) = match &server.link {
             Link::Replayed(channel) => {
-                return Ok(match channel.replay(asked())? {
+                return Ok(match channel.replay(recorded_call(tool, arguments))? {
                     Replayed::Answer(result) => Called::Result(result),
                     Replayed::Error(error) => Called::Refused(error),
                 });
             }
             Link::Live { client, channel } => (client, channel),
         };
-        let request = channel.as_ref().map(|channel| channel.request(asked()));
+        let request =
+            channel.as_ref().map(|channel| channel.request(recorded_call(tool, arguments)));
         let params = CallToolParams {
             name: tool.name.clone(),
             arguments: to_raw_value(arguments).ok(),
@@ -397,6 +394,16 @@ impl Connections {
     }
 }
 
+/// Returns the request of a call in recordings.
+fn recorded_call(tool: &OfferedTool, arguments: &JsonObject) -> Value {
+    json!({"method": "tools/call", "name": tool.name, "arguments": arguments})
+}
+
+/// Returns the request for the list of tools in recordings.
+fn recorded_list() -> Value {
+    json!({"method": "tools/list"})
+}
+
 /// Returns whether a call failed before it reached the tool, so that the model could not avoid the
 /// failure. Statuses about the request itself are passed to the model.
 fn is_of_transport(error: &ClientError) -> bool {
@@ -437,9 +444,8 @@ async fn open(
     channel: Option<Channel>,
 ) -> Result<(Server, Vec<Tool>), TrialError> {
     let open = Open::new(&environment.open);
-    let list = || json!({"method": "tools/list"});
     if let Some(channel) = channel.as_ref().filter(|channel| channel.is_replay()) {
-        let tools = match channel.replay(list())? {
+        let tools = match channel.replay(recorded_list())? {
             Replayed::Answer(tools) => channel.parsed(tools)?,
             Replayed::Error(error) => return Err(channel.invalid(error).into()),
         };
@@ -501,9 +507,10 @@ async fn open(
             }
         }
     };
-    let request = channel.as_ref().map(|channel| channel.request(list()));
-    let outcome = tokio::time::timeout(timeout, connecting).await;
-    let outcome = outcome.unwrap_or(Err(ClientError::Timeout(timeout)));
+    let request = channel.as_ref().map(|channel| channel.request(recorded_list()));
+    let outcome = tokio::time::timeout(timeout, connecting)
+        .await
+        .unwrap_or(Err(ClientError::Timeout(timeout)));
     let (client, tools) = match outcome {
         Ok(opened) => opened,
         Err(ClientError::Timeout(_)) => {
@@ -523,8 +530,11 @@ async fn open(
                 ServerConfig::Stdio { .. } => stderr.last_words().await,
                 ServerConfig::Sse { .. } | ServerConfig::Http { .. } => String::new(),
             };
-            let (server, error) = (id.to_owned(), Box::new(error));
-            return Err(TrialError::Connect { server, error, stderr });
+            return Err(TrialError::Connect {
+                server: id.to_owned(),
+                error: Box::new(error),
+                stderr,
+            });
         }
     };
     let tools: Vec<Tool> = tools
@@ -579,18 +589,37 @@ const LONGEST_NAME: usize = 64;
 
 /// Returns a name in the characters that providers allow: ASCII letters, digits, `_` and `-`.
 fn allowed(name: &str) -> String {
-    let keep = |one: char| if one.is_ascii_alphanumeric() || one == '-' { one } else { '_' };
-    let name: String = name.chars().map(keep).take(LONGEST_NAME).collect();
-    if name.is_empty() { "_".to_owned() } else { name }
+    let allowed: String = name
+        .chars()
+        .map(|one| if one.is_ascii_alphanumeric() || one == '-' { one } else { '_' })
+        .take(LONGEST_NAME)
+        .collect();
+    if allowed.is_empty() { "_".to_owned() } else { allowed }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn http(status: u16) -> ClientError {
+        ClientError::Http { status, body: String::new() }
+    }
+
+    fn tool(name: &str) -> Tool {
+        Tool { name: name.to_owned(), description: String::new(), input_schema: json!({}) }
+    }
+
+    fn server(id: &str) -> Server {
+        Server {
+            id: id.to_owned(),
+            link: Link::Replayed(Cassette::record().channel(String::new(), Arc::default())),
+            stderr: LastLines::default(),
+            _open: Open::new(&Arc::default()),
+        }
+    }
+
     #[test]
     fn a_request_that_does_not_reach_its_tool_is_no_answer_of_it() {
-        let http = |status| ClientError::Http { status, body: String::new() };
         for (error, is_it) in [
             (http(502), true),
             (http(429), true),
@@ -606,17 +635,6 @@ mod tests {
 
     #[test]
     fn tools_of_several_servers_have_unique_allowed_names() {
-        let tool = |name: &str| Tool {
-            name: name.to_owned(),
-            description: String::new(),
-            input_schema: json!({}),
-        };
-        let server = |id: &str| Server {
-            id: id.to_owned(),
-            link: Link::Replayed(Cassette::record().channel(String::new(), Arc::default())),
-            stderr: LastLines::default(),
-            _open: Open::new(&Arc::default()),
-        };
         let servers = [server("fs"), server("notes")];
         let long = "x".repeat(80);
         let listed = vec![

@@ -26,9 +26,13 @@ mod tests {
 
     use super::*;
 
+    /// Returns a value with twice as many levels as `pairs`.
+    fn nested(pairs: usize) -> Value {
+        (0..pairs).fold(json!(1), |inner, _| json!({"a": [inner]}))
+    }
+
     #[test]
     fn levels_are_counted() {
-        let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!({"a": [inner]}));
         assert!(!is_deep(&nested(MAX_LEVELS / 2)));
         assert!(is_deep(&nested(MAX_LEVELS / 2 + 1)));
         assert!(is_deep(&json!([{}, nested(MAX_LEVELS)])));

@@ -47,26 +47,27 @@ impl Trace {
     /// Returns the first trial of a result of which a person says that it passed, else the first
     /// that passed and of which no person says that it failed. `overrides` are those of the result.
     pub fn with_overrides(result: &TestResult, overrides: &[Override]) -> Option<Self> {
-        let verdict = |trial: &Trial| {
-            let of_trial = overrides.iter().filter(|it| it.trial == trial.index);
-            of_trial.max_by_key(|it| it.timestamp).map(|it| it.passed)
-        };
-        let first = |confirmed: bool| {
-            let mut trials = result.trials.iter();
-            let trial = trials.find(|trial| match verdict(trial) {
-                Some(passed) => confirmed && passed && trial.status != Status::Error,
-                None => !confirmed && trial.status == Status::Passed,
-            })?;
-            Some(Self {
-                prompt: result.test_case.prompt.clone(),
-                expected_tools: result.test_case.expected_tools.clone(),
-                tool_calls: trial.tool_calls.clone(),
-                answer: trial.answer.clone(),
-                checklist: result.test_case.checklist.clone().unwrap_or_default(),
-                confirmed,
-            })
-        };
-        first(true).or_else(|| first(false))
+        let confirmed = result.trials.iter().find(|trial| {
+            last_override(overrides, trial) == Some(true) && trial.status != Status::Error
+        });
+        if let Some(trial) = confirmed {
+            return Some(Self::of_trial(result, trial, true));
+        }
+        let unconfirmed = result.trials.iter().find(|trial| {
+            last_override(overrides, trial).is_none() && trial.status == Status::Passed
+        });
+        Some(Self::of_trial(result, unconfirmed?, false))
+    }
+
+    fn of_trial(result: &TestResult, trial: &Trial, confirmed: bool) -> Self {
+        Self {
+            prompt: result.test_case.prompt.clone(),
+            expected_tools: result.test_case.expected_tools.clone(),
+            tool_calls: trial.tool_calls.clone(),
+            answer: trial.answer.clone(),
+            checklist: result.test_case.checklist.clone().unwrap_or_default(),
+            confirmed,
+        }
     }
 
     fn input(&self) -> JudgeInput<'_> {
@@ -78,6 +79,12 @@ impl Trace {
             checklist: &self.checklist,
         }
     }
+}
+
+/// Returns the newest verdict of a person on a trial.
+fn last_override(overrides: &[Override], trial: &Trial) -> Option<bool> {
+    let of_trial = overrides.iter().filter(|it| it.trial == trial.index);
+    of_trial.max_by_key(|it| it.timestamp).map(|it| it.passed)
 }
 
 /// A kind of fault.
@@ -172,7 +179,7 @@ fn changed(value: &Value) -> Value {
     }
 }
 
-/// How a judge did with seeded faults.
+/// Report on how a judge handles seeded faults.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -208,7 +215,8 @@ pub struct KindReport {
 pub async fn check_judge(judge: &Judge, traces: &[Trace], seed: u64) -> FaultReport {
     let mut errors = Errors::default();
     // Rejections and all, of traces with and without a person's confirmation.
-    let (mut confirmed, mut unconfirmed) = ((0, 0), (0, 0));
+    let mut confirmed = (0, 0);
+    let mut unconfirmed = (0, 0);
     let mut kinds = FaultKind::ALL.map(|kind| (kind, 0, 0));
     for (number, trace) in (0u64..).zip(traces) {
         if let Some(passed) = errors.verdict(judge.judge(&trace.input(), &mut Vec::new()).await) {
@@ -291,7 +299,7 @@ mod tests {
         }
     }
 
-    /// Answers yes always, or only if the evidence shows the two right calls, with success.
+    /// A judge that answers yes always, or only if the evidence shows the two right calls, with success.
     struct Scripted {
         always_yes: bool,
     }
@@ -350,44 +358,58 @@ mod tests {
         assert!(report.first_error.is_some() && report.detection.rate.is_none());
     }
 
-    #[test]
-    fn a_person_decides_which_trial_is_good() {
-        let trial = |index: u32, status: Status| {
-            let verdict =
-                json!({"passed": false, "confidence": 1.0, "reasoning": "", "toolAccuracy": 1.0});
-            json!({"index": index, "status": status, "turns": [], "toolCalls": [], "answer": index.to_string(), "checks": [],
-                "votes": [], "verdict": verdict, "usage": {}, "workMs": 1, "durationMs": 1})
-        };
+    /// Returns a result of four trials: an error, a pass, a failure and a pass. The answer of each
+    /// is its index.
+    fn result_of_four_trials() -> TestResult {
+        let verdict =
+            json!({"passed": false, "confidence": 1.0, "reasoning": "", "toolAccuracy": 1.0});
         let statuses = [Status::Error, Status::Passed, Status::Failed, Status::Passed];
-        let trials: Vec<_> =
-            (0..).zip(statuses).map(|(index, status)| trial(index, status)).collect();
-        let result: TestResult = serde_json::from_value(json!({
+        let trials: Vec<_> = (0..)
+            .zip(statuses)
+            .map(|(index, status): (u32, Status)| {
+                json!({"index": index, "status": status, "turns": [], "toolCalls": [], "answer": index.to_string(), "checks": [],
+                    "votes": [], "verdict": verdict, "usage": {}, "workMs": 1, "durationMs": 1})
+            })
+            .collect();
+        serde_json::from_value(json!({
             "id": "r", "testCase": {"name": "a", "prompt": "b", "expectedTools": ["read"]}, "toolCalls": [],
-            "verdict": trials[0]["verdict"], "duration": 1, "success": true, "status": "passed",
+            "verdict": verdict, "duration": 1, "success": true, "status": "passed",
             "timestamp": "2026-01-01T00:00:00Z", "trials": trials,
         }))
-        .unwrap();
-        let said = |trial: u32, passed: bool, day: u32| Override {
+        .unwrap()
+    }
+
+    fn override_on(trial: u32, passed: bool, day: u32) -> Override {
+        Override {
             result_id: "r".to_owned(),
             trial,
             passed,
             reason: String::new(),
             author: String::new(),
             timestamp: format!("2026-01-0{day}T00:00:00Z").parse().unwrap(),
-        };
-        let good = |overrides: &[Override]| {
-            Trace::with_overrides(&result, overrides).map(|it| (it.answer, it.confirmed))
-        };
-        let trial = |number: u32, confirmed: bool| Some((number.to_string(), confirmed));
-        assert_eq!(good(&[]), trial(1, false));
-        assert_eq!(good(&[said(1, false, 1)]), trial(3, false));
+        }
+    }
+
+    #[track_caller]
+    fn check_trace(overrides: &[Override], want: Option<(&str, bool)>) {
+        let trace = Trace::with_overrides(&result_of_four_trials(), overrides);
+        assert_eq!(trace.as_ref().map(|it| (it.answer.as_str(), it.confirmed)), want);
+    }
+
+    #[test]
+    fn a_person_decides_which_trial_is_good() {
+        check_trace(&[], Some(("1", false)));
+        check_trace(&[override_on(1, false, 1)], Some(("3", false)));
         // The judge was wrong about the third trial.
-        assert_eq!(good(&[said(2, true, 1)]), trial(2, true));
+        check_trace(&[override_on(2, true, 1)], Some(("2", true)));
         // The newest verdict on a trial counts, and a trial with an error has no end.
-        assert_eq!(good(&[said(2, true, 1), said(2, false, 2)]), trial(1, false));
-        assert_eq!(good(&[said(0, true, 1), said(1, false, 1), said(3, false, 1)]), None);
+        let changed_mind = [override_on(2, true, 1), override_on(2, false, 2)];
+        check_trace(&changed_mind, Some(("1", false)));
+        let none_good =
+            [override_on(0, true, 1), override_on(1, false, 1), override_on(3, false, 1)];
+        check_trace(&none_good, None);
         assert_eq!(
-            Trace::of(&result).unwrap().expected_tools,
+            Trace::of(&result_of_four_trials()).unwrap().expected_tools,
             Some(vec![ExpectedTool::new("read")])
         );
     }

@@ -1,5 +1,5 @@
-//! The functions of the fuzz targets in `fuzz/`, one for each. Compiled only for them and for the
-//! test that replays their corpora.
+//! The functions of the fuzz targets in `fuzz/`, compiled only for them and for the test that
+//! replays their corpora.
 
 use serde_json::json;
 
@@ -17,8 +17,11 @@ pub fn vote(data: &[u8]) {
     let ids = ["item1", "item2"].map(str::to_owned);
     let Ok(vote) = parse_vote(&String::from_utf8_lossy(data), &ids) else { return };
     assert_eq!(vote.answers.len(), ids.len());
-    let item = |(id, (answer, evidence)): (&String, &(bool, String))| json!({"id": id, "answer": answer, "evidence": evidence});
-    let items: Vec<_> = ids.iter().zip(&vote.answers).map(item).collect();
+    let items: Vec<_> = ids
+        .iter()
+        .zip(&vote.answers)
+        .map(|(id, (answer, evidence))| json!({"id": id, "answer": answer, "evidence": evidence}))
+        .collect();
     let suggestions = &vote.suggestions;
     let json = json!({"items": items, "reasoning": vote.reasoning, "suggestions": suggestions});
     let again = parse_vote(&format!("<think>{{</think>\n```json\n{json}\n```"), &ids);

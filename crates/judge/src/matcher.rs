@@ -168,58 +168,87 @@ fn read_all(items: &[Value]) -> Result<Vec<Rule>, MatcherError> {
 }
 
 fn operator(name: &str, value: &Value) -> Result<Rule, MatcherError> {
-    let needs = |needs| MatcherError::Value { operator: name.to_owned(), needs };
-    let text = || value.as_str().map(str::to_owned).ok_or_else(|| needs("a text"));
-    let texts = || match value {
-        Value::String(text) => Ok(vec![text.to_lowercase()]),
-        Value::Array(items) => items
-            .iter()
-            .map(|item| item.as_str().map(str::to_lowercase))
-            .collect::<Option<Vec<_>>>()
-            .ok_or_else(|| needs("a text or a list of texts")),
-        _ => Err(needs("a text or a list of texts")),
-    };
-    let list = || match value {
-        Value::Array(items) if !items.is_empty() => read_all(items),
-        _ => Err(needs("a list of matchers that is not empty")),
-    };
-    let boxed = || read(value).map(Box::new);
+    let operand = Operand { operator: name, value };
     Ok(match name {
         "$any" if *value == true => Rule::Any,
         "$absent" if *value == true => Rule::Absent,
-        "$any" | "$absent" => return Err(needs("true")),
+        "$any" | "$absent" => return Err(operand.error("true")),
         "$exact" => Rule::Equal(value.clone()),
         "$regex" => {
-            let built = RegexBuilder::new(&text()?).size_limit(MAX_REGEX_BYTES).build();
+            let built = RegexBuilder::new(operand.text()?).size_limit(MAX_REGEX_BYTES).build();
             Rule::Regex(built.map_err(|error| MatcherError::Regex(error.to_string()))?)
         }
-        "$mentions" => Rule::Mentions(texts()?),
-        "$lacks" => Rule::Lacks(texts()?),
-        "$starts_with" => Rule::StartsWith(text()?),
-        "$ends_with" => Rule::EndsWith(text()?),
-        "$length" => Rule::Length(boxed()?),
-        "$range" => {
-            let members = value.as_object().ok_or_else(|| needs("an object with min or max"))?;
-            range(members).ok_or_else(|| needs("an object of min and max, which are numbers"))?
-        }
+        "$mentions" => Rule::Mentions(operand.lowercase_texts()?),
+        "$lacks" => Rule::Lacks(operand.lowercase_texts()?),
+        "$starts_with" => Rule::StartsWith(operand.text()?.to_owned()),
+        "$ends_with" => Rule::EndsWith(operand.text()?.to_owned()),
+        "$length" => Rule::Length(operand.rule()?),
+        "$range" => operand.range()?,
         "$type" => {
-            Rule::Type(JsonType::deserialize(value).map_err(|_| needs("the name of a JSON type"))?)
+            let kind = JsonType::deserialize(value);
+            Rule::Type(kind.map_err(|_| operand.error("the name of a JSON type"))?)
         }
-        "$includes" => Rule::Includes(boxed()?),
-        "$each" => Rule::Each(boxed()?),
-        "$not" => Rule::Not(boxed()?),
-        "$any_of" => Rule::AnyOf(list()?),
-        "$all" => Rule::All(list()?),
+        "$includes" => Rule::Includes(operand.rule()?),
+        "$each" => Rule::Each(operand.rule()?),
+        "$not" => Rule::Not(operand.rule()?),
+        "$any_of" => Rule::AnyOf(operand.rules()?),
+        "$all" => Rule::All(operand.rules()?),
         _ => return Err(MatcherError::Unknown(name.to_owned())),
     })
+}
+
+/// The value of an operator.
+struct Operand<'a> {
+    operator: &'a str,
+    value: &'a Value,
+}
+
+impl Operand<'_> {
+    /// Returns the error of a value that is not `needs`.
+    fn error(&self, needs: &'static str) -> MatcherError {
+        MatcherError::Value { operator: self.operator.to_owned(), needs }
+    }
+
+    fn text(&self) -> Result<&str, MatcherError> {
+        self.value.as_str().ok_or_else(|| self.error("a text"))
+    }
+
+    fn lowercase_texts(&self) -> Result<Vec<String>, MatcherError> {
+        let texts = match self.value {
+            Value::String(text) => Some(vec![text.to_lowercase()]),
+            Value::Array(items) => {
+                items.iter().map(|item| item.as_str().map(str::to_lowercase)).collect()
+            }
+            _ => None,
+        };
+        texts.ok_or_else(|| self.error("a text or a list of texts"))
+    }
+
+    fn rule(&self) -> Result<Box<Rule>, MatcherError> {
+        read(self.value).map(Box::new)
+    }
+
+    fn rules(&self) -> Result<Vec<Rule>, MatcherError> {
+        match self.value {
+            Value::Array(items) if !items.is_empty() => read_all(items),
+            _ => Err(self.error("a list of matchers that is not empty")),
+        }
+    }
+
+    fn range(&self) -> Result<Rule, MatcherError> {
+        let members = self.value.as_object();
+        let members = members.ok_or_else(|| self.error("an object with min or max"))?;
+        range(members).ok_or_else(|| self.error("an object of min and max, which are numbers"))
+    }
 }
 
 fn range(members: &Map<String, Value>) -> Option<Rule> {
     if members.is_empty() || members.keys().any(|name| name != "min" && name != "max") {
         return None;
     }
-    let bound = |name: &str, absent: f64| members.get(name).map_or(Some(absent), Value::as_f64);
-    Some(Rule::Range(bound("min", f64::NEG_INFINITY)?, bound("max", f64::INFINITY)?))
+    let min = members.get("min").map_or(Some(f64::NEG_INFINITY), Value::as_f64)?;
+    let max = members.get("max").map_or(Some(f64::INFINITY), Value::as_f64)?;
+    Some(Rule::Range(min, max))
 }
 
 fn matches(rule: &Rule, value: Option<&Value>) -> bool {
@@ -232,8 +261,7 @@ fn matches(rule: &Rule, value: Option<&Value>) -> bool {
             _ => false,
         };
     };
-    let text = || value.as_str();
-    let lower = || text().map(str::to_lowercase);
+    let text = value.as_str();
     match rule {
         Rule::Any => true,
         Rule::Absent => value.is_null(),
@@ -245,15 +273,15 @@ fn matches(rule: &Rule, value: Option<&Value>) -> bool {
             items.len() == rules.len()
                 && rules.iter().zip(items).all(|(rule, item)| matches(rule, Some(item)))
         }),
-        Rule::Regex(regex) => text().is_some_and(|text| regex.is_match(text)),
-        Rule::Mentions(texts) => {
-            lower().is_some_and(|text| texts.iter().all(|wanted| text.contains(wanted)))
-        }
-        Rule::Lacks(texts) => {
-            lower().is_some_and(|text| !texts.iter().any(|wanted| text.contains(wanted)))
-        }
-        Rule::StartsWith(start) => text().is_some_and(|text| text.starts_with(start)),
-        Rule::EndsWith(end) => text().is_some_and(|text| text.ends_with(end)),
+        Rule::Regex(regex) => text.is_some_and(|text| regex.is_match(text)),
+        Rule::Mentions(texts) => text
+            .map(str::to_lowercase)
+            .is_some_and(|text| texts.iter().all(|wanted| text.contains(wanted))),
+        Rule::Lacks(texts) => text
+            .map(str::to_lowercase)
+            .is_some_and(|text| !texts.iter().any(|wanted| text.contains(wanted))),
+        Rule::StartsWith(start) => text.is_some_and(|text| text.starts_with(start)),
+        Rule::EndsWith(end) => text.is_some_and(|text| text.ends_with(end)),
         Rule::Length(rule) => {
             let length = match value {
                 Value::String(text) => text.chars().count(),

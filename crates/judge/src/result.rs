@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::{TestCase, Timestamp};
+use crate::{TestCase, Timestamp, stats::saturated};
 
 /// The result of running a case: of all its trials, or why it could not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -41,15 +41,15 @@ pub struct TestResult {
 impl TestResult {
     /// Returns the numbers of trials by status.
     pub fn counts(&self) -> TrialCounts {
-        let count = |status| {
-            let trials = self.trials.iter().filter(|trial| trial.status == status).count();
-            u32::try_from(trials).unwrap_or(u32::MAX)
-        };
         TrialCounts {
-            passed: count(Status::Passed),
-            failed: count(Status::Failed),
-            errors: count(Status::Error),
+            passed: self.trials_with(Status::Passed),
+            failed: self.trials_with(Status::Failed),
+            errors: self.trials_with(Status::Error),
         }
+    }
+
+    fn trials_with(&self, status: Status) -> u32 {
+        saturated(self.trials.iter().filter(|trial| trial.status == status).count())
     }
 
     /// Returns the trial whose calls and verdict the result shows.
@@ -225,8 +225,8 @@ impl ToolCallRecord {
         }
     }
 
-    /// Whether the call was sent to a server. Calls of tools that no server has, and calls whose
-    /// arguments are no object, are refused before.
+    /// Returns whether the call was sent to a server. Calls of tools that no server has, and calls
+    /// whose arguments are not an object, are refused before.
     pub(crate) fn was_sent(&self) -> bool {
         self.server_id != Self::UNKNOWN_SERVER && self.parameters.is_object()
     }

@@ -23,6 +23,7 @@ use crate::{
     judge::{Judge, JudgeInput, JudgeOptions, Judgement, Vote},
     redact::{Redactor, redactor_of},
     settings::check_settings,
+    stats::saturated,
     time::{millis, new_id},
 };
 
@@ -251,7 +252,7 @@ impl Runner {
         let on_event = context.on_event.as_deref().unwrap_or(silent);
         on_event(&TestEvent::TrialStarted { trial: index, of: case.repetitions });
         let budget = Budget::new(case.limits);
-        let mut state = TrialState::default();
+        let mut progress = TrialProgress::default();
         let (children, _trial) = self.environment.children_of_trial();
         let attempt = Attempt {
             children: &children,
@@ -266,7 +267,7 @@ impl Runner {
         let mut connections = None;
         // Kept outside of the time limit, so that connections are closed properly.
         let outcome = {
-            let work = attempt.run(&mut state, &mut connections);
+            let work = attempt.run(&mut progress, &mut connections);
             let work = tokio::time::timeout(budget.time_left(), work);
             tokio::select! {
                 // First, so that nothing is started after the stop.
@@ -285,32 +286,13 @@ impl Runner {
         if tokio::time::timeout(LONGEST_END, children.wait()).await.is_err() {
             tracing::warn!(case = case.name, "a server of a test has not ended yet");
         }
-        let trial = state.finish(index, outcome, &budget);
+        let trial = progress.finish(index, outcome, &budget);
         on_event(&TestEvent::TrialEnded {
             trial: index,
             status: trial.status,
             error: trial.error.clone(),
         });
         trial
-    }
-
-    fn model(
-        &self,
-        role: Role,
-        settings: &ModelSettings,
-        case: &TestCase,
-        context: &RunContext,
-        redactor: &Arc<Redactor>,
-    ) -> Result<Arc<dyn ChatModel>, ChatError> {
-        let Some(cassette) = &context.cassette else { return self.models.model(role, settings) };
-        let name = match role {
-            Role::Agent => "agent",
-            Role::Judge => "judge",
-        };
-        let channel = cassette.channel(format!("{}/{name}", case.name), Arc::clone(redactor));
-        let live =
-            if cassette.is_replay() { None } else { Some(self.models.model(role, settings)?) };
-        Ok(Arc::new(TapedModel::new(channel, &settings.model, live)))
     }
 }
 
@@ -327,7 +309,7 @@ struct Attempt<'a> {
 }
 
 #[derive(Default)]
-struct TrialState {
+struct TrialProgress {
     worked: Worked,
     /// When the work on the prompt began, and its time once it has ended.
     began: Option<Instant>,
@@ -340,28 +322,25 @@ struct TrialState {
 impl Attempt<'_> {
     async fn run(
         &self,
-        state: &mut TrialState,
+        progress: &mut TrialProgress,
         connections: &mut Option<Connections>,
     ) -> Result<Option<Judgement>, TrialError> {
         let Self { case, index, budget, children, redactor, .. } = *self;
-        let model =
-            |role, settings| self.runner.model(role, settings, case, self.context, redactor);
         let settings = case.agent().ok_or_else(no_model)?;
         // Both models are created before any server is started, so that a wrong configuration fails
         // at once.
-        let agent = model(Role::Agent, settings).map_err(|error| unasked(case, error))?;
+        let agent = self.model(Role::Agent, settings).map_err(|error| unasked(case, error))?;
         let judge = case
             .judge()
-            .map(|settings| Ok((model(Role::Judge, settings)?, JudgeOptions::of(settings))))
+            .map(|settings| Ok((self.model(Role::Judge, settings)?, JudgeOptions::of(settings))))
             .transpose()
             .map_err(crate::judge::JudgeError::Model)?;
         let configs = case.server_configs.as_deref().unwrap_or_default();
-        let tape = self.context.cassette.as_ref();
-        let tape = tape.map(|cassette| (cassette, case.name.as_str()));
+        let tape = self.context.cassette.as_ref().map(|cassette| (cassette, case.name.as_str()));
         let environment = &self.runner.environment;
-        let opened =
-            Connections::open(configs, environment, children, budget, redactor, tape).await?;
-        let opened = connections.insert(opened);
+        let opened = connections.insert(
+            Connections::open(configs, environment, children, budget, redactor, tape).await?,
+        );
         opened.restrict(case.tools.as_deref(), budget.limits().max_tools)?;
         for tool in case.expected_tools.iter().flatten() {
             opened.check_known("expectedTools", tool)?;
@@ -372,10 +351,10 @@ impl Attempt<'_> {
         (self.on_event)(&TestEvent::Connected {
             trial: index,
             servers: opened.server_ids(),
-            tools: u32::try_from(opened.tools.len()).unwrap_or(u32::MAX),
+            tools: saturated(opened.tools.len()),
         });
         let started = Instant::now();
-        state.began = Some(started);
+        progress.began = Some(started);
         let agent = Agent {
             case,
             model: agent,
@@ -385,15 +364,15 @@ impl Attempt<'_> {
             trial: index,
             on_event: self.on_event,
         };
-        let outcome = agent.work(&mut state.worked).await;
+        let outcome = agent.work(&mut progress.worked).await;
         let work_ms = millis(started.elapsed());
-        state.work_ms = Some(work_ms);
+        progress.work_ms = Some(work_ms);
         outcome?;
-        let Worked { calls, results, answer, tokens, .. } = &state.worked;
+        let Worked { calls, results, answer, tokens, .. } = &progress.worked;
         let work = Work { calls, results: Some(results), answer, work_ms, tokens: *tokens };
         let checked = check::check(case, &work);
-        state.tool_accuracy = checked.tool_accuracy;
-        state.checks = checked.results;
+        progress.tool_accuracy = checked.tool_accuracy;
+        progress.checks = checked.results;
         let Some((model, mut options)) = judge else { return Ok(None) };
         options.seed = options.seed.wrapping_add(u64::from(index) << 8);
         let input = JudgeInput {
@@ -403,25 +382,40 @@ impl Attempt<'_> {
             answer,
             checklist: case.checklist.as_deref().unwrap_or_default(),
         };
-        let on_vote = |vote: &Vote| {
-            (self.on_event)(&TestEvent::Vote { trial: index, vote: vote.clone() });
-        };
         let judge = Judge::new(model, options);
-        let judged = judge.judge_within(&input, &mut state.votes, Some(budget), &on_vote).await;
+        let judged = judge
+            .judge_within(&input, &mut progress.votes, Some(budget), &|vote| {
+                (self.on_event)(&TestEvent::Vote { trial: index, vote: vote.clone() });
+            })
+            .await;
         Ok(Some(judged?))
+    }
+
+    /// Returns the model of a role; with a cassette, its answers are recorded or replayed.
+    fn model(&self, role: Role, settings: &ModelSettings) -> Result<Arc<dyn ChatModel>, ChatError> {
+        let models = &self.runner.models;
+        let Some(cassette) = &self.context.cassette else { return models.model(role, settings) };
+        let name = match role {
+            Role::Agent => "agent",
+            Role::Judge => "judge",
+        };
+        let channel =
+            cassette.channel(format!("{}/{name}", self.case.name), Arc::clone(self.redactor));
+        let live = if cassette.is_replay() { None } else { Some(models.model(role, settings)?) };
+        Ok(Arc::new(TapedModel::new(channel, &settings.model, live)))
     }
 }
 
-impl TrialState {
+impl TrialProgress {
     fn finish(
         self,
         index: u32,
         outcome: Result<Option<Judgement>, TrialError>,
         budget: &Budget,
     ) -> Trial {
-        // A stop or a timeout drops the work.
-        let until_now = || self.began.map_or(0, |began| millis(began.elapsed()));
-        let work_ms = self.work_ms.unwrap_or_else(until_now);
+        // A stop or a timeout drops the work before its time is stored.
+        let work_ms =
+            self.work_ms.unwrap_or_else(|| self.began.map_or(0, |began| millis(began.elapsed())));
         let checks_passed = self.checks.iter().all(|check| check.passed);
         let failed: Vec<String> = self
             .checks
@@ -528,36 +522,46 @@ fn no_model() -> TrialError {
 ///
 /// # Errors
 ///
-/// The first of these numbers.
+/// Returns an error that names the first of these numbers.
 fn replace_non_finite(case: &mut TestCase) -> Result<(), TrialError> {
-    let mut first = None;
-    let mut check = |member: &'static str, name: &str, value: &mut f64, usual: f64| {
-        if !value.is_finite() {
-            let problem = format!("has {name} {value}: use a finite number");
-            first.get_or_insert(TrialError::case(member, problem));
-            *value = usual;
-        }
-    };
+    let mut numbers = NonFiniteNumbers::default();
     if let Some(cost) = &mut case.limits.max_cost_usd {
-        check("limits", "maxCostUsd", cost, 1.0);
+        numbers.replace("limits", "maxCostUsd", cost, 1.0);
     }
-    check("the case", "requiredPassRate", &mut case.required_pass_rate, 1.0);
+    numbers.replace("the case", "requiredPassRate", &mut case.required_pass_rate, 1.0);
     if let Some(accuracy) = &mut case.expect.min_tool_accuracy {
-        check("expect", "minToolAccuracy", accuracy, 1.0);
+        numbers.replace("expect", "minToolAccuracy", accuracy, 1.0);
     }
     for (member, settings) in
         [("agentConfig", &mut case.agent_config), ("judgeConfig", &mut case.judge_config)]
     {
         let Some(settings) = settings else { continue };
         if let Some(temperature) = &mut settings.temperature {
-            check(member, "temperature", temperature, 0.0);
+            numbers.replace(member, "temperature", temperature, 0.0);
         }
         if let Some(Price { input_per_million, output_per_million }) = &mut settings.price {
-            check(member, "price.inputPerMillion", input_per_million, 0.0);
-            check(member, "price.outputPerMillion", output_per_million, 0.0);
+            numbers.replace(member, "price.inputPerMillion", input_per_million, 0.0);
+            numbers.replace(member, "price.outputPerMillion", output_per_million, 0.0);
         }
     }
-    first.map_or(Ok(()), Err)
+    numbers.first.map_or(Ok(()), Err)
+}
+
+/// The numbers of a case that JSON cannot represent.
+#[derive(Default)]
+struct NonFiniteNumbers {
+    first: Option<TrialError>,
+}
+
+impl NonFiniteNumbers {
+    /// Replaces `value` by `default` if it is not finite.
+    fn replace(&mut self, member: &'static str, name: &str, value: &mut f64, default: f64) {
+        if !value.is_finite() {
+            let problem = format!("has {name} {value}: use a finite number");
+            self.first.get_or_insert(TrialError::case(member, problem));
+            *value = default;
+        }
+    }
 }
 
 fn check_secrets(redactor: &Redactor) -> Result<(), TrialError> {
@@ -569,20 +573,17 @@ fn check_secrets(redactor: &Redactor) -> Result<(), TrialError> {
 }
 
 fn check_case(case: &TestCase) -> Result<(), TrialError> {
-    let error = |member, problem: &str| TrialError::case(member, problem);
     if case.name.trim().is_empty() {
-        return Err(error(
-            "name",
-            "is blank: give the case a name, under which its history is kept",
-        ));
+        let problem = "is blank: give the case a name, under which its history is kept";
+        return Err(TrialError::case("name", problem));
     }
     if case.prompt.trim().is_empty() {
-        return Err(error("prompt", "is blank: write the task for the model"));
+        return Err(TrialError::case("prompt", "is blank: write the task for the model"));
     }
     let agent = case.agent().ok_or_else(no_model)?;
     if case.judge().is_none() && !check::has_checks(case) {
         let problem = "are absent, and no judge is configured, so nothing would be checked: add expectedTools, expect or judgeConfig (--judge PROVIDER/MODEL)";
-        return Err(error("expectedTools", problem));
+        return Err(TrialError::case("expectedTools", problem));
     }
     if case.judge_config.is_none() && case.judged != Some(false) {
         // A case that needs a judge must not pass without one.
@@ -591,54 +592,48 @@ fn check_case(case: &TestCase) -> Result<(), TrialError> {
         {
             if is_given {
                 let problem = "needs a judge, and judgeConfig is absent: name the judge (--judge PROVIDER/MODEL), or set judged to false";
-                return Err(error(member, problem));
+                return Err(TrialError::case(member, problem));
             }
         }
     }
     if case.expect.min_tool_accuracy.is_some() && case.expected_tools.is_none() {
-        return Err(error("expect", "has minToolAccuracy, which requires expectedTools: add them"));
+        let problem = "has minToolAccuracy, which requires expectedTools: add them";
+        return Err(TrialError::case("expect", problem));
     }
     if !(1..=MAX_REPETITIONS).contains(&case.repetitions) {
-        return Err(error(
-            "repetitions",
-            &format!("is {}: use 1 to {MAX_REPETITIONS}", case.repetitions),
-        ));
+        let problem = format!("is {}: use 1 to {MAX_REPETITIONS}", case.repetitions);
+        return Err(TrialError::case("repetitions", problem));
     }
     if case.limits.max_result_bytes > MAX_RESULT_BYTES {
         let given = case.limits.max_result_bytes;
-        return Err(error(
-            "limits",
-            &format!("has maxResultBytes {given}: use at most {MAX_RESULT_BYTES}"),
-        ));
+        let problem = format!("has maxResultBytes {given}: use at most {MAX_RESULT_BYTES}");
+        return Err(TrialError::case("limits", problem));
     }
     if !(case.required_pass_rate > 0.0 && case.required_pass_rate <= 1.0) {
         // With 0, the case could not fail.
         let problem = format!("is {}: use more than 0, and at most 1", case.required_pass_rate);
-        return Err(error("requiredPassRate", &problem));
+        return Err(TrialError::case("requiredPassRate", problem));
     }
     if let Some(accuracy) = case.expect.min_tool_accuracy
         && !(0.0..=1.0).contains(&accuracy)
     {
-        return Err(error("expect", &format!("has minToolAccuracy {accuracy}: use 0 to 1")));
+        let problem = format!("has minToolAccuracy {accuracy}: use 0 to 1");
+        return Err(TrialError::case("expect", problem));
     }
     if case.expect.forbidden_tools.iter().any(|tool| tool.result.is_some()) {
         let problem = "has forbiddenTools with a result: a call is forbidden by its name, server and arguments";
-        return Err(error("expect", problem));
+        return Err(TrialError::case("expect", problem));
     }
     let expected = case.expected_tools.as_ref().map_or(0, Vec::len);
     if expected > check::MAX_EXPECTED {
-        return Err(error(
-            "expectedTools",
-            &format!("has {expected} items, more than {}", check::MAX_EXPECTED),
-        ));
+        let problem = format!("has {expected} items, more than {}", check::MAX_EXPECTED);
+        return Err(TrialError::case("expectedTools", problem));
     }
     if let Some(checklist) = &case.checklist
         && (checklist.is_empty() || checklist.iter().any(|item| item.trim().is_empty()))
     {
-        return Err(error(
-            "checklist",
-            "is empty or has a blank item: remove it to use the usual items",
-        ));
+        let problem = "is empty or has a blank item: remove it to use the usual items";
+        return Err(TrialError::case("checklist", problem));
     }
     for (member, settings) in [(case.agent_member(), Some(agent)), ("judgeConfig", case.judge())] {
         let Some(settings) = settings else { continue };
@@ -646,7 +641,7 @@ fn check_case(case: &TestCase) -> Result<(), TrialError> {
         if case.limits.max_cost_usd.is_some() && settings.price.is_none() {
             let problem = "has no price, so limits.maxCostUsd cannot be checked: give price, with zeros for a model that costs nothing, \
                            or remove the limit";
-            return Err(error(member, problem));
+            return Err(TrialError::case(member, problem));
         }
         check_settings(member, settings)?;
     }
@@ -658,15 +653,14 @@ fn redacted(trial: Trial, redactor: &Redactor) -> Trial {
     if redactor.is_empty() {
         return trial;
     }
-    let (index, duration_ms) = (trial.index, trial.duration_ms);
     let value = serde_json::to_value(&trial).map(|value| redactor.value(value));
     value.and_then(serde_json::from_value).unwrap_or_else(|_| {
         // The secret is part of a number or a time. Losing the trial is better than storing a
         // secret in a database.
         let error = "the trial holds a secret of the case in a place where it cannot be removed: use another secret";
+        let error = TrialError::case("serverConfigs", error);
         let budget = Budget::new(Limits::default());
-        let mut trial = TrialState::default().finish(index, Err(TrialError::case("serverConfigs", error)), &budget);
-        trial.duration_ms = duration_ms;
-        trial
+        let empty = TrialProgress::default().finish(trial.index, Err(error), &budget);
+        Trial { duration_ms: trial.duration_ms, ..empty }
     })
 }

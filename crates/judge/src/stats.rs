@@ -19,6 +19,11 @@ const Z: f64 = 1.959_963_984_540_054;
 /// Fewest trials on each side for [`change`] to decide.
 pub const FEWEST_TRIALS: u32 = 5;
 
+/// Returns a count as `u32`, or the largest `u32` if it is greater.
+pub(crate) fn saturated(count: usize) -> u32 {
+    u32::try_from(count).unwrap_or(u32::MAX)
+}
+
 /// Returns the F1 score for this number of pairs between expected and found items; 1 if there are
 /// no items.
 pub fn f1(pairs: usize, expected: usize, found: usize) -> f64 {
@@ -70,7 +75,8 @@ fn wilson_at(z: f64, passed: u32, trials: u32) -> Interval {
     if trials == 0 {
         return Interval { low: 0.0, high: 1.0 };
     }
-    let (n, rate) = (f64::from(trials), f64::from(passed.min(trials)) / f64::from(trials));
+    let n = f64::from(trials);
+    let rate = rate_of(passed, trials);
     let square = z * z;
     let middle = rate + square / (2.0 * n);
     let spread = z * (rate * (1.0 - rate) / n + square / (4.0 * n * n)).sqrt();
@@ -142,8 +148,7 @@ pub fn change_among(comparisons: usize, base: (u32, u32), new: (u32, u32)) -> Ch
 /// The interval of the mean difference combines those of the rates, as Newcombe's does for two
 /// (MOVER: Zou and Donner, Statistics in Medicine 27, 2008). Cases need a trial on both sides.
 pub fn change_of_mean(cases: &[[(u32, u32); 2]]) -> Change {
-    let trials = |side: usize| cases.iter().map(|sides| u64::from(sides[side].1)).sum::<u64>();
-    if trials(0).min(trials(1)) < u64::from(FEWEST_TRIALS) {
+    if trials_of(cases, 0).min(trials_of(cases, 1)) < u64::from(FEWEST_TRIALS) {
         return Change::InsufficientData;
     }
     let falls = cases.iter().map(|[base, new]| fall(Z, *base, *new));
@@ -151,23 +156,36 @@ pub fn change_of_mean(cases: &[[(u32, u32); 2]]) -> Change {
     if sum > variance.sqrt() { Change::Regression } else { Change::None }
 }
 
+/// Returns the number of trials of all cases before (`side` 0) or after (`side` 1).
+fn trials_of(cases: &[[(u32, u32); 2]], side: usize) -> u64 {
+    cases.iter().map(|sides| u64::from(sides[side].1)).sum()
+}
+
 /// Returns how far a rate fell, and the square of the distance to the lower bound of that
 /// difference.
 fn fall(z: f64, base: (u32, u32), new: (u32, u32)) -> (f64, f64) {
-    let rate = |(passed, all): (u32, u32)| f64::from(passed.min(all)) / f64::from(all);
-    let (before, after) = (wilson_at(z, base.0, base.1), wilson_at(z, new.0, new.1));
-    let square = (rate(base) - before.low).powi(2) + (after.high - rate(new)).powi(2);
-    (rate(base) - rate(new), square)
+    let before = rate_of(base.0, base.1);
+    let after = rate_of(new.0, new.1);
+    let lowest_before = wilson_at(z, base.0, base.1).low;
+    let highest_after = wilson_at(z, new.0, new.1).high;
+    let square = (before - lowest_before).powi(2) + (highest_after - after).powi(2);
+    (before - after, square)
 }
 
-/// Returns the quantile of the normal distribution for two-sided intervals of which all hold at 95
-/// % confidence.
+/// Returns the share of trials that passed; NaN without trials.
+fn rate_of(passed: u32, trials: u32) -> f64 {
+    f64::from(passed.min(trials)) / f64::from(trials)
+}
+
+/// Returns the quantile of the normal distribution for this number of two-sided intervals, so that
+/// all of them together hold at 95 % confidence.
 fn quantile(intervals: usize) -> f64 {
     if intervals <= 1 {
         return Z;
     }
     let outside = 0.05 / intervals as f64;
-    let (mut low, mut high) = (Z, 40.0);
+    let mut low = Z;
+    let mut high = 40.0;
     // Halved until the bounds are equal to about 12 digits.
     for _ in 0..45 {
         let middle = f64::midpoint(low, high);
@@ -313,7 +331,8 @@ mod tests {
         fn pass_rates_are_ordered(passed in 0u32..50, more in 0u32..50, k in 1u32..60) {
             let trials = passed + more;
             prop_assume!(trials > 0);
-            let (any, all) = (pass_at_k(trials, passed, k), pass_hat_k(trials, passed, k));
+            let any = pass_at_k(trials, passed, k);
+            let all = pass_hat_k(trials, passed, k);
             let rate = f64::from(passed) / f64::from(trials);
             prop_assert!(0.0 <= all && all <= rate + 1e-9 && rate <= any + 1e-9 && any <= 1.0);
             prop_assert!((pass_at_k(trials, passed, 1) - rate).abs() < 1e-9);

@@ -73,7 +73,7 @@ impl From<Timestamp> for String {
     }
 }
 
-/// A text is no time in RFC 3339.
+/// A text is not a time in RFC 3339.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a time such as 2026-11-22T21:50:00.000Z: {0}")]
 pub struct TimestampError(String);
@@ -85,9 +85,10 @@ pub(crate) fn new_id() -> String {
     /// millisecond.
     static LAST: AtomicU64 = AtomicU64::new(0);
     let now = Timestamp::now().millis() << 12;
-    let next = |last: u64| now.max(last + 1);
-    let last = LAST.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(next(last)));
-    let place = next(last.unwrap_or_default());
+    let last = LAST
+        .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |last| Some(now.max(last + 1)))
+        .unwrap_or_default();
+    let place = now.max(last + 1);
     let mut random = [0; 8];
     // Without random numbers ids of two processes may collide; the database then refuses the
     // second.
@@ -97,10 +98,13 @@ pub(crate) fn new_id() -> String {
 
 /// Returns whether a text has the form of an id of [`new_id`].
 pub(crate) fn is_id(text: &str) -> bool {
-    let is_hex = |part: &str| part.bytes().all(|byte| byte.is_ascii_hexdigit());
     text.split_once('-').is_some_and(|(time, random)| {
         time.len() >= 14 && random.len() == 16 && is_hex(time) && is_hex(random)
     })
+}
+
+fn is_hex(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 /// Returns a duration in milliseconds.

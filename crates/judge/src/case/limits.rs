@@ -108,15 +108,21 @@ impl Limits {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
+
+    fn bounds(text: &str) -> Result<Limits, serde_json::Error> {
+        let named: BTreeMap<String, serde_json::Number> = serde_json::from_str(text).unwrap();
+        Limits::bounds(named)
+    }
+
+    fn with_cost(max_cost_usd: Option<f64>) -> Limits {
+        Limits { max_cost_usd, ..Limits::default() }
+    }
 
     #[test]
     fn bounds_are_named_as_in_cases() {
-        let bounds = |text: &str| {
-            let named: serde_json::Map<String, _> = serde_json::from_str(text).unwrap();
-            let number = |it: serde_json::Value| it.as_number().unwrap().clone();
-            Limits::bounds(named.into_iter().map(|(name, value)| (name, number(value))))
-        };
         let case = Limits {
             max_turns: 90,
             timeout_ms: 900_000,
@@ -139,7 +145,6 @@ mod tests {
 
     #[test]
     fn a_bound_of_the_operator_requires_a_price_only_below_the_usual_cost() {
-        let of = |max_cost_usd| Limits { max_cost_usd, ..Limits::default() };
         for (case, most, want) in [
             (None, None, None),
             (None, Some(5.0), None),
@@ -147,7 +152,11 @@ mod tests {
             (Some(3.0), None, Some(1.0)),
             (Some(0.2), Some(0.5), Some(0.2)),
         ] {
-            assert_eq!(of(case).at_most(&of(most)).max_cost_usd, want, "{case:?} {most:?}");
+            assert_eq!(
+                with_cost(case).at_most(&with_cost(most)).max_cost_usd,
+                want,
+                "{case:?} {most:?}"
+            );
         }
     }
 }

@@ -218,12 +218,12 @@ impl Configuration {
     pub fn shared_by<'a>(cases: impl IntoIterator<Item = &'a TestCase>) -> Option<Self> {
         let mut cases = cases.into_iter();
         let first = cases.next()?;
-        let is_equal = |case: &TestCase| {
+        let all_equal = cases.all(|case| {
             case.server_configs == first.server_configs && case.judge_config == first.judge_config
-        };
+        });
         let server_configs = first.server_configs.clone().unwrap_or_default();
         let judge_config = first.judge_config.clone();
-        if !cases.all(is_equal) || (server_configs.is_empty() && judge_config.is_none()) {
+        if !all_equal || (server_configs.is_empty() && judge_config.is_none()) {
             return None;
         }
         let servers = server_configs.iter().map(|server| server.name().unwrap_or("server"));

@@ -228,13 +228,15 @@ impl<'a> Member<'a> {
     /// Returns whether a stored member has the same value. The spaces of a JSON object in an
     /// argument are not stored.
     fn is_equal(&self, stored: &Self) -> bool {
-        let json = |text| serde_json::from_str::<serde_json::Map<_, _>>(text).ok();
-        let is_same_json = || {
-            self.place == Place::Argument
-                && json(self.value).is_some_and(|value| Some(value) == json(stored.value))
-        };
-        self.value == stored.value || is_same_json()
+        self.value == stored.value
+            || self.place == Place::Argument
+                && json_object(self.value)
+                    .is_some_and(|object| Some(object) == json_object(stored.value))
     }
+}
+
+fn json_object(text: &str) -> Option<serde_json::Map<String, serde_json::Value>> {
+    serde_json::from_str(text).ok()
 }
 
 fn is_reference(value: &str) -> bool {
@@ -400,9 +402,8 @@ mod tests {
             (0..1000).map(|at| (format!("V{at}"), "${V}".to_owned())).collect();
         let configuration =
             new(server(json!({"type": "stdio", "command": "c", "env": env}))).unwrap();
-        let resolve = |bytes| configuration.resolve(|_| Some("x".repeat(bytes)));
-        assert!(resolve(262).is_ok());
-        let error = resolve(263).unwrap_err().to_string();
+        assert!(configuration.resolve(|_| Some("x".repeat(262))).is_ok());
+        let error = configuration.resolve(|_| Some("x".repeat(263))).unwrap_err().to_string();
         assert_eq!(
             error,
             "the values of variables add 263000 bytes to the configuration: use at most 262144"

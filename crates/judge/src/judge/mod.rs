@@ -23,6 +23,7 @@ use crate::{
     case::Price,
     models::{advice, ask},
     result::{ItemVerdict, TokenUsage},
+    stats::saturated,
     time::millis,
 };
 
@@ -339,8 +340,7 @@ impl Judge {
 /// Returns the numbers of votes that passed and failed.
 fn count(votes: &[Vote]) -> (u32, u32) {
     let yes = votes.iter().filter(|vote| vote.passed).count();
-    let whole = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
-    (whole(yes), whole(votes.len() - yes))
+    (saturated(yes), saturated(votes.len() - yes))
 }
 
 fn judgement(votes: &[Vote], checklist: &[String]) -> Judgement {
@@ -350,14 +350,15 @@ fn judgement(votes: &[Vote], checklist: &[String]) -> Judgement {
     let agreeing = if passed { yes } else { no };
     let speaker = votes.iter().find(|vote| vote.passed == passed);
     let items = checklist.iter().enumerate().map(|(index, item)| {
-        let answers = || votes.iter().filter_map(move |vote| vote.answers.get(index));
-        let yes = u32::try_from(answers().filter(|answer| answer.yes).count()).unwrap_or(u32::MAX);
-        let no = u32::try_from(answers().filter(|answer| !answer.yes).count()).unwrap_or(u32::MAX);
-        let evidence = answers().find(|answer| answer.yes == (yes > no));
+        let answers: Vec<&ItemAnswer> =
+            votes.iter().filter_map(|vote| vote.answers.get(index)).collect();
+        let yes = answers.iter().filter(|answer| answer.yes).count();
+        let no = answers.len() - yes;
+        let evidence = answers.iter().find(|answer| answer.yes == (yes > no));
         ItemVerdict {
             item: item.clone(),
-            yes,
-            no,
+            yes: saturated(yes),
+            no: saturated(no),
             evidence: evidence.map_or_else(String::new, |answer| answer.evidence.clone()),
         }
     });

@@ -62,36 +62,43 @@ pub fn parse_vote(text: &str, ids: &[String]) -> Result<ParsedVote, VoteError> {
         return Err(VoteError::TooLong);
     }
     let vote = object_in(text)?;
-    let needs = |path: &str, needs| VoteError::Type { path: path.to_owned(), needs };
     // Members of the seed's verdict, which a model may add unasked. Code derives their values, but
     // an invalid value shows that the model did not understand its task.
     for name in ["confidence", "toolAccuracy"] {
         if let Some(value) = vote.get(name)
             && !value.as_f64().is_some_and(|number| (0.0..=1.0).contains(&number))
         {
-            return Err(needs(name, "a number from 0 to 1"));
+            return Err(type_error(name, "a number from 0 to 1"));
         }
     }
     if vote.get("passed").is_some_and(|value| !value.is_boolean()) {
-        return Err(needs("passed", "true or false"));
+        return Err(type_error("passed", "true or false"));
     }
-    let items = vote.get("items").and_then(Value::as_array);
-    let items = items.ok_or_else(|| needs("items", "a list"))?;
+    let items =
+        vote.get("items").and_then(Value::as_array).ok_or_else(|| type_error("items", "a list"))?;
     let mut answers = vec![None; ids.len()];
     for (number, item) in items.iter().enumerate() {
-        let path = |member: &str| format!("items[{number}]{member}");
-        let item = item.as_object().ok_or_else(|| needs(&path(""), "an object"))?;
-        let id = item.get("id").and_then(Value::as_str);
-        let id = id.ok_or_else(|| needs(&path(".id"), "a text"))?;
-        let known = ids.iter().position(|known| known == id);
-        let known = known.ok_or_else(|| VoteError::UnknownItem(cut(id, 40)))?;
-        let evidence = item.get("evidence").and_then(Value::as_str).map(str::trim);
-        let evidence = evidence
+        let item =
+            item.as_object().ok_or_else(|| type_error(format!("items[{number}]"), "an object"))?;
+        let id = item
+            .get("id")
+            .and_then(Value::as_str)
+            .ok_or_else(|| type_error(format!("items[{number}].id"), "a text"))?;
+        let place = ids
+            .iter()
+            .position(|known| known == id)
+            .ok_or_else(|| VoteError::UnknownItem(cut(id, 40)))?;
+        let evidence = item
+            .get("evidence")
+            .and_then(Value::as_str)
+            .map(str::trim)
             .filter(|evidence| !evidence.is_empty())
-            .ok_or_else(|| needs(&path(".evidence"), "a text that is not blank"))?;
-        let yes =
-            yes(item.get("answer")).ok_or_else(|| needs(&path(".answer"), "\"yes\" or \"no\""))?;
-        if answers[known].replace((yes, cut(evidence, MAX_TEXT_BYTES))).is_some() {
+            .ok_or_else(|| {
+                type_error(format!("items[{number}].evidence"), "a text that is not blank")
+            })?;
+        let yes = yes(item.get("answer"))
+            .ok_or_else(|| type_error(format!("items[{number}].answer"), "\"yes\" or \"no\""))?;
+        if answers[place].replace((yes, cut(evidence, MAX_TEXT_BYTES))).is_some() {
             return Err(VoteError::Repeated(id.to_owned()));
         }
     }
@@ -99,17 +106,26 @@ pub fn parse_vote(text: &str, ids: &[String]) -> Result<ParsedVote, VoteError> {
     for (answer, id) in answers.into_iter().zip(ids) {
         all.push(answer.ok_or_else(|| VoteError::Missing(id.clone()))?);
     }
-    let optional = |name: &str| match vote.get(name) {
-        None | Some(Value::Null) => Ok(""),
-        Some(Value::String(text)) => Ok(text.trim()),
-        Some(_) => Err(needs(name, "a text")),
-    };
-    let (reasoning, suggestions) = (optional("reasoning")?, optional("suggestions")?);
+    let reasoning = optional_text(&vote, "reasoning")?;
+    let suggestions = optional_text(&vote, "suggestions")?;
     Ok(ParsedVote {
         answers: all,
         reasoning: cut(reasoning, MAX_TEXT_BYTES),
         suggestions: (!suggestions.is_empty()).then(|| cut(suggestions, MAX_TEXT_BYTES)),
     })
+}
+
+fn type_error(path: impl Into<String>, needs: &'static str) -> VoteError {
+    VoteError::Type { path: path.into(), needs }
+}
+
+/// Returns a member of a vote without outer spaces; empty if it is absent.
+fn optional_text<'a>(vote: &'a Map<String, Value>, name: &str) -> Result<&'a str, VoteError> {
+    match vote.get(name) {
+        None | Some(Value::Null) => Ok(""),
+        Some(Value::String(text)) => Ok(text.trim()),
+        Some(_) => Err(type_error(name, "a text")),
+    }
 }
 
 fn yes(answer: Option<&Value>) -> Option<bool> {

@@ -44,10 +44,13 @@ pub(super) fn question(
 ) -> String {
     let total = input.tool_calls.len();
     let shown_calls = total.min(MAX_CALLS);
-    let is_shown =
-        |index: usize| index < shown_calls.div_ceil(2) || total - index <= shown_calls / 2;
-    let calls = input.tool_calls.iter().enumerate().filter(|(index, _)| is_shown(*index));
-    let mut evidence: Vec<Value> = calls
+    let shown_first = shown_calls.div_ceil(2);
+    let shown_last = shown_calls / 2;
+    let mut evidence: Vec<Value> = input
+        .tool_calls
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| *index < shown_first || total - index <= shown_last)
         .map(|(index, call)| {
             json!({
                 "kind": "tool call",
@@ -67,8 +70,8 @@ pub(super) fn question(
         evidence.push(json!({"kind": "note", "text": "The agent called no tool."}));
     }
     if shown_calls < total {
-        let (first, left_out) = (shown_calls.div_ceil(2) + 1, total - shown_calls);
-        let last = first + left_out - 1;
+        let first = shown_first + 1;
+        let last = total - shown_last;
         let text = format!("The calls {first} to {last} are left out, since there are too many.");
         evidence.push(json!({"kind": "note", "text": text}));
     }

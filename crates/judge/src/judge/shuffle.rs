@@ -38,13 +38,14 @@ impl Shuffle {
 mod tests {
     use super::*;
 
+    fn order(seed: u64, number: u64) -> Vec<i32> {
+        let mut items: Vec<_> = (0..8).collect();
+        Shuffle::new(seed, number).shuffle(&mut items);
+        items
+    }
+
     #[test]
     fn a_seed_repeats_and_a_number_differs() {
-        let order = |seed, number| {
-            let mut items: Vec<_> = (0..8).collect();
-            Shuffle::new(seed, number).shuffle(&mut items);
-            items
-        };
         assert_eq!(order(1, 0), order(1, 0));
         assert_ne!(order(1, 0), order(1, 1));
         assert_ne!(order(1, 0), order(2, 0));

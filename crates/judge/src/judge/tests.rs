@@ -1,3 +1,5 @@
+//! Tests of votes and verdicts with scripted models.
+
 use std::sync::Mutex;
 
 use async_trait::async_trait;

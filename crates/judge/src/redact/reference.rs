@@ -34,9 +34,12 @@ impl<'a> Reference<'a> {
 mod tests {
     use super::*;
 
+    fn resolved(value: &str) -> Option<(&str, String)> {
+        Reference::parse(value).map(|it| (it.name, it.resolved("v")))
+    }
+
     #[test]
     fn a_reference_is_a_whole_value() {
-        let resolved = |value| Reference::parse(value).map(|it| (it.name, it.resolved("v")));
         assert_eq!(resolved("${A_b1}"), Some(("A_b1", "v".to_owned())));
         assert_eq!(resolved("Bearer ${_T}"), Some(("_T", "Bearer v".to_owned())));
         for secret in [

@@ -16,7 +16,8 @@ pub fn junit(results: &[TestResult]) -> String {
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites {counts}>\n  <testsuite name=\"marquetry\" {counts}>\n"
     );
     for result in results {
-        let (name, time) = (escaped(&result.test_case.name), seconds(result.duration));
+        let name = escaped(&result.test_case.name);
+        let time = seconds(result.duration);
         // Writing to a String does not fail.
         _ = write!(
             xml,

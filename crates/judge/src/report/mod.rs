@@ -83,10 +83,10 @@ pub fn trials_in_words(result: &TestResult) -> Option<String> {
     let mut words = format!("{passed} of {judged} trials passed");
     if judged > 0 {
         let Interval { low, high } = wilson(passed, judged);
-        let percent = |share: f64| format!("{:.0}", share * 100.0);
         _ = write!(words, " (95 % interval {} to {} %", percent(low), percent(high));
         if judged >= USE {
-            let (any, all) = (pass_at_k(judged, passed, USE), pass_hat_k(judged, passed, USE));
+            let any = pass_at_k(judged, passed, USE);
+            let all = pass_hat_k(judged, passed, USE);
             _ = write!(
                 words,
                 "; at least one of {USE} passes: {} %; all of {USE}: {} %",
@@ -100,6 +100,10 @@ pub fn trials_in_words(result: &TestResult) -> Option<String> {
         _ = write!(words, ", {errors} without a verdict");
     }
     Some(words)
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.0}", share * 100.0)
 }
 
 /// Returns why a result did not pass, in a few lines: the error, or the failed checks and the

@@ -1,3 +1,5 @@
+//! Tests of all formats of reports.
+
 use serde_json::Value;
 
 use super::*;
@@ -63,31 +65,35 @@ fn html_escapes_everything_and_loads_nothing() {
     assert!(!page.contains("<it>") && !page.contains("<x>") && !page.contains("<script"));
 }
 
-/// A result whose trials ended so.
+/// Returns a result with these numbers of trials by status.
 fn repeated(passed: u32, failed: u32, errors: u32) -> TestResult {
-    let trial = |status| Trial {
-        index: 0,
-        status,
-        error: None,
-        turns: Vec::new(),
-        tool_calls: Vec::new(),
-        answer: String::new(),
-        checks: Vec::new(),
-        votes: Vec::new(),
-        verdict: Verdict::none(""),
-        usage: TokenUsage::default(),
-        work_ms: 0,
-        duration_ms: 0,
-    };
     let all = [(passed, Status::Passed), (failed, Status::Failed), (errors, Status::Error)];
-    let trials = all.into_iter().flat_map(|(count, status)| (0..count).map(move |_| status));
-    let trials = trials.map(trial).collect();
+    let statuses = all.into_iter().flat_map(|(count, status)| (0..count).map(move |_| status));
+    let trials = statuses
+        .map(|status| Trial {
+            index: 0,
+            status,
+            error: None,
+            turns: Vec::new(),
+            tool_calls: Vec::new(),
+            answer: String::new(),
+            checks: Vec::new(),
+            votes: Vec::new(),
+            verdict: Verdict::none(""),
+            usage: TokenUsage::default(),
+            work_ms: 0,
+            duration_ms: 0,
+        })
+        .collect();
     TestResult { trials, ..result("again", Status::Passed, None) }
+}
+
+fn words(passed: u32, failed: u32, errors: u32) -> Option<String> {
+    trials_in_words(&repeated(passed, failed, errors))
 }
 
 #[test]
 fn repetitions_are_told_with_their_interval_and_chances() {
-    let words = |passed, failed, errors| trials_in_words(&repeated(passed, failed, errors));
     assert_eq!(words(1, 0, 0), None);
     assert_eq!(
         words(4, 1, 0).unwrap(),

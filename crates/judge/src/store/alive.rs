@@ -57,6 +57,10 @@ mod tests {
     use super::*;
     use crate::store::{MemoryStore, NewRun};
 
+    fn after(time: Timestamp, millis: u64) -> Timestamp {
+        Timestamp::from_millis(time.millis() + millis)
+    }
+
     #[tokio::test(start_paused = true)]
     async fn work_is_not_held_up_by_signs_that_fail() {
         let store = MemoryStore::new();
@@ -72,13 +76,13 @@ mod tests {
         let store = MemoryStore::new();
         let run = store.start_run(NewRun::default()).await.unwrap();
         let began = run.started_at;
-        let after = |millis| Timestamp::from_millis(began.millis() + millis);
-        assert_eq!(run.clone().seen(began, after(60_000)), run);
+        assert_eq!(run.clone().seen(began, after(began, 60_000)), run);
         // A clock that was set back.
-        assert_eq!(run.clone().seen(after(1), began), run);
-        let silent = run.clone().seen(after(7), after(60_008));
-        assert_eq!((silent.status, silent.completed_at), (RunStatus::Failed, Some(after(7))));
+        assert_eq!(run.clone().seen(after(began, 1), began), run);
+        let last_sign = after(began, 7);
+        let silent = run.clone().seen(last_sign, after(began, 60_008));
+        assert_eq!((silent.status, silent.completed_at), (RunStatus::Failed, Some(last_sign)));
         let ended = store.finish_run(&run.id, RunStatus::Completed).await.unwrap();
-        assert_eq!(ended.clone().seen(began, after(100_000)), ended);
+        assert_eq!(ended.clone().seen(began, after(began, 100_000)), ended);
     }
 }

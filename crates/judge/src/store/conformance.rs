@@ -28,21 +28,12 @@ pub async fn check_store(store: &dyn ResultStore) {
     batches_are_counted(store).await;
     configurations_are_listed_and_deleted(store).await;
     overrides_are_compared_with_the_judge(store).await;
-    nothing_secret_is_kept(store).await;
+    secrets_are_not_stored(store).await;
     store.check().await.expect("it can be used");
 }
 
 /// Returns a result with all that a result can have.
 pub fn sample(name: &str, passed: &[bool]) -> TestResult {
-    let verdict = |passed: bool| Verdict {
-        passed,
-        confidence: 2.0 / 3.0,
-        reasoning: "because \"it\" is — so".to_owned(),
-        tool_accuracy: 0.1 + 0.2,
-        suggestions: passed.then(|| "none".to_owned()),
-        items: vec![ItemVerdict { item: "i".to_owned(), yes: 2, no: 1, evidence: "e".to_owned() }],
-    };
-    let status = |passed: bool| if passed { Status::Passed } else { Status::Failed };
     let usage = TokenUsage {
         input_tokens: 1 << 40,
         output_tokens: 7,
@@ -116,6 +107,21 @@ pub fn sample(name: &str, passed: &[bool]) -> TestResult {
     result
 }
 
+fn verdict(passed: bool) -> Verdict {
+    Verdict {
+        passed,
+        confidence: 2.0 / 3.0,
+        reasoning: "because \"it\" is — so".to_owned(),
+        tool_accuracy: 0.1 + 0.2,
+        suggestions: passed.then(|| "none".to_owned()),
+        items: vec![ItemVerdict { item: "i".to_owned(), yes: 2, no: 1, evidence: "e".to_owned() }],
+    }
+}
+
+fn status(passed: bool) -> Status {
+    if passed { Status::Passed } else { Status::Failed }
+}
+
 async fn put(store: &dyn ResultStore, result: &TestResult) {
     store.put_result(result).await.expect("the result is new");
 }
@@ -146,13 +152,9 @@ async fn pages_are_whole(store: &dyn ResultStore) {
         ids.insert(0, result.id);
     }
     ids.sort_unstable_by(|one, other| other.cmp(one));
-    let filter = |limit: u32| ResultFilter {
-        name: Some("paged".to_owned()),
-        page: PageRequest { limit: Some(limit), cursor: None },
-        ..ResultFilter::default()
-    };
     for limit in [1, 3, 7, 200] {
-        let (mut found, mut next) = (Vec::new(), filter(limit));
+        let mut found = Vec::new();
+        let mut next = paged_results(limit);
         loop {
             let page = store.results(&next).await.expect("it is read");
             assert!(page.items.len() <= limit as usize);
@@ -164,18 +166,16 @@ async fn pages_are_whole(store: &dyn ResultStore) {
         }
         assert_eq!(found, ids, "newest first, each once");
     }
-    let count =
-        async |filter: ResultFilter| store.results(&filter).await.expect("it is read").items.len();
-    assert_eq!(count(ResultFilter { status: Some(Status::Passed), ..filter(50) }).await, 4);
-    assert_eq!(
-        count(ResultFilter { since: Some(Timestamp::from_millis(1005)), ..filter(50) }).await,
-        2
-    );
-    assert_eq!(
-        count(ResultFilter { until: Some(Timestamp::from_millis(1005)), ..filter(50) }).await,
-        5
-    );
-    assert_eq!(count(ResultFilter { run: Some("unknown".to_owned()), ..filter(50) }).await, 0);
+    let time = Some(Timestamp::from_millis(1005));
+    for (filter, count) in [
+        (ResultFilter { status: Some(Status::Passed), ..paged_results(50) }, 4),
+        (ResultFilter { since: time, ..paged_results(50) }, 2),
+        (ResultFilter { until: time, ..paged_results(50) }, 5),
+        (ResultFilter { run: Some("unknown".to_owned()), ..paged_results(50) }, 0),
+    ] {
+        let page = store.results(&filter).await.expect("it is read");
+        assert_eq!(page.items.len(), count, "{filter:?}");
+    }
     let outcomes = store.outcomes(&OutcomeFilter::of_case("paged")).await.expect("it is read");
     assert_eq!(
         outcomes.iter().map(|outcome| &outcome.result_id).collect::<Vec<_>>(),
@@ -191,6 +191,15 @@ async fn pages_are_whole(store: &dyn ResultStore) {
     assert_eq!((paged.flips.count, paged.flips.of), (6, 6));
 }
 
+/// Returns a filter of the results of `pages_are_whole`.
+fn paged_results(limit: u32) -> ResultFilter {
+    ResultFilter {
+        name: Some("paged".to_owned()),
+        page: PageRequest { limit: Some(limit), cursor: None },
+        ..ResultFilter::default()
+    }
+}
+
 /// Long results come in more pages than the limit asks for, and one that is longer than a page has
 /// a page of its own.
 async fn pages_are_bounded(store: &dyn ResultStore) {
@@ -203,7 +212,8 @@ async fn pages_are_bounded(store: &dyn ResultStore) {
     }
     let name = Some("long".to_owned());
     let mut next = ResultFilter { name, ..ResultFilter::default() };
-    let (mut found, mut sizes) = (Vec::new(), Vec::new());
+    let mut found = Vec::new();
+    let mut sizes = Vec::new();
     loop {
         let page = store.results(&next).await.expect("it is read");
         sizes.push(page.items.len());
@@ -299,29 +309,17 @@ async fn configurations_are_listed_and_deleted(store: &dyn ResultStore) {
         }
         store.put_configuration(&configuration).await.expect("it is written");
     }
-    let ids = async |filter: &ConfigurationFilter| {
-        let mut next = filter.clone();
-        let mut ids = Vec::new();
-        loop {
-            let page = store.configurations(&next).await.expect("it is read");
-            assert!(page.items.len() <= next.page.size());
-            ids.extend(page.items.into_iter().map(|configuration| configuration.id));
-            next.page.cursor = page.next_cursor;
-            if next.page.cursor.is_none() {
-                return ids;
-            }
-        }
-    };
     let all = listed.map(|(id, _)| id);
     for limit in [1, 2, 5, 200] {
         let page = PageRequest { limit: Some(limit), cursor: None };
         let mut filter =
             ConfigurationFilter { name: Some("listed".to_owned()), page, origin: None };
-        assert_eq!(ids(&filter).await, all, "{limit}");
+        assert_eq!(configuration_ids(store, &filter).await, all, "{limit}");
         filter.origin = Some(ConfigurationOrigin::Created);
-        assert_eq!(ids(&filter).await, ["l3", "l4", "l1", "l2"], "{limit}");
+        let created = configuration_ids(store, &filter).await;
+        assert_eq!(created, ["l3", "l4", "l1", "l2"], "{limit}");
     }
-    let every = ids(&ConfigurationFilter::default()).await;
+    let every = configuration_ids(store, &ConfigurationFilter::default()).await;
     assert!(every.len() > all.len() && every.contains(&"c1".to_owned()), "{every:?}");
 
     let deleted = store.delete_configuration("l1").await.expect("no run has it");
@@ -339,30 +337,48 @@ async fn configurations_are_listed_and_deleted(store: &dyn ResultStore) {
     assert!(store.configuration("c1").await.expect("it is read").is_some());
 }
 
-async fn overrides_are_compared_with_the_judge(store: &dyn ResultStore) {
-    let result = sample("judged", &[true, false, true]);
-    put(store, &result).await;
-    let verdict = |trial: u32, passed: bool, author: &str, at: u64| Override {
+/// Returns the ids of all configurations that a filter selects, page by page.
+async fn configuration_ids(store: &dyn ResultStore, filter: &ConfigurationFilter) -> Vec<String> {
+    let mut next = filter.clone();
+    let mut ids = Vec::new();
+    loop {
+        let page = store.configurations(&next).await.expect("it is read");
+        assert!(page.items.len() <= next.page.size());
+        ids.extend(page.items.into_iter().map(|configuration| configuration.id));
+        next.page.cursor = page.next_cursor;
+        if next.page.cursor.is_none() {
+            return ids;
+        }
+    }
+}
+
+fn override_on(result: &TestResult, trial: u32, passed: bool, author: &str, at: u64) -> Override {
+    Override {
         result_id: result.id.clone(),
         trial,
         passed,
         reason: "I looked".to_owned(),
         author: author.to_owned(),
         timestamp: Timestamp::from_millis(at),
-    };
+    }
+}
+
+async fn overrides_are_compared_with_the_judge(store: &dyn ResultStore) {
+    let result = sample("judged", &[true, false, true]);
+    put(store, &result).await;
     for verdict in [
-        verdict(0, false, "ann", 1),
-        verdict(0, true, "ann", 2),
-        verdict(1, false, "ann", 3),
-        verdict(2, true, "ann", 4),
-        verdict(2, false, "bob", 5),
+        override_on(&result, 0, false, "ann", 1),
+        override_on(&result, 0, true, "ann", 2),
+        override_on(&result, 1, false, "ann", 3),
+        override_on(&result, 2, true, "ann", 4),
+        override_on(&result, 2, false, "bob", 5),
     ] {
         store.put_override(&verdict).await.expect("the trial is there");
     }
     let found = store.overrides(&result.id).await.expect("it is read");
     assert_eq!(found.len(), 4, "a later one of the same author replaces it");
-    assert_eq!(found[0], verdict(0, true, "ann", 2));
-    let refused = store.put_override(&verdict(3, true, "ann", 1)).await;
+    assert_eq!(found[0], override_on(&result, 0, true, "ann", 2));
+    let refused = store.put_override(&override_on(&result, 3, true, "ann", 1)).await;
     assert!(matches!(refused, Err(StoreError::NotFound { kind: "trial", .. })), "{refused:?}");
     let judges = judge_agreement(store).await.expect("it is read");
     assert_eq!(judges.len(), 1);
@@ -377,12 +393,12 @@ async fn overrides_are_compared_with_the_judge(store: &dyn ResultStore) {
     let mut broken = sample("broken", &[true]);
     broken.trials[0].status = Status::Error;
     put(store, &broken).await;
-    let on_it = Override { result_id: broken.id.clone(), ..verdict(0, false, "ann", 3) };
-    store.put_override(&on_it).await.expect("it is written");
+    let on_broken = override_on(&broken, 0, false, "ann", 3);
+    store.put_override(&on_broken).await.expect("it is written");
     assert_eq!(judge_agreement(store).await.expect("it is read"), judges);
 }
 
-async fn nothing_secret_is_kept(store: &dyn ResultStore) {
+async fn secrets_are_not_stored(store: &dyn ResultStore) {
     let mut result = sample("secret", &[true]);
     let mut model = ModelSettings::new("openai", "m");
     model.api_key = Some("sk-not-to-be-store".to_owned());

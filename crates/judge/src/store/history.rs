@@ -37,7 +37,7 @@ pub struct CaseHistory {
 ///
 /// # Errors
 ///
-/// Errors of the database.
+/// Returns an error if the database fails.
 pub async fn history(
     store: &dyn ResultStore,
     name: &str,
@@ -48,14 +48,14 @@ pub async fn history(
     let TrialCounts { passed, failed, errors } = total(&entries);
     let trials = passed + failed;
     // Fewer than three trials give no estimate for three.
-    let some = |chance: f64| (trials >= 3).then_some(chance);
+    let is_enough = trials >= 3;
     Ok(CaseHistory {
         test_name: name.to_owned(),
         entries,
         pass_rate: Rate::new(passed, trials),
         errors,
-        pass_at_3: some(stats::pass_at_k(trials, passed, 3)),
-        pass_hat_3: some(stats::pass_hat_k(trials, passed, 3)),
+        pass_at_3: is_enough.then(|| stats::pass_at_k(trials, passed, 3)),
+        pass_hat_3: is_enough.then(|| stats::pass_hat_k(trials, passed, 3)),
     })
 }
 
@@ -77,7 +77,7 @@ pub struct Flakiness {
 ///
 /// # Errors
 ///
-/// Errors of the database.
+/// Returns an error if the database fails.
 pub async fn flakiness(store: &dyn ResultStore) -> Result<Vec<Flakiness>, StoreError> {
     let filter = OutcomeFilter { limit: Some(10_000), ..Default::default() };
     let mut cases: BTreeMap<String, Vec<Outcome>> = BTreeMap::new();
@@ -94,18 +94,22 @@ pub async fn flakiness(store: &dyn ResultStore) -> Result<Vec<Flakiness>, StoreE
                 .filter(|status| *status != Status::Error)
                 .collect();
             let pairs = verdicts.windows(2);
-            let whole = |count: usize| u32::try_from(count).unwrap_or(u32::MAX);
             let flips = pairs.clone().filter(|pair| pair[0] != pair[1]).count();
             Flakiness {
                 test_name,
                 pass_rate: Rate::new(passed, passed + failed),
-                flips: Rate::new(whole(flips), whole(pairs.len())),
+                flips: Rate::new(stats::saturated(flips), stats::saturated(pairs.len())),
             }
         })
         .collect();
-    let share = |case: &Flakiness| case.flips.rate.unwrap_or(0.0);
-    all.sort_by(|one, other| share(other).total_cmp(&share(one)));
+    all.sort_by(|one, other| other.flip_rate().total_cmp(&one.flip_rate()));
     Ok(all)
+}
+
+impl Flakiness {
+    fn flip_rate(&self) -> f64 {
+        self.flips.rate.unwrap_or(0.0)
+    }
 }
 
 /// Two batches beside each other.
@@ -149,8 +153,12 @@ type Counted = (u32, u32);
 
 impl CaseComparison {
     fn new(test_name: &str, base: Counted, new: Counted, change: Change) -> Self {
-        let rate = |(passed, all)| Rate::new(passed, all);
-        Self { test_name: test_name.to_owned(), base: rate(base), new: rate(new), change }
+        Self {
+            test_name: test_name.to_owned(),
+            base: Rate::new(base.0, base.1),
+            new: Rate::new(new.0, new.1),
+            change,
+        }
     }
 }
 
@@ -158,7 +166,7 @@ impl CaseComparison {
 ///
 /// # Errors
 ///
-/// [`StoreError::NotFound`] for an unknown batch, and errors of the database.
+/// Returns an error if a batch is unknown ([`StoreError::NotFound`]), or if the database fails.
 pub async fn compare(
     store: &dyn ResultStore,
     base_run: &str,
@@ -174,24 +182,25 @@ pub async fn compare(
             add(&mut counts.entry(outcome.test_name.clone()).or_default()[side], outcome.trials);
         }
     }
-    let counted = |counts: TrialCounts| (counts.passed, counts.passed + counts.failed);
-    let counts = counts.into_iter().map(|(name, sides)| (name, sides.map(counted)));
-    let counts: BTreeMap<String, [Counted; 2]> = counts.collect();
+    let counted: BTreeMap<String, [Counted; 2]> = counts
+        .into_iter()
+        .map(|(name, sides)| {
+            (name, sides.map(|counts| (counts.passed, counts.passed + counts.failed)))
+        })
+        .collect();
     // Counts only cases that both batches have: a new difficult case must not look like a
     // regression, and a new easy one must not hide one.
     let both: Vec<[Counted; 2]> =
-        counts.values().copied().filter(|sides| sides.iter().all(|(_, all)| *all > 0)).collect();
-    let cases: Vec<_> = counts
+        counted.values().copied().filter(|sides| sides.iter().all(|(_, all)| *all > 0)).collect();
+    let cases: Vec<_> = counted
         .iter()
         .map(|(name, [base, new])| {
             let change = stats::change_among(both.len(), *base, *new);
             CaseComparison::new(name, *base, *new, change)
         })
         .collect();
-    let sum = |side: usize| {
-        both.iter().fold((0, 0), |sum, sides| (sum.0 + sides[side].0, sum.1 + sides[side].1))
-    };
-    let all = CaseComparison::new("", sum(0), sum(1), stats::change_of_mean(&both));
+    let change = stats::change_of_mean(&both);
+    let all = CaseComparison::new("", sum_of(&both, 0), sum_of(&both, 1), change);
     let fell = cases.iter().chain([&all]).any(|case| case.change == Change::Regression);
     Ok(Comparison {
         base_run: base_run.to_owned(),
@@ -200,6 +209,11 @@ pub async fn compare(
         all,
         cases,
     })
+}
+
+/// Returns the trials of all cases in the older (`side` 0) or the newer (`side` 1) batch.
+fn sum_of(cases: &[[Counted; 2]], side: usize) -> Counted {
+    cases.iter().fold((0, 0), |sum, sides| (sum.0 + sides[side].0, sum.1 + sides[side].1))
 }
 
 /// How well a judge agrees with people.
@@ -226,7 +240,7 @@ pub struct JudgeAgreement {
 ///
 /// # Errors
 ///
-/// Errors of the database.
+/// Returns an error if the database fails.
 pub async fn judge_agreement(store: &dyn ResultStore) -> Result<Vec<JudgeAgreement>, StoreError> {
     let mut judges: BTreeMap<(String, String), Confusion> = BTreeMap::new();
     for pair in store.agreements().await? {

@@ -12,7 +12,7 @@ use super::{
     OutcomeFilter, Override, Page, PageRequest, ResultFilter, ResultStore, RunStatus, StoreError,
     TestRun,
 };
-use crate::{Status, TestResult, Timestamp, time::new_id};
+use crate::{Status, TestResult, Timestamp, stats::saturated, time::new_id};
 
 /// Limits of a store. The oldest entries are dropped for new ones.
 #[derive(Clone, Copy, Debug)]
@@ -121,18 +121,19 @@ impl Tables {
 
     /// Returns a batch with the numbers of its results.
     fn counted(&self, run: &TestRun) -> TestRun {
-        let count = |status| {
-            let results = self.results().filter(|result| {
-                result.run_id.as_ref() == Some(&run.id) && result.status == status
-            });
-            u32::try_from(results.count()).unwrap_or(u32::MAX)
-        };
         TestRun {
-            passed_tests: count(Status::Passed),
-            failed_tests: count(Status::Failed),
-            error_tests: count(Status::Error),
+            passed_tests: self.count_results(&run.id, Status::Passed),
+            failed_tests: self.count_results(&run.id, Status::Failed),
+            error_tests: self.count_results(&run.id, Status::Error),
             ..run.clone()
         }
+    }
+
+    fn count_results(&self, run: &str, status: Status) -> u32 {
+        let results = self.results();
+        let of_run = results
+            .filter(|result| result.run_id.as_deref() == Some(run) && result.status == status);
+        saturated(of_run.count())
     }
 }
 
@@ -243,7 +244,7 @@ impl ResultStore for MemoryStore {
         let mut tables = self.tables();
         let runs = tables.runs_of(id);
         if runs > 0 {
-            let runs = u32::try_from(runs).unwrap_or(u32::MAX);
+            let runs = saturated(runs);
             return Err(StoreError::InUse { id: id.to_owned(), runs });
         }
         let deleted = tables.configurations.remove(id);

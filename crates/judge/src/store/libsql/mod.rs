@@ -81,11 +81,12 @@ impl LibsqlStore {
     ) -> Result<Self, StoreError> {
         let LibsqlOptions { max_bytes, read_only, lock_timeout } = options;
         let options = TablesOptions { max_bytes, read_only };
-        let waits = move |connection: Connection| {
-            connection.busy_timeout(lock_timeout).map_err(error)?;
-            Ok(connection)
-        };
-        let tables = Tables::open(path.as_ref(), &SCHEMA, options, waits).await?;
+        let tables =
+            Tables::open(path.as_ref(), &SCHEMA, options, move |connection: Connection| {
+                connection.busy_timeout(lock_timeout).map_err(error)?;
+                Ok(connection)
+            })
+            .await?;
         Ok(Self { backend: Backend::File(tables) })
     }
 
@@ -146,10 +147,10 @@ impl ResultStore for LibsqlStore {
     }
 
     async fn results(&self, filter: &ResultFilter) -> Result<Page<TestResult>, StoreError> {
-        let (filter, size) = (filter.clone(), filter.page.size());
+        let filter = filter.clone();
         self.read(move |database| {
             let ids = read::ids(database, &filter)?;
-            let Page { items, next_cursor } = Page::bounded(ids, size, |id| id);
+            let Page { items, next_cursor } = Page::bounded(ids, filter.page.size(), |id| id);
             let mut results = Vec::with_capacity(items.len());
             for id in items {
                 results.extend(read::result(database, &id)?);
@@ -235,7 +236,8 @@ impl ResultStore for LibsqlStore {
     }
 
     async fn runs(&self, page: &PageRequest) -> Result<Page<TestRun>, StoreError> {
-        let (cursor, size) = (page.cursor.clone(), page.size());
+        let cursor = page.cursor.clone();
+        let size = page.size();
         self.read(move |database| {
             let found = read::runs(database, cursor.as_deref(), size + 1)?;
             Ok(Page::cut(found, size, |run| &run.id))

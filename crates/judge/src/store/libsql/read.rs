@@ -39,20 +39,17 @@ pub(super) fn ids(
 }
 
 fn condition(filter: &ResultFilter) -> (String, impl IntoParams) {
-    let mut conditions = Vec::new();
-    let mut values: Vec<Value> = Vec::new();
-    let mut add = |condition: &'static str, value: Option<String>| {
-        if let Some(value) = value {
-            conditions.push(condition);
-            values.push(value.into());
-        }
-    };
-    add("test_name = ?", filter.name.clone());
-    add("status = ?", filter.status.map(|status| status.as_str().to_owned()));
-    add("run_id = ?", filter.run.clone());
-    add("created_at >= ?", filter.since.map(|time| time.to_string()));
-    add("created_at < ?", filter.until.map(|time| time.to_string()));
-    add("id < ?", filter.page.cursor.clone());
+    let all = [
+        ("test_name = ?", filter.name.clone()),
+        ("status = ?", filter.status.map(|status| status.as_str().to_owned())),
+        ("run_id = ?", filter.run.clone()),
+        ("created_at >= ?", filter.since.map(|time| time.to_string())),
+        ("created_at < ?", filter.until.map(|time| time.to_string())),
+        ("id < ?", filter.page.cursor.clone()),
+    ];
+    let given =
+        all.into_iter().filter_map(|(condition, value)| Some((condition, Value::from(value?))));
+    let (conditions, values): (Vec<&str>, Vec<Value>) = given.unzip();
     let joined = if conditions.is_empty() {
         String::new()
     } else {

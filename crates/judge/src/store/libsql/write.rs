@@ -14,16 +14,11 @@ use crate::{TestResult, Timestamp, Trial};
 /// Stores a result with its trials, calls and votes in one transaction.
 pub(super) fn put_result(database: Sql<'_>, result: &TestResult) -> Result<(), StoreError> {
     database.transaction("BEGIN IMMEDIATE", || {
-        let has = |table: &str, id: &String| {
-            let sql = format!("SELECT 1 FROM {table} WHERE id = ?");
-            let found = database.select::<_, DatabaseError>(&sql, params![id.clone()], |_| Ok(()));
-            found.map(|found| !found.is_empty())
-        };
-        if has("test_results", &result.id)? {
+        if has_row(database, "test_results", &result.id)? {
             return Err(StoreError::Exists { kind: "result", id: result.id.clone() });
         }
         if let Some(run) = &result.run_id
-            && !has("test_runs", run)?
+            && !has_row(database, "test_runs", run)?
         {
             return Err(StoreError::NotFound { kind: "run", id: run.clone() });
         }
@@ -31,6 +26,12 @@ pub(super) fn put_result(database: Sql<'_>, result: &TestResult) -> Result<(), S
         put_trials(database, result)?;
         Ok(())
     })
+}
+
+fn has_row(database: Sql<'_>, table: &str, id: &str) -> Result<bool, DatabaseError> {
+    let sql = format!("SELECT 1 FROM {table} WHERE id = ?");
+    let found = database.select::<_, DatabaseError>(&sql, params![id], |_| Ok(()))?;
+    Ok(!found.is_empty())
 }
 
 fn put_row(database: Sql<'_>, result: &TestResult) -> Result<(), DatabaseError> {
