@@ -99,7 +99,7 @@ test("a test server listens on port 3002, or on that of TEST_PORT", { skip }, as
     ({ url }) => url,
     ({ message }) => message,
   );
-  if (isTaken) assert.match(outcome, /127\.0\.0\.1:3002 cannot be listened on/);
+  if (isTaken) assert.match(outcome, /failed to listen on 127\.0\.0\.1:3002/);
   else assert.equal(outcome, "http://127.0.0.1:3002");
   const port = await freePort();
   const { url } = await start(t, args, { TEST_PORT: String(port) });

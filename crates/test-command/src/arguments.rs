@@ -230,17 +230,11 @@ impl FromStr for Report {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let format = |name: &str| match name {
-            "json" => Some(OutcomeFormat::Json),
-            "junit" => Some(OutcomeFormat::Junit),
-            "tap" => Some(OutcomeFormat::Tap),
-            "html" => Some(OutcomeFormat::Html),
-            _ => None,
-        };
-        if let Some(format) = format(text) {
+        if let Some(format) = report_format(text) {
             return Ok(Self { format: Some(format), file: None });
         }
-        let named = text.split_once('=').and_then(|(name, file)| Some((format(name)?, file)));
+        let named =
+            text.split_once('=').and_then(|(name, file)| Some((report_format(name)?, file)));
         match named {
             Some((_, "")) => Err(format!("{text} names no file")),
             Some((format, file)) => Ok(Self { format: Some(format), file: Some(file.into()) }),
@@ -248,12 +242,22 @@ impl FromStr for Report {
                 let first = text.split('=').next().unwrap_or(text);
                 if first.chars().all(char::is_alphanumeric) {
                     return Err(format!(
-                        "{first} is no format: use junit, json, tap or html, with a file as in junit=tests.xml"
+                        "{first} is not a format: use junit, json, tap or html, with a file as in junit=tests.xml"
                     ));
                 }
                 Ok(Self { format: None, file: Some(text.into()) })
             }
         }
+    }
+}
+
+fn report_format(name: &str) -> Option<OutcomeFormat> {
+    match name {
+        "json" => Some(OutcomeFormat::Json),
+        "junit" => Some(OutcomeFormat::Junit),
+        "tap" => Some(OutcomeFormat::Tap),
+        "html" => Some(OutcomeFormat::Html),
+        _ => None,
     }
 }
 
@@ -289,7 +293,8 @@ impl ModelName {
             Some(settings) => {
                 // A URL is valid only for the provider that it was written for.
                 if settings.provider != self.provider {
-                    (settings.base_url, settings.api_key) = (None, None);
+                    settings.base_url = None;
+                    settings.api_key = None;
                 }
                 settings.provider.clone_from(&self.provider);
                 settings.model.clone_from(&self.model);
@@ -333,22 +338,24 @@ mod tests {
         assert_eq!(parse_url("http://h:70335/mcp"), Err(ServerUrlError::Port));
     }
 
-    #[test]
-    fn a_schema_needs_no_files_and_stands_alone() {
+    /// Returns the schema that a command line asks for.
+    fn parse_schema(line: &[&str]) -> Result<Option<SchemaKind>, clap::Error> {
         #[derive(clap::Parser, Debug)]
         struct Cli {
             #[command(flatten)]
             test: TestArgs,
         }
-        let parse = |line: &[&str]| {
-            let line = std::iter::once("test").chain(line.iter().copied());
-            <Cli as clap::Parser>::try_parse_from(line).map(|cli| cli.test.schema)
-        };
-        assert_eq!(parse(&["--schema", "cases"]).unwrap(), Some(SchemaKind::Cases));
-        assert_eq!(parse(&["--schema", "scenarios"]).unwrap(), Some(SchemaKind::Scenarios));
-        assert_eq!(parse(&["a.yaml"]).unwrap(), None);
+        let line = std::iter::once("test").chain(line.iter().copied());
+        <Cli as clap::Parser>::try_parse_from(line).map(|cli| cli.test.schema)
+    }
+
+    #[test]
+    fn a_schema_needs_no_files_and_stands_alone() {
+        assert_eq!(parse_schema(&["--schema", "cases"]).unwrap(), Some(SchemaKind::Cases));
+        assert_eq!(parse_schema(&["--schema", "scenarios"]).unwrap(), Some(SchemaKind::Scenarios));
+        assert_eq!(parse_schema(&["a.yaml"]).unwrap(), None);
         for wrong in [&["--schema", "cases", "a.yaml"][..], &["--schema", "suites"], &[]] {
-            parse(wrong).unwrap_err();
+            parse_schema(wrong).unwrap_err();
         }
     }
 
@@ -366,7 +373,7 @@ mod tests {
         assert_eq!("tap=".parse::<Report>(), Err("tap= names no file".to_owned()));
         for wrong in ["xml", "xml=tests.xml", ""] {
             let error = wrong.parse::<Report>().unwrap_err();
-            assert!(error.contains("is no format: use junit"), "{error}");
+            assert!(error.contains("is not a format: use junit"), "{error}");
         }
     }
 

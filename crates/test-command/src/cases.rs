@@ -1,6 +1,7 @@
 //! Cases with a model.
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::Write as _,
     path::{Path, PathBuf},
@@ -12,7 +13,7 @@ use marquetry_judge::{
     MemoryStore, ResultStore, RunContext, Runner, ServerConfig, Status, TestCase, TestResult,
     cassette::Cassette,
     report,
-    store::{Configuration, NewRun, RunStatus, StoreError, while_run_lives},
+    store::{Configuration, NewRun, RunStatus, while_run_lives},
 };
 use marquetry_test_server::CaseFile;
 use tokio::runtime::Runtime;
@@ -63,10 +64,13 @@ pub(crate) fn load(
     }
     loaded.retain(|Loaded { file, case, .. }| {
         let file = file.display().to_string();
-        let has = |part: &String| case.name.contains(part.as_str()) || file.contains(part.as_str());
         match &arguments.exact {
             Some(name) => case.name == *name,
-            None => arguments.filter.is_empty() || arguments.filter.iter().any(has),
+            None if arguments.filter.is_empty() => true,
+            None => arguments
+                .filter
+                .iter()
+                .any(|part| case.name.contains(part.as_str()) || file.contains(part.as_str())),
         }
     });
     Ok(loaded)
@@ -97,7 +101,7 @@ fn server_of(arguments: &TestArgs) -> Option<ServerConfig> {
     if let Some(url) = &arguments.url {
         let url = url.clone();
         return Some(if arguments.sse {
-            ServerConfig::Sse { name: None, url, headers: Default::default() }
+            ServerConfig::Sse { name: None, url, headers: BTreeMap::new() }
         } else {
             ServerConfig::http(url)
         });
@@ -139,14 +143,17 @@ pub(crate) fn run(
     // The error is returned only now, so that finished cases are reported first.
     ended?;
     // A failed test takes precedence over a test without a verdict.
-    let has = |status| results.iter().any(|result| result.status == status);
-    if has(Status::Failed) {
+    if has_status(&results, Status::Failed) {
         Err(Failed::printed(Failed::FAIL))
-    } else if has(Status::Error) {
+    } else if has_status(&results, Status::Error) {
         Err(Failed::printed(Failed::ERROR))
     } else {
         Ok(())
     }
+}
+
+fn has_status(results: &[TestResult], status: Status) -> bool {
+    results.iter().any(|result| result.status == status)
 }
 
 fn reports(arguments: &TestArgs) -> Result<Vec<(OutcomeFormat, Option<PathBuf>)>, Failed> {
@@ -204,7 +211,9 @@ async fn run_all(
     let total = cases.len();
     let mut running = stream::iter(cases.into_iter().enumerate())
         .map(|(index, loaded)| {
-            let (runner, progress, id) = (&runner, &progress, run.id.as_str());
+            let runner = &runner;
+            let progress = &progress;
+            let id = run.id.as_str();
             let stopped = stopped.clone();
             async move {
                 if stopped.clone().now_or_never().is_some() {
@@ -225,9 +234,10 @@ async fn run_all(
         Ok(())
     };
     // At a signal, running tests end with a stored result, and no further test begins.
-    let ended = while_run_lives(&*store, &run.id, work).await;
-    let ended = ended.and_then(|()| match stopped.clone().now_or_never() {
+    let worked = while_run_lives(&*store, &run.id, work).await;
+    let ended = worked.and_then(|()| match stopped.clone().now_or_never() {
         Some(signal) => {
+            // As a shell reports SIGINT and SIGTERM: 128 and the number of the signal.
             let code = if signal == INTERRUPTED { 130 } else { 143 };
             Err(Failed { code, message: format!("{signal}; the results up to now are stored") })
         }
@@ -238,11 +248,14 @@ async fn run_all(
     let status = if ended.is_ok() { RunStatus::Completed } else { RunStatus::Failed };
     let stored = store.finish_run(&run.id, status).await;
     runner.closed().await;
-    let unstored = |error: StoreError| {
-        Failed::error(format!("the run was not stored: {error}: {}", error.advice()))
-    };
-    let ended = ended.and_then(|()| stored.map(drop).map_err(unstored));
-    Ok((results.into_iter().flatten().collect(), ended))
+    let outcome = ended.and_then(|()| match stored {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let advice = error.advice();
+            Err(Failed::error(format!("the run was not stored: {error}: {advice}")))
+        }
+    });
+    Ok((results.into_iter().flatten().collect(), outcome))
 }
 
 async fn run_one(
@@ -257,13 +270,12 @@ async fn run_one(
     let mut context = RunContext::default().in_run(run).stopped_by(stopped);
     let events = line.clone();
     context = context.on_event(move |event| events.show(event));
-    let path = |folder: &PathBuf| folder.join(format!("{}.json", file_name(&case.name)));
     let mut recorded = None;
     if let Some(folder) = &arguments.replay {
         context = context.with_cassette(cassette_of(folder, &case)?);
     } else if let Some(folder) = &arguments.record {
         let cassette = Cassette::record();
-        recorded = Some((cassette.clone(), path(folder)));
+        recorded = Some((cassette.clone(), cassette_path(folder, &case)));
         context = context.with_cassette(cassette);
     }
     let result = runner.run_with(case, context).await;
@@ -286,7 +298,7 @@ fn save(cassette: &Cassette, path: &Path) -> Result<(), Failed> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder).map_err(Failed::error)?;
     cassette.save(path).map_err(|error| {
-        Failed::error(format!("--record: {} cannot be written: {error}", path.display()))
+        Failed::error(format!("--record: failed to write {}: {error}", path.display()))
     })
 }
 
@@ -321,10 +333,11 @@ fn check_folders(arguments: &TestArgs, cases: &[Loaded]) -> Result<(), Failed> {
         }
     }
     if let Some(folder) = &arguments.record {
-        let refused = |error| Failed::usage(format!("--record: {}: {error}", folder.display()));
-        fs::create_dir_all(folder).map_err(refused)?;
         let probe = folder.join(".writable");
-        fs::write(&probe, "").and_then(|()| fs::remove_file(&probe)).map_err(refused)?;
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(&probe, ""))
+            .and_then(|()| fs::remove_file(&probe))
+            .map_err(|error| Failed::usage(format!("--record: {}: {error}", folder.display())))?;
     }
     for file in arguments.report.iter().filter_map(|report| report.file.as_ref()) {
         let opened = fs::OpenOptions::new().create(true).append(true).open(file);
@@ -334,10 +347,14 @@ fn check_folders(arguments: &TestArgs, cases: &[Loaded]) -> Result<(), Failed> {
 }
 
 fn cassette_of(folder: &Path, case: &TestCase) -> Result<Cassette, Failed> {
-    let path = folder.join(format!("{}.json", file_name(&case.name)));
+    let path = cassette_path(folder, case);
     Cassette::load(&path).map_err(|error| {
-        Failed::usage(format!("--replay: {} cannot be read: {error}", path.display()))
+        Failed::usage(format!("--replay: failed to read {}: {error}", path.display()))
     })
+}
+
+fn cassette_path(folder: &Path, case: &TestCase) -> PathBuf {
+    folder.join(format!("{}.json", file_name(&case.name)))
 }
 
 /// Returns the name of a run: the names of its files, or those that the files define.
@@ -358,7 +375,7 @@ fn file_name(name: &str) -> String {
     if plain == name { plain } else { format!("{plain}-{:08x}", checksum(name)) }
 }
 
-/// FNV-1a, whose values stay the same in all versions, unlike those of the standard library.
+/// Returns the FNV-1a hash, whose values stay the same in all versions, unlike those of the standard library.
 fn checksum(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }
@@ -370,7 +387,7 @@ fn write(text: &str, file: Option<&Path>) -> Result<(), Failed> {
         return Ok(());
     };
     fs::write(file, text)
-        .map_err(|error| Failed::error(format!("{} cannot be written: {error}", file.display())))
+        .map_err(|error| Failed::error(format!("failed to write {}: {error}", file.display())))
 }
 
 #[cfg(test)]
@@ -397,23 +414,22 @@ mod tests {
         case
     }
 
-    /// Returns the models of the agent and the judge of a case that only has a judge, with these
-    /// arguments.
-    fn models(arguments: &[&str]) -> (Option<String>, Option<String>) {
+    /// Checks the models of a case that only has a judge, with these arguments.
+    #[track_caller]
+    fn check_models(arguments: &[&str], agent: &str, judge: &str) {
         let mut case = case_with_a_judge();
         change(&parsed(arguments), &mut case);
-        let model = |settings: Option<&ModelSettings>| settings.map(|it| it.model.clone());
-        (model(case.agent()), model(case.judge()))
+        assert_eq!(case.agent().map(|it| it.model.as_str()), Some(agent));
+        assert_eq!(case.judge().map(|it| it.model.as_str()), Some(judge));
     }
 
     #[test]
     fn another_judge_does_not_change_the_model_under_test() {
-        let are = |agent: &str, judge: &str| (Some(agent.to_owned()), Some(judge.to_owned()));
-        assert_eq!(models(&[]), are("both", "both"));
-        assert_eq!(models(&["--judge", "openai/other"]), are("both", "other"));
-        assert_eq!(models(&["--model", "ollama/new"]), are("new", "both"));
+        check_models(&[], "both", "both");
+        check_models(&["--judge", "openai/other"], "both", "other");
+        check_models(&["--model", "ollama/new"], "new", "both");
         let both = ["--judge", "ollama/other", "--model", "ollama/new"];
-        assert_eq!(models(&both), are("new", "other"));
+        check_models(&both, "new", "other");
     }
 
     #[test]
@@ -469,7 +485,8 @@ mod tests {
         let arguments = parsed(&["--record", &folder.path().display().to_string()]);
         let runner = Runner::new(RemoteModels::new(), Arc::new(MemoryStore::new()));
         let loaded = Loaded { file: "a".into(), run: "a".to_owned(), case: case_with_a_judge() };
-        let (progress, stopped) = (Progress::new(1, false), async { "the end".to_owned() });
+        let progress = Progress::new(1, false);
+        let stopped = async { "the end".to_owned() };
         let result = run_one(&arguments, &runner, loaded, "r", &progress, stopped).await;
         assert_eq!(result.ok().unwrap().status, Status::Error);
         assert_eq!(fs::read_to_string(path).unwrap(), "a whole recording");

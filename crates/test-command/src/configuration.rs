@@ -114,7 +114,8 @@ async fn find(store: &dyn ResultStore, name: &str) -> Result<Configuration, Fail
     if let Some(configuration) = found.items.into_iter().next() {
         return Ok(configuration);
     }
-    (filter.name, filter.page.limit) = (None, Some(LISTED));
+    filter.name = None;
+    filter.page.limit = Some(LISTED);
     let others = store.configurations(&filter).await.map_err(Failed::error)?.items;
     let mut names: Vec<String> = others.into_iter().map(|it| format!("{:?}", it.name)).collect();
     names.sort_unstable();

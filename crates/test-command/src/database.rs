@@ -1,6 +1,10 @@
 //! The runner, and the database of results.
 
-use std::{fs, path::PathBuf, sync::Arc};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use marquetry_judge::{
     DatabaseError, LibsqlStore, ResultStore, Runner, StoreError, store::LibsqlOptions,
@@ -15,8 +19,8 @@ pub(crate) fn runner(store: Arc<dyn ResultStore>, environment: Environment<'_>) 
     let keys = ModelEnvironment::VARIABLES
         .iter()
         .filter_map(|(_, key, _)| (environment.variable)(key).filter(|it| !it.is_empty()));
-    let runner = Runner::new(models, store);
-    let runner = runner.with_environment((environment.variables)()).with_secrets(keys);
+    let runner =
+        Runner::new(models, store).with_environment((environment.variables)()).with_secrets(keys);
     match environment.guard {
         Some(guard) => runner.with_guard(guard),
         None => runner,
@@ -32,7 +36,7 @@ pub(crate) async fn open(
     open_or_refuse(arguments, environment, Missing::Create).await
 }
 
-/// As [`open`], but refuses a missing file, for commands that only read.
+/// Opens the database as [`open`] does, but refuses a missing file, for commands that only read.
 pub(crate) async fn open_existing(
     arguments: &DatabaseArgs,
     environment: Environment<'_>,
@@ -52,13 +56,14 @@ async fn open_or_refuse(
     environment: Environment<'_>,
     missing: Missing,
 ) -> Result<Arc<dyn ResultStore>, Failed> {
-    let named = arguments.database.clone();
-    let named = named.or_else(|| (environment.variable)("TEST_DATABASE").map(PathBuf::from));
-    let named = named.filter(|path| !path.as_os_str().is_empty());
+    let named = arguments
+        .database
+        .clone()
+        .or_else(|| (environment.variable)("TEST_DATABASE").map(PathBuf::from))
+        .filter(|path| !path.as_os_str().is_empty());
     if let Some(url) = named.as_ref().and_then(|it| it.to_str()).filter(|it| it.contains("://")) {
         let token = (environment.variable)("TEST_DATABASE_TOKEN").filter(|it| !it.is_empty());
-        let store = LibsqlStore::connect(url, token.as_deref()).await;
-        let store = store.map_err(|error| {
+        let store = LibsqlStore::connect(url, token.as_deref()).await.map_err(|error| {
             Failed::error(format!("the database of tests cannot be used: {error}"))
         })?;
         return Ok(Arc::new(store));
@@ -71,9 +76,6 @@ async fn open_or_refuse(
             )
         })?,
     };
-    let failed = |problem: String| {
-        Failed::error(format!("the database {} cannot be opened: {problem}", path.display()))
-    };
     // The store reports any error other than "not found", with its reason.
     if missing == Missing::Refuse && matches!(path.try_exists(), Ok(false)) {
         return Err(Failed::usage(format!(
@@ -82,7 +84,7 @@ async fn open_or_refuse(
         )));
     }
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(|error| failed(error.to_string()))?;
+        fs::create_dir_all(folder).map_err(|error| cannot_open(&path, &error))?;
     }
     let opened = match LibsqlStore::open(&path).await {
         // A database that is only read may be in a folder where this user cannot write.
@@ -93,17 +95,24 @@ async fn open_or_refuse(
         }
         opened => opened,
     };
-    Ok(Arc::new(opened.map_err(|error| failed(error.to_string()))?))
+    Ok(Arc::new(opened.map_err(|error| cannot_open(&path, &error))?))
+}
+
+fn cannot_open(path: &Path, error: &dyn std::error::Error) -> Failed {
+    Failed::error(format!("the database {} cannot be opened: {error}", path.display()))
 }
 
 /// Returns `$XDG_DATA_HOME/marquetry/tests.db`, or the same below `~/.local/share`.
 fn user_database(environment: Environment<'_>) -> Option<PathBuf> {
-    // A relative path in these variables does not count (XDG Base Directory Specification).
-    let folder =
-        |name| (environment.variable)(name).map(PathBuf::from).filter(|path| path.is_absolute());
-    let data =
-        folder("XDG_DATA_HOME").or_else(|| folder("HOME").map(|home| home.join(".local/share")))?;
+    let data = absolute_folder(environment, "XDG_DATA_HOME")
+        .or_else(|| absolute_folder(environment, "HOME").map(|home| home.join(".local/share")))?;
     Some(data.join("marquetry/tests.db"))
+}
+
+/// Returns the folder in a variable. A relative path does not count (XDG Base Directory
+/// Specification).
+fn absolute_folder(environment: Environment<'_>, variable: &str) -> Option<PathBuf> {
+    (environment.variable)(variable).map(PathBuf::from).filter(|path| path.is_absolute())
 }
 
 #[cfg(test)]
@@ -114,11 +123,14 @@ mod tests {
 
     /// An environment with these variables.
     fn with_environment<T>(given: &[(&str, &str)], work: impl FnOnce(Environment<'_>) -> T) -> T {
-        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
-        let variables: Vec<_> = given.iter().map(owned).collect();
-        let find = |name: &str| variables.iter().find(|it| it.0 == name).map(|it| it.1.clone());
-        let all = || variables.clone();
-        work(Environment { variable: &find, variables: &all, guard: None, program: None })
+        let variables: Vec<(String, String)> =
+            given.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+        work(Environment {
+            variable: &|name| variables.iter().find(|it| it.0 == name).map(|it| it.1.clone()),
+            variables: &|| variables.clone(),
+            guard: None,
+            program: None,
+        })
     }
 
     #[tokio::test]
@@ -148,9 +160,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("new/tests.db");
         let arguments = DatabaseArgs { database: Some(path.clone()) };
-        let (variable, variables) = (|_: &str| None, Vec::new);
         let environment =
-            Environment { variable: &variable, variables: &variables, guard: None, program: None };
+            Environment { variable: &|_| None, variables: &Vec::new, guard: None, program: None };
         let refused = open_existing(&arguments, environment).await.err().unwrap();
         assert_eq!(refused.code, Failed::USAGE);
         let named = format!("there is no database {}: check --database", path.display());

@@ -28,7 +28,8 @@ use marquetry_test_server::cases::TestFiles;
 /// describes it; the runner of the scenario has written it.
 ///
 /// # Errors
-/// The file cannot be read, or standard input or output fails.
+///
+/// Returns an error if the file cannot be read, or if standard input or output fails.
 pub fn serve_scenario_upstream(file: &Path) -> Result<(), Failed> {
     let runtime = tokio::runtime::Runtime::new().map_err(Failed::error)?;
     runtime.block_on(marquetry_scenarios::serve_upstream(file)).map_err(Failed::error)
@@ -62,7 +63,8 @@ impl fmt::Debug for Environment<'_> {
 /// Runs `marquetry test`. The outcome is on standard output.
 ///
 /// # Errors
-/// [`Failed::code`] is the exit status: 1 if a test failed, 2 for wrong arguments or files, 3 if a
+///
+/// Returns an error if a test did not pass or could not be run. [`Failed::code`] is the exit status: 1 if a test failed, 2 for wrong arguments or files, 3 if a
 /// test could not be run.
 pub fn test(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed> {
     match &arguments.task {

@@ -41,14 +41,13 @@ pub(crate) fn run(
         },
     };
     let here = std::env::current_dir().map_err(Failed::error)?;
-    let suite = Suite::load(&here, files, Rules::default(), &server.limits());
-    let suite = suite.map_err(|errors| {
+    let all = Suite::load(&here, files, Rules::default(), &server.limits()).map_err(|errors| {
         let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
         Failed::usage(lines.join("\n"))
     })?;
     let exact = arguments.exact.is_some();
     let words: Vec<String> = arguments.exact.iter().chain(&arguments.filter).cloned().collect();
-    let suite = suite.filtered(&Filter { words: &words, exact, cell: None });
+    let suite = all.filtered(&Filter { words: &words, exact, cell: None });
     if suite.cases().is_empty() {
         return Err(Failed::usage(
             "no scenario for this server: none matches, or all name other transports or revisions",
@@ -57,10 +56,13 @@ pub(crate) fn run(
     let reports: Vec<(Format, Option<PathBuf>)> = if arguments.report.is_empty() {
         vec![(format(arguments.format), None)]
     } else {
-        let of = |Report { format: chosen, file }: &Report| {
-            (format(chosen.unwrap_or(arguments.format)), file.clone())
-        };
-        arguments.report.iter().map(of).collect()
+        arguments
+            .report
+            .iter()
+            .map(|Report { format: chosen, file }| {
+                (format(chosen.unwrap_or(arguments.format)), file.clone())
+            })
+            .collect()
     };
     let mut options = Options::default();
     options.jobs = arguments.jobs.unwrap_or(options.jobs);

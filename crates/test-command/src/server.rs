@@ -20,7 +20,9 @@ const PORT: u16 = 3002;
 /// Runs `marquetry test-server` until SIGINT or SIGTERM.
 ///
 /// # Errors
-/// Wrong arguments, a database that cannot be opened, an address that is taken.
+///
+/// Returns an error if the arguments are wrong, the database cannot be opened, or the address is
+/// taken.
 pub fn test_server(arguments: &TestServerArgs, environment: Environment<'_>) -> Result<(), Failed> {
     let runtime = Runtime::new().map_err(Failed::error)?;
     runtime.block_on(serve(arguments, environment))
@@ -69,9 +71,9 @@ async fn serve(arguments: &TestServerArgs, environment: Environment<'_>) -> Resu
     let tests = tests(defaults, &arguments.database, environment).await?;
     let api = TestApi::new(tests.clone(), options);
     let address = SocketAddr::new(arguments.address, port);
-    let listener = TcpListener::bind(address).await;
-    let listener = listener
-        .map_err(|error| Failed::error(format!("{address} cannot be listened on: {error}")))?;
+    let listener = TcpListener::bind(address)
+        .await
+        .map_err(|error| Failed::error(format!("failed to listen on {address}: {error}")))?;
     let bound = listener.local_addr().map_err(Failed::error)?;
     eprintln!("Marquetry test server: http://{bound}");
     let stop = stop_signal()?;
@@ -89,13 +91,14 @@ async fn serve(arguments: &TestServerArgs, environment: Environment<'_>) -> Resu
 /// are for tests that name none. As in the main server, unusable servers are left out.
 ///
 /// # Errors
-/// The database cannot be opened.
+///
+/// Returns an error if the database cannot be opened.
 pub async fn main_server(
     servers: impl IntoIterator<Item = (String, Transport)>,
     environment: Environment<'_>,
 ) -> Result<TestApi, Failed> {
-    let servers = servers.into_iter().filter_map(|(name, it)| server_config(name, it).ok());
-    let servers: Vec<ServerConfig> = servers.collect();
+    let servers: Vec<ServerConfig> =
+        servers.into_iter().filter_map(|(name, it)| server_config(name, it).ok()).collect();
     let mut defaults = CaseDefaults::default();
     defaults.server_configs = (!servers.is_empty()).then_some(servers);
     defaults.commands = Commands::Allowed;
@@ -120,11 +123,13 @@ fn servers_of_file(path: &Path, environment: Environment<'_>) -> Result<Vec<Serv
     let text = std::fs::read_to_string(path)
         .map_err(|error| Failed::usage(format!("--mcp-config {name}: {error}")))?;
     let workspace = workspace_of(path);
-    let variables = |variable: &str| match variable {
-        "workspaceFolder" => Some(workspace.display().to_string()),
-        _ => (environment.variable)(variable),
+    let options = ReadOptions {
+        variables: &|variable: &str| match variable {
+            "workspaceFolder" => Some(workspace.display().to_string()),
+            _ => (environment.variable)(variable),
+        },
+        ..ReadOptions::new(&name)
     };
-    let options = ReadOptions { variables: &variables, ..ReadOptions::new(&name) };
     let file = ClientFile::read(&text, &options).map_err(Failed::usage)?;
     for warning in &file.warnings {
         eprintln!("warning: {warning}");
@@ -143,7 +148,8 @@ fn server_config(name: String, transport: Transport) -> Result<ServerConfig, Fai
             cwd: cwd.map(|path| path.display().to_string()),
         }),
         Transport::Http { url, headers, is_sse } => {
-            let (name, headers) = (Some(name), headers.into_iter().collect());
+            let name = Some(name);
+            let headers = headers.into_iter().collect();
             Ok(if is_sse {
                 ServerConfig::Sse { name, url, headers }
             } else {

@@ -84,8 +84,12 @@ async fn history_of_case(
     }
     _ = writeln!(text, "\npass rate {}", rate(&history.pass_rate));
     if let (Some(any), Some(all)) = (history.pass_at_3, history.pass_hat_3) {
-        let (any, all) = (any * 100.0, all * 100.0);
-        _ = writeln!(text, "of 3 trials, at least one passes: {any:.0} %; all pass: {all:.0} %");
+        _ = writeln!(
+            text,
+            "of 3 trials, at least one passes: {:.0} %; all pass: {:.0} %",
+            any * 100.0,
+            all * 100.0
+        );
     }
     Ok(text)
 }
@@ -113,13 +117,12 @@ async fn all_cases(store: &dyn ResultStore, as_json: bool) -> Result<String, Fai
     }
     for judge in &judges {
         let kappa = judge.kappa.map_or_else(|| "not defined".to_owned(), |it| format!("{it:.2}"));
-        let (equal, of) =
-            (judge.verdicts.both_passed + judge.verdicts.both_failed, judge.verdicts.total());
+        let equal = judge.verdicts.both_passed + judge.verdicts.both_failed;
         _ = writeln!(
             text,
             "{}  κ {kappa}; equal verdicts {}",
             one_line(&judge.model),
-            rate(&Rate::new(equal, of))
+            rate(&Rate::new(equal, judge.verdicts.total()))
         );
     }
     text.push_str("\nruns, the newest first:\n");
@@ -154,7 +157,8 @@ pub(crate) fn compare(
     let runtime = Runtime::new().map_err(Failed::error)?;
     let comparison = runtime.block_on(async {
         let store = database::open_existing(database, environment).await?;
-        let (before, after) = (run_id(&*store, before).await?, run_id(&*store, after).await?);
+        let before = run_id(&*store, before).await?;
+        let after = run_id(&*store, after).await?;
         store::compare(&*store, &before, &after).await.map_err(|error| match error {
             StoreError::NotFound { .. } => Failed::usage(error),
             error => Failed::error(error),
@@ -234,8 +238,10 @@ pub(crate) fn judge_check(
     let settings = settings.ok_or_else(|| {
         Failed::usage("no case has a judgeConfig: name the judge with --judge PROVIDER/MODEL")
     })?;
-    let model = ModelEnvironment::read(environment.variable).models().model(Role::Judge, &settings);
-    let model = model.map_err(Failed::usage)?;
+    let model = ModelEnvironment::read(environment.variable)
+        .models()
+        .model(Role::Judge, &settings)
+        .map_err(Failed::usage)?;
     let runtime = Runtime::new().map_err(Failed::error)?;
     let report = runtime.block_on(async {
         let store = database::open_existing(database, environment).await?;

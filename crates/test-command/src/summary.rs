@@ -26,9 +26,9 @@ pub(crate) fn of(results: &[TestResult]) -> String {
     for result in open {
         describe(&mut text, result);
     }
-    let count = |status| results.iter().filter(|it| it.status == status).count();
-    let (passed, failed, errors) =
-        (count(Status::Passed), count(Status::Failed), count(Status::Error));
+    let passed = count(results, Status::Passed);
+    let failed = count(results, Status::Failed);
+    let errors = count(results, Status::Error);
     let verdict = match (failed, errors) {
         (0, 0) => "ok",
         (0, _) => "ERROR",
@@ -39,6 +39,10 @@ pub(crate) fn of(results: &[TestResult]) -> String {
         "\ntest result: {verdict}. {passed} passed; {failed} failed; {errors} without a verdict"
     );
     text
+}
+
+fn count(results: &[TestResult], status: Status) -> usize {
+    results.iter().filter(|it| it.status == status).count()
 }
 
 fn describe(text: &mut String, result: &TestResult) {
@@ -97,8 +101,10 @@ fn calls(
     for same_name in [true, false] {
         for (tool, partner) in expected.iter().zip(&mut partners) {
             if partner.is_none() {
-                let fits = |call: &usize| !same_name || called[*call].tool_name == tool.name;
-                *partner = rest.iter().position(fits).map(|at| rest.remove(at));
+                *partner = rest
+                    .iter()
+                    .position(|call| !same_name || called[*call].tool_name == tool.name)
+                    .map(|at| rest.remove(at));
             }
         }
     }
@@ -154,8 +160,11 @@ fn cut(text: &str, width: usize) -> String {
 /// Returns text of models and servers without characters that move the cursor of a terminal or
 /// reorder a line.
 pub(crate) fn one_line(text: &str) -> String {
-    let is_bidirectional = |it: char| matches!(it, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     text.chars().map(|it| if it.is_control() || is_bidirectional(it) { ' ' } else { it }).collect()
+}
+
+fn is_bidirectional(it: char) -> bool {
+    matches!(it, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

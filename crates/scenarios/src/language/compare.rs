@@ -140,12 +140,10 @@ impl Comparison<'_> {
             return self.differ(at, format!("a list of {}", items.len()), actual);
         };
         if items.len() != list.len() {
-            let counted =
-                |count: usize| format!("{count} item{}", if count == 1 { "" } else { "s" });
             self.found.push(Mismatch {
                 at: at.to_owned(),
-                expected: counted(items.len()),
-                actual: counted(list.len()),
+                expected: number_of_items(items.len()),
+                actual: number_of_items(list.len()),
             });
         }
         for index in 0..items.len().max(list.len()) {
@@ -389,6 +387,10 @@ fn say<T: PartialEq + Copy>(bounds: &Bounds<T>, show: impl Fn(T) -> String) -> S
         (None, Some(max)) => format!("of at most {}", show(max)),
         (None, None) => "of any size".into(),
     }
+}
+
+fn number_of_items(count: usize) -> String {
+    format!("{count} item{}", if count == 1 { "" } else { "s" })
 }
 
 fn below(at: &str, key: &str) -> String {

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use marquetry_nearest::nearest;
 use serde_yaml::Error as YamlError;
 
 use super::{Scenario, check, check::Rules};
@@ -139,7 +140,8 @@ fn explain(error: &YamlError, text: &str, file: &str) -> String {
     let Some(location) = error.location() else {
         return format!("{file}: {message}{hint}");
     };
-    let (line, column) = (location.line(), location.column());
+    let line = location.line();
+    let column = location.column();
     let mut shown = format!("{file}:{line}:{column}: {message}{hint}");
     if let Some(source) = text.lines().nth(line.saturating_sub(1) as usize) {
         let gutter = " ".repeat(line.to_string().len());
@@ -150,14 +152,10 @@ fn explain(error: &YamlError, text: &str, file: &str) -> String {
     shown
 }
 
+/// Returns what to append to the error of an unknown key or value.
 fn hint(wrong: &str, known: &[&str]) -> String {
-    let nearest = known
-        .iter()
-        .map(|name| (strsim::damerau_levenshtein(wrong, name), name))
-        .filter(|(distance, name)| *distance <= wrong.len().max(name.len()) / 2)
-        .min();
-    match nearest {
-        Some((_, name)) => format!(", did you mean `{name}`?"),
+    match nearest(wrong, known) {
+        Some(name) => format!(", did you mean `{name}`?"),
         None if known.is_empty() => String::new(),
         None => format!("; known are `{}`", known.join("`, `")),
     }
@@ -253,18 +251,15 @@ mod tests {
     #[test]
     fn the_guides_example_is_a_scenario() {
         let guide = include_str!("../../README.md");
-        let examples: Vec<&str> = guide.split("```yaml\n").skip(1).collect();
-        assert_eq!(examples.len(), 2);
-        let example = |number: usize| {
-            let (example, _) = examples[number].split_once("```").unwrap();
-            parse(example, "README.md").unwrap()
-        };
-        assert_eq!(check::check(&example(0), "adds", Rules::default()), []);
-        let scenario = example(1);
-        assert_eq!(
-            check::check(&scenario, "small_image_is_saved", Rules { artifacts_must_be_said: true }),
-            []
-        );
+        let examples: Vec<Scenario> = guide
+            .split("```yaml\n")
+            .skip(1)
+            .map(|rest| parse(rest.split_once("```").unwrap().0, "README.md").unwrap())
+            .collect();
+        let [adds, image] = &examples[..] else { panic!("{} examples", examples.len()) };
+        assert_eq!(check::check(adds, "adds", Rules::default()), []);
+        let rules = Rules { artifacts_must_be_said: true };
+        assert_eq!(check::check(image, "small_image_is_saved", rules), []);
     }
 
     #[test]

@@ -295,7 +295,7 @@ impl<'de> Deserialize<'de> for Matcher {
 
             fn visit_f64<E: de::Error>(self, value: f64) -> Result<Matcher, E> {
                 let number = Number::from_f64(value)
-                    .ok_or_else(|| E::custom("JSON has no number that is not finite"))?;
+                    .ok_or_else(|| E::custom("not a finite number, which JSON requires"))?;
                 Ok(Matcher::Scalar(number.into()))
             }
 
@@ -413,19 +413,6 @@ impl JsonSchema for Matcher {
         let size = generator.subschema_for::<ByteSize>();
         let list = json_schema!({ "type": "array", "items": this });
         let texts = json_schema!({ "type": "array", "items": { "type": "string" } });
-        let bounds = |of: &Schema| {
-            json_schema!({
-                "anyOf": [
-                    of,
-                    {
-                        "type": "object",
-                        "properties": { "min": of, "max": of },
-                        "minProperties": 1,
-                        "additionalProperties": false,
-                    },
-                ],
-            })
-        };
         json_schema!({
             "description": "An expectation: a plain value (scalars and lists exactly, a mapping by the keys that it names), or a mapping of $operators, all of which must hold.",
             "anyOf": [
@@ -444,9 +431,9 @@ impl JsonSchema for Matcher {
                         "$text": source,
                         "$same_start": same_start,
                         "$base64": source,
-                        "$bytes": bounds(&size),
-                        "$length": bounds(&json_schema!({ "type": "integer", "minimum": 0 })),
-                        "$range": bounds(&json_schema!({ "type": "number" })),
+                        "$bytes": bounds_schema(&size),
+                        "$length": bounds_schema(&json_schema!({ "type": "integer", "minimum": 0 })),
+                        "$range": bounds_schema(&json_schema!({ "type": "number" })),
                         "$includes": list,
                         "$each": this,
                         "$json": this,
@@ -461,6 +448,21 @@ impl JsonSchema for Matcher {
             ],
         })
     }
+}
+
+/// Returns the schema of [`Bounds`] whose numbers have the schema `of`.
+fn bounds_schema(of: &Schema) -> Schema {
+    json_schema!({
+        "anyOf": [
+            of,
+            {
+                "type": "object",
+                "properties": { "min": of, "max": of },
+                "minProperties": 1,
+                "additionalProperties": false,
+            },
+        ],
+    })
 }
 
 #[cfg(test)]
@@ -539,7 +541,7 @@ mod tests {
     }
 
     #[test]
-    fn what_makes_no_sense_is_refused() {
+    fn invalid_matchers_are_refused() {
         for (yaml, want) in [
             ("{$regx: a}", "$regx"),
             ("{$regex: '('}", "unclosed group"),

@@ -91,8 +91,12 @@ impl Limits {
     /// the runner cannot choose.
     #[must_use]
     pub fn only(transport: Transport, revisions: Vec<Revision>) -> Self {
-        let (transports, stores) = (vec![transport], vec![Store::Memory]);
-        Self { transports, revisions, stores, has_more: false }
+        Self {
+            transports: vec![transport],
+            revisions,
+            stores: vec![Store::Memory],
+            has_more: false,
+        }
     }
 }
 
@@ -229,18 +233,15 @@ pub(crate) enum Only {
 }
 
 impl Cell {
-    /// Returns whether a step with this `only` runs in `cell`: the cell's transport, revision and
-    /// store must be named, for each of the three of which `only` names any.
+    /// Returns whether a step with this `only` runs in the cell: of each dimension that `only`
+    /// names (transport, revision, store), it must name the cell's value.
     pub(crate) fn is_in(self, only: &[Only]) -> bool {
-        let fits = |names: &[(Only, bool)]| {
-            let mut named = names.iter().filter(|(name, _)| only.contains(name)).peekable();
-            named.peek().is_none() || named.any(|(_, here)| *here)
-        };
-        fits(&[
+        let transports = [
             (Only::Stdio, self.transport == Transport::Stdio),
             (Only::Http, self.transport == Transport::Http),
             (Only::Sse, self.transport == Transport::Sse),
-        ]) && fits(&[
+        ];
+        let revisions = [
             (Only::Sessions, self.revision != Revision::V2026_07_28),
             (Only::V2024_10_07, self.revision == Revision::V2024_10_07),
             (Only::V2024_11_05, self.revision == Revision::V2024_11_05),
@@ -248,11 +249,20 @@ impl Cell {
             (Only::V2025_06_18, self.revision == Revision::V2025_06_18),
             (Only::V2025_11_25, self.revision == Revision::V2025_11_25),
             (Only::V2026_07_28, self.revision == Revision::V2026_07_28),
-        ]) && fits(&[
+        ];
+        let stores = [
             (Only::Memory, self.store == Store::Memory),
             (Only::Directory, self.store == Store::Directory),
-        ])
+        ];
+        allows(only, &transports) && allows(only, &revisions) && allows(only, &stores)
     }
+}
+
+/// Returns whether `only` names no value of a dimension, or one that the cell has. `values` are all
+/// values of the dimension, each with whether the cell has it.
+fn allows(only: &[Only], values: &[(Only, bool)]) -> bool {
+    let mut named = values.iter().filter(|(value, _)| only.contains(value)).peekable();
+    named.peek().is_none() || named.any(|(_, is_cells)| *is_cells)
 }
 
 impl fmt::Display for Cell {
@@ -307,14 +317,18 @@ mod tests {
     #[test]
     fn a_server_runs_what_it_offers() {
         let limits = Limits::only(Transport::Stdio, vec![Revision::V2025_06_18]);
-        let cells = |text: &str| -> Vec<String> {
+        for (text, want) in [
+            ("{}", &["stdio/2025-06-18/memory"][..]),
+            (
+                "{transports: all, revisions: all, stores: [directory, memory]}",
+                &["stdio/2025-06-18/memory"],
+            ),
+            ("{transports: [http]}", &[]),
+        ] {
             let matrix: Matrix = serde_yaml::from_str(text).unwrap();
-            matrix.cells(&limits).map(|cell| cell.to_string()).collect()
-        };
-        assert_eq!(cells("{}"), ["stdio/2025-06-18/memory"]);
-        let all = "{transports: all, revisions: all, stores: [directory, memory]}";
-        assert_eq!(cells(all), ["stdio/2025-06-18/memory"]);
-        assert_eq!(cells("{transports: [http]}"), [""; 0]);
+            let cells: Vec<_> = matrix.cells(&limits).map(|cell| cell.to_string()).collect();
+            assert_eq!(cells, want, "{text}");
+        }
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) use self::{
     matcher::Matcher,
     matrix::Matrix,
     source::{Source, SourceError},
-    step::{Action, HttpRequest, Step, UpstreamEvent},
+    step::{Action, HttpRequest, SocketExchange, Step, UpstreamEvent},
     template::Template,
 };
 

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::agent::Agent;
 use crate::language::{
-    Artifact, Artifacts, Context, Mismatch,
+    Artifact, Artifacts, Context, Matcher, Mismatch,
     compare::{sha256, show_bytes},
 };
 
@@ -16,7 +16,7 @@ const MOST: usize = 10_000;
 
 /// A version of an artifact.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct FoundArtifact {
     pub(crate) name: String,
     pub(crate) version: u64,
     pub(crate) mime_type: String,
@@ -47,7 +47,7 @@ impl Reports {
 }
 
 /// Returns every version of every artifact that the server lists as a resource.
-pub(crate) async fn find(agent: &Agent, reports: &Reports) -> Result<Vec<Found>, String> {
+pub(crate) async fn find(agent: &Agent, reports: &Reports) -> Result<Vec<FoundArtifact>, String> {
     let mut found = Vec::new();
     let mut cursor = Value::Null;
     loop {
@@ -70,7 +70,14 @@ pub(crate) async fn find(agent: &Agent, reports: &Reports) -> Result<Vec<Found>,
                 let (mime_type, content) = read(agent, &uri).await?;
                 let claimed_size = resource["size"].as_u64().filter(|_| version == newest);
                 let report = reports.0.get(&(name.clone(), version)).cloned();
-                found.push(Found { name, version, mime_type, content, claimed_size, report });
+                found.push(FoundArtifact {
+                    name,
+                    version,
+                    mime_type,
+                    content,
+                    claimed_size,
+                    report,
+                });
             }
         }
         if found.len() > MOST {
@@ -102,16 +109,16 @@ async fn read(agent: &Agent, uri: &str) -> Result<(String, Vec<u8>), String> {
 pub(crate) fn compare(
     context: Context<'_>,
     Artifacts(expected): &Artifacts,
-    found: &[Found],
+    found: &[FoundArtifact],
 ) -> Vec<Mismatch> {
     let mut mismatches = Vec::new();
-    let mut left: Vec<&Found> = found.iter().collect();
+    let mut left: Vec<&FoundArtifact> = found.iter().collect();
     for want in expected {
-        let fits = |found: &&Found| {
+        let position = left.iter().position(|found| {
             let name = Value::from(found.name.as_str());
             found.version == want.version && context.compare("", &want.name, Some(&name)).is_empty()
-        };
-        match left.iter().position(fits) {
+        });
+        match position {
             Some(index) => mismatches.extend(compare_one(context, want, left.remove(index))),
             None => mismatches.push(Mismatch {
                 at: "artifacts".into(),
@@ -132,62 +139,91 @@ pub(crate) fn compare(
     mismatches
 }
 
-fn summary(found: &Found) -> String {
+fn summary(found: &FoundArtifact) -> String {
     format!("{}, version {}, {}", found.name, found.version, found.mime_type)
 }
 
-fn compare_one(context: Context<'_>, want: &Artifact, found: &Found) -> Vec<Mismatch> {
+fn compare_one(context: Context<'_>, want: &Artifact, found: &FoundArtifact) -> Vec<Mismatch> {
     let at = format!("artifacts/{}", found.name);
-    let mut mismatches = Vec::new();
-    let mut differ = |what: &str, expected: String, actual: String| {
-        mismatches.push(Mismatch { at: format!("{at}/{what}"), expected, actual });
-    };
+    let mut differences = Differences { at, found: Vec::new() };
     if found.mime_type != want.mime_type {
-        differ("mime_type", want.mime_type.clone(), found.mime_type.clone());
+        differences.add("mime_type", want.mime_type.clone(), found.mime_type.clone());
     }
     let size = found.content.len() as u64;
     if found.claimed_size.is_some_and(|claimed| claimed != size) {
-        differ("size", format!("{size}, its content's"), format!("{:?}", found.claimed_size));
+        differences.add(
+            "size",
+            format!("{size}, its content's"),
+            format!("{:?}", found.claimed_size),
+        );
     }
     if let Some(source) = &want.content {
         match source.bytes(context.folder) {
             Ok(bytes) if bytes == found.content => {}
-            Ok(bytes) => differ("content", show_bytes(&bytes), show_bytes(&found.content)),
-            Err(error) => differ("content", error.to_string(), show_bytes(&found.content)),
+            Ok(bytes) => {
+                differences.add("content", show_bytes(&bytes), show_bytes(&found.content));
+            }
+            Err(error) => {
+                differences.add("content", error.to_string(), show_bytes(&found.content));
+            }
         }
     }
     if let Some(digest) = &want.sha256 {
         let actual = sha256(&found.content);
         if actual != *digest {
-            differ("sha256", digest.clone(), actual);
+            differences.add("sha256", digest.clone(), actual);
         }
     }
     if let Some(matcher) = &want.json {
         match serde_json::from_slice::<Value>(&found.content) {
             Ok(value) => {
-                mismatches.extend(context.compare(&format!("{at}/json"), matcher, Some(&value)));
+                differences.compare(context, "json", matcher, Some(&value));
             }
             Err(error) => {
-                differ("json", format!("JSON ({error})"), show_bytes(&found.content));
+                differences.add("json", format!("JSON ({error})"), show_bytes(&found.content));
             }
         }
     }
     if let Some(report) = &found.report {
-        let told =
+        let members =
             [("mime_type", Value::from(found.mime_type.as_str())), ("size_bytes", size.into())];
-        for (key, actual) in told {
-            if report.get(key) != Some(&actual) {
-                let told = report.get(key).map_or("(nothing)".into(), Value::to_string);
-                let at = format!("{at}/{key} in the capture report");
-                mismatches.push(Mismatch { at, expected: actual.to_string(), actual: told });
+        for (key, expected) in members {
+            if report.get(key) != Some(&expected) {
+                let reported = report.get(key).map_or("(nothing)".into(), Value::to_string);
+                let what = format!("{key} in the capture report");
+                differences.add(&what, expected.to_string(), reported);
             }
         }
     }
     if let Some(matcher) = &want.metadata {
         let metadata = found.report.as_ref().and_then(|report| report.get("metadata"));
-        mismatches.extend(context.compare(&format!("{at}/metadata"), matcher, metadata));
+        differences.compare(context, "metadata", matcher, metadata);
     }
-    mismatches
+    differences.found
+}
+
+/// The differences of one artifact.
+struct Differences {
+    /// The place of the artifact in the report.
+    at: String,
+    found: Vec<Mismatch>,
+}
+
+impl Differences {
+    fn add(&mut self, what: &str, expected: String, actual: String) {
+        self.found.push(Mismatch { at: format!("{}/{what}", self.at), expected, actual });
+    }
+
+    fn compare(
+        &mut self,
+        context: Context<'_>,
+        what: &str,
+        matcher: &Matcher,
+        actual: Option<&Value>,
+    ) {
+        let at = format!("{}/{what}", self.at);
+        self.found.extend(context.compare(&at, matcher, actual));
+    }
 }
 
 #[cfg(test)]
@@ -197,12 +233,12 @@ mod tests {
     use super::*;
     use crate::language::vars::Vars;
 
-    fn found() -> Vec<Found> {
+    fn found() -> Vec<FoundArtifact> {
         let report = json!({
             "name": "a.json", "version": 0, "mime_type": "application/json", "size_bytes": 7,
             "metadata": {"detected_format": "json"},
         });
-        vec![Found {
+        vec![FoundArtifact {
             name: "a.json".into(),
             version: 0,
             mime_type: "application/json".into(),
@@ -212,7 +248,7 @@ mod tests {
         }]
     }
 
-    fn differences(expected: &str, found: &[Found]) -> Vec<String> {
+    fn differences(expected: &str, found: &[FoundArtifact]) -> Vec<String> {
         let expected: Artifacts = serde_yaml::from_str(expected).unwrap();
         let vars = Vars::default();
         let context = Context { vars: &vars, folder: Path::new(".") };

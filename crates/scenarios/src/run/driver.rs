@@ -18,9 +18,10 @@ use super::{
 };
 use crate::{
     language::{
-        Action, Context, Expect, HttpRequest, Matcher, Mismatch, Step, compare::show, vars::Vars,
+        Action, Context, Expect, HttpRequest, Matcher, Mismatch, SocketExchange, Step, Template,
+        compare::show, vars::Vars,
     },
-    plain_http::{Exchange, Unread, exchange, send_unread},
+    plain_http::{self, Exchange, Unread, send_unread},
     server::{StartError, TestedServer},
     web_socket::JsonSocket,
 };
@@ -30,7 +31,7 @@ const END: Duration = Duration::from_secs(15);
 /// Default time limit of a step that waits for a notification.
 const NOTIFICATION: Duration = Duration::from_secs(10);
 /// Time within which a message of the agent reaches an upstream.
-const NEWS: Duration = Duration::from_secs(5);
+const DELIVERY: Duration = Duration::from_secs(5);
 /// Pause between two tries of a step with `eventually`.
 const RETRY: Duration = Duration::from_millis(50);
 
@@ -111,8 +112,8 @@ impl Run<'_> {
             mismatches.extend(self.context().compare("model", expected, Some(&requests)));
         }
         if let Some(expected) = &scenario.expect.artifacts {
-            let found = artifacts::find(&self.world.agent, &self.reports).await;
-            let found = found.map_err(Failure::text)?;
+            let found =
+                artifacts::find(&self.world.agent, &self.reports).await.map_err(Failure::text)?;
             mismatches.extend(artifacts::compare(self.context(), expected, &found));
         }
         if mismatches.is_empty() {
@@ -130,11 +131,10 @@ impl Run<'_> {
     async fn calls(&self, name: &str, expected: &Matcher) -> Result<Vec<Mismatch>, Failure> {
         let started = Instant::now();
         loop {
-            let calls = self.world.calls(name);
-            let calls = calls.map_err(|error| Failure::text(error.to_string()))?;
+            let calls = self.world.calls(name).map_err(|error| Failure::text(error.to_string()))?;
             let at = format!("upstreams/{name}/calls");
             let found = self.context().compare(&at, expected, Some(&Value::from(calls)));
-            if found.is_empty() || started.elapsed() > NEWS {
+            if found.is_empty() || started.elapsed() > DELIVERY {
                 return Ok(found);
             }
             tokio::time::sleep(RETRY).await;
@@ -194,17 +194,13 @@ impl Run<'_> {
 
     /// Carries out the action of a step. The outcome is a JSON object.
     async fn act(&mut self, step: &Step) -> Result<Value, String> {
-        let folder = &self.case.loaded.folder;
-        let fill = |template: Option<&crate::language::Template>| match template {
-            Some(template) => template.fill(&self.vars, folder).map_err(|error| error.to_string()),
-            None => Ok(Value::Null),
-        };
         match step.action().ok_or("the step has no action")? {
             Action::Call { tool, with, with_json, cancel_after } => {
                 let arguments = match (with, with_json) {
                     (None, None) => None,
-                    (Some(_), _) => Some(agent::raw(&fill(with)?)?),
+                    (Some(_), _) => Some(agent::raw(&self.fill(with)?)?),
                     (None, Some(source)) => {
+                        let folder = &self.case.loaded.folder;
                         let text = source.text(folder).map_err(|error| error.to_string())?;
                         let raw = RawValue::from_string(text);
                         Some(raw.map_err(|error| format!("`with_json` is not JSON: {error}"))?)
@@ -217,48 +213,27 @@ impl Run<'_> {
                 self.world.agent.call(tool, arguments, manner).await
             }
             Action::Request(request) => {
-                let params = fill(request.params.as_ref())?;
+                let params = self.fill(request.params.as_ref())?;
                 self.world.agent.request(&request.method, params).await
             }
             Action::Http(request) => {
-                let exchange_ = self.http(request)?;
+                let exchange = self.http(request)?;
                 let address = self
                     .world
                     .address()
                     .ok_or("a server over stdio has no HTTP; add `only: [http]` to the step")?;
-                let failed = |error: std::io::Error| error.to_string();
                 for _ in 0..request.unread.unwrap_or(0) {
-                    self.unread.push(send_unread(address, &exchange_).await.map_err(failed)?);
+                    let unread = send_unread(address, &exchange).await;
+                    self.unread.push(unread.map_err(|error| error.to_string())?);
                 }
                 if request.unread.is_some() {
                     return Ok(json!({}));
                 }
-                exchange(address, exchange_).await.map_err(failed)
+                plain_http::exchange(address, exchange).await.map_err(|error| error.to_string())
             }
             Action::Socket(wanted) => {
-                let failed = |error: std::io::Error| error.to_string();
-                if let Some(path) = &wanted.open {
-                    let text =
-                        |text: &String| self.vars.text(text).map_err(|error| error.to_string());
-                    let path = text(path)?;
-                    let protocols: Vec<_> =
-                        wanted.protocols.iter().map(text).collect::<Result<_, _>>()?;
-                    let address = self.world.address().ok_or(
-                        "a server over stdio has no WebSocket; add `only: [http]` to the step",
-                    )?;
-                    let socket = JsonSocket::open(address, &path, &protocols).await;
-                    self.socket = Some(socket.map_err(failed)?);
-                }
-                let mut messages = Vec::new();
-                for message in &wanted.send {
-                    messages.push(fill(Some(message))?);
-                }
-                let socket = self.socket.as_mut().ok_or("no step has opened a socket")?;
-                for message in &messages {
-                    socket.send(message).await.map_err(failed)?;
-                }
                 let within = step.within.map_or(NOTIFICATION, |limit| limit.0);
-                socket.receive(wanted.receive, within).await.map_err(failed)
+                self.exchange_messages(wanted, within).await
             }
             Action::Upstream(event) => {
                 self.world.tell(event).await.map_err(|error| format!("{}: {error}", event.name))?;
@@ -271,12 +246,53 @@ impl Run<'_> {
         }
     }
 
+    /// Opens a WebSocket if the step asks for it, sends the messages and receives others.
+    async fn exchange_messages(
+        &mut self,
+        wanted: &SocketExchange,
+        within: Duration,
+    ) -> Result<Value, String> {
+        if let Some(path) = &wanted.open {
+            let path = self.text(path)?;
+            let mut protocols = Vec::new();
+            for protocol in &wanted.protocols {
+                protocols.push(self.text(protocol)?);
+            }
+            let address = self
+                .world
+                .address()
+                .ok_or("a server over stdio has no WebSocket; add `only: [http]` to the step")?;
+            let socket = JsonSocket::open(address, &path, &protocols).await;
+            self.socket = Some(socket.map_err(|error| error.to_string())?);
+        }
+        let mut messages = Vec::new();
+        for message in &wanted.send {
+            messages.push(self.fill(Some(message))?);
+        }
+        let socket = self.socket.as_mut().ok_or("no step has opened a socket")?;
+        for message in &messages {
+            socket.send(message).await.map_err(|error| error.to_string())?;
+        }
+        socket.receive(wanted.receive, within).await.map_err(|error| error.to_string())
+    }
+
+    /// Returns the value of a template with its captures; null without a template.
+    fn fill(&self, template: Option<&Template>) -> Result<Value, String> {
+        let Some(template) = template else { return Ok(Value::Null) };
+        let folder = &self.case.loaded.folder;
+        template.fill(&self.vars, folder).map_err(|error| error.to_string())
+    }
+
+    /// Returns a text with its captures.
+    fn text(&self, text: &str) -> Result<String, String> {
+        self.vars.text(text).map_err(|error| error.to_string())
+    }
+
     fn http(&self, request: &HttpRequest) -> Result<Exchange, String> {
-        let text = |template: &str| self.vars.text(template).map_err(|error| error.to_string());
         let folder = &self.case.loaded.folder;
         let mut headers = Vec::new();
         for (name, value) in &request.headers {
-            headers.push((name.clone(), text(value)?));
+            headers.push((name.clone(), self.text(value)?));
         }
         let has_type = headers.iter().any(|(name, _)| name.eq_ignore_ascii_case("content-type"));
         let body = match (&request.json, &request.body) {
@@ -290,9 +306,13 @@ impl Run<'_> {
             (None, Some(source)) => source.bytes(folder).map_err(|error| error.to_string())?,
             (None, None) => Vec::new(),
         };
-        let hang_up_after = request.hang_up_after.map(|after| after.0);
-        let (method, path) = (request.method.clone(), text(&request.path)?);
-        Ok(Exchange { method, path, headers, body, hang_up_after })
+        Ok(Exchange {
+            method: request.method.clone(),
+            path: self.text(&request.path)?,
+            headers,
+            body,
+            hang_up_after: request.hang_up_after.map(|after| after.0),
+        })
     }
 
     fn context(&self) -> Context<'_> {
@@ -306,36 +326,29 @@ fn judge(context: Context<'_>, step: &Step, outcome: &Value) -> Vec<Mismatch> {
     let nothing = Expect::default();
     let expect = step.expect.as_ref();
     let says = expect.unwrap_or(&nothing);
-    let mut found = Vec::new();
-    let mut compare = |at: &str, matcher: &Matcher| {
-        found.extend(context.compare(at, matcher, outcome.get(at)));
-    };
+    let mut comparison = OutcomeComparison { context, outcome, found: Vec::new() };
     match step.action() {
         Some(Action::Call { .. } | Action::Request(_)) if says.error.is_some() => {
-            says.error.iter().for_each(|matcher| compare("error", matcher));
+            comparison.member("error", says.error.as_ref());
         }
         Some(Action::Call { cancel_after: Some(_), .. }) => {
             if outcome.get("cancelled").is_none() {
                 let actual = show(Some(outcome));
                 let expected = "no answer before the call is cancelled".into();
-                found.push(Mismatch { at: "cancelled".into(), expected, actual });
+                comparison.found.push(Mismatch { at: "cancelled".into(), expected, actual });
             }
         }
         Some(Action::Call { .. }) => {
-            says.content.iter().for_each(|matcher| compare("content", matcher));
-            says.progress.iter().for_each(|matcher| compare("progress", matcher));
-            for (at, matcher) in [("structured", &says.structured), ("capture", &says.capture)] {
-                match matcher {
-                    Some(matcher) => compare(at, matcher),
-                    // A call without expectations matters for its effects, not for its answer.
-                    None if expect.is_none() => {}
-                    None => compare(at, &Matcher::absent()),
-                }
-            }
-            found.extend(unexpected_error(outcome));
+            comparison.member("content", says.content.as_ref());
+            comparison.member("progress", says.progress.as_ref());
+            // A call without expectations matters for its effects, not for its answer.
+            let absent = expect.map(|_| Matcher::absent());
+            comparison.member("structured", says.structured.as_ref().or(absent.as_ref()));
+            comparison.member("capture", says.capture.as_ref().or(absent.as_ref()));
+            comparison.found.extend(unexpected_error(outcome));
             let is_error = outcome.get("is_error").and_then(Value::as_bool).unwrap_or(false);
             if is_error != says.is_error.unwrap_or(false) {
-                found.push(Mismatch {
+                comparison.found.push(Mismatch {
                     at: "is_error".into(),
                     expected: (!is_error).to_string(),
                     actual: is_error.to_string(),
@@ -343,13 +356,13 @@ fn judge(context: Context<'_>, step: &Step, outcome: &Value) -> Vec<Mismatch> {
             }
         }
         Some(Action::Request(_)) => {
-            says.result.iter().for_each(|matcher| compare("result", matcher));
-            found.extend(unexpected_error(outcome));
+            comparison.member("result", says.result.as_ref());
+            comparison.found.extend(unexpected_error(outcome));
         }
         Some(Action::Http(request)) if request.unread.is_some() => {}
         Some(Action::Http(_)) => {
-            says.body.iter().for_each(|matcher| compare("body", matcher));
-            says.events.iter().for_each(|matcher| compare("events", matcher));
+            comparison.member("body", says.body.as_ref());
+            comparison.member("events", says.events.as_ref());
             let status = outcome["status"].as_u64().unwrap_or_default();
             let good = match says.status {
                 Some(want) => u64::from(want) == status,
@@ -357,19 +370,24 @@ fn judge(context: Context<'_>, step: &Step, outcome: &Value) -> Vec<Mismatch> {
             };
             if !good {
                 let expected = says.status.map_or("a success".into(), |status| status.to_string());
-                found.push(Mismatch { at: "status".into(), expected, actual: status.to_string() });
+                comparison.found.push(Mismatch {
+                    at: "status".into(),
+                    expected,
+                    actual: status.to_string(),
+                });
             }
             for (name, matcher) in &says.headers {
                 let at = format!("headers/{name}");
-                found.extend(context.compare(&at, matcher, outcome["headers"].get(name)));
+                let actual = outcome["headers"].get(name);
+                comparison.found.extend(context.compare(&at, matcher, actual));
             }
         }
         Some(Action::Socket(_)) => {
-            says.messages.iter().for_each(|matcher| compare("messages", matcher));
+            comparison.member("messages", says.messages.as_ref());
             let closed = outcome["closed"] == true;
             let want = says.closed.unwrap_or(false);
             if closed != want {
-                found.push(Mismatch {
+                comparison.found.push(Mismatch {
                     at: "closed".into(),
                     expected: want.to_string(),
                     actual: closed.to_string(),
@@ -377,11 +395,27 @@ fn judge(context: Context<'_>, step: &Step, outcome: &Value) -> Vec<Mismatch> {
             }
         }
         Some(Action::WaitFor(wait)) => {
-            wait.params.iter().for_each(|matcher| compare("params", matcher));
+            comparison.member("params", wait.params.as_ref());
         }
         Some(Action::Upstream(_)) | None => {}
     }
-    found
+    comparison.found
+}
+
+/// The differences between the outcome of a step and what is expected of it.
+struct OutcomeComparison<'a> {
+    context: Context<'a>,
+    outcome: &'a Value,
+    found: Vec<Mismatch>,
+}
+
+impl OutcomeComparison<'_> {
+    /// Compares a member of the outcome, unless nothing is expected of it.
+    fn member(&mut self, name: &str, matcher: Option<&Matcher>) {
+        if let Some(matcher) = matcher {
+            self.found.extend(self.context.compare(name, matcher, self.outcome.get(name)));
+        }
+    }
 }
 
 fn unexpected_error(outcome: &Value) -> Option<Mismatch> {
@@ -395,10 +429,8 @@ fn pretty(value: &Value) -> String {
         const LONG: usize = 600;
         match value {
             Value::String(text) if text.len() > LONG => {
-                let (start, end) = (
-                    text.floor_char_boundary(LONG / 2),
-                    text.ceil_char_boundary(text.len() - LONG / 4),
-                );
+                let start = text.floor_char_boundary(LONG / 2);
+                let end = text.ceil_char_boundary(text.len() - LONG / 4);
                 *text = format!("{} … {} bytes … {}", &text[..start], text.len(), &text[end..]);
             }
             Value::Array(list) => list.iter_mut().for_each(shorten),
@@ -490,7 +522,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_given_up_has_no_answer() {
+    fn a_cancelled_call_has_no_answer() {
         let step = "call: x\ncancel_after: 1s\n";
         assert_eq!(differences(step, &json!({"cancelled": true})), [""; 0]);
         assert_eq!(differences(step, &captured()).len(), 1);
@@ -513,20 +545,23 @@ mod tests {
         assert_eq!(differences("call: x\n", &captured()), [""; 0]);
     }
 
+    fn http_step(expect: &str) -> String {
+        format!("http: {{method: GET, path: /}}\nexpect: {expect}\n")
+    }
+
     #[test]
     fn http_answers_are_judged_by_status_headers_and_body() {
         let answer =
             json!({"status": 400, "headers": {"allow": "GET"}, "body": {"success": false}});
-        let step = |expect: &str| format!("http: {{method: GET, path: /}}\nexpect: {expect}\n");
         let good = "{status: 400, headers: {allow: GET}, body: {success: false}}";
-        assert_eq!(differences(&step(good), &answer), [""; 0]);
-        assert_eq!(differences(&step("{status: 200}"), &answer), ["status: 200 | 400"]);
+        assert_eq!(differences(&http_step(good), &answer), [""; 0]);
+        assert_eq!(differences(&http_step("{status: 200}"), &answer), ["status: 200 | 400"]);
         assert_eq!(
-            differences(&step("{status: 400, body: {success: true}}"), &answer),
+            differences(&http_step("{status: 400, body: {success: true}}"), &answer),
             ["body/success: true | false"]
         );
         assert_eq!(
-            differences(&step("{status: 400, headers: {vary: x}}"), &answer),
+            differences(&http_step("{status: 400, headers: {vary: x}}"), &answer),
             ["headers/vary: \"x\" | (nothing)"]
         );
         assert_eq!(

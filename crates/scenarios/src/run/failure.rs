@@ -53,12 +53,12 @@ impl Failure {
 /// Formats two columns, `expected` and `actual`.
 fn side_by_side(expected: &str, actual: &str, width: usize) -> String {
     let column = (width.saturating_sub(7) / 2).max(20);
-    let left = wrap(expected, column);
-    let right = wrap(actual, column);
+    let expected_lines = wrap(expected, column);
+    let actual_lines = wrap(actual, column);
     let mut text = format!("    {:column$} │ actual\n", "expected");
-    for index in 0..left.len().max(right.len()) {
-        let part = |lines: &[String]| lines.get(index).cloned().unwrap_or_default();
-        let (left, right) = (part(&left), part(&right));
+    for index in 0..expected_lines.len().max(actual_lines.len()) {
+        let left = expected_lines.get(index).map_or("", String::as_str);
+        let right = actual_lines.get(index).map_or("", String::as_str);
         let _ = writeln!(text, "    {left:column$} │ {right}");
     }
     text

@@ -79,7 +79,8 @@ impl Suite {
     /// `root`.
     ///
     /// # Errors
-    /// Errors of the files that cannot be used.
+    ///
+    /// Returns an error for each file that cannot be used.
     pub fn load(
         root: &Path,
         paths: &[PathBuf],
@@ -110,9 +111,12 @@ impl Suite {
     /// cells of the matrix are still met.
     #[must_use]
     pub fn once_each(mut self) -> Self {
-        let is_same = |one: &Case, other: &Case| Arc::ptr_eq(&one.loaded, &other.loaded);
-        let scenarios = self.cases.chunk_by(is_same).enumerate();
-        self.cases = scenarios.map(|(index, cases)| cases[index % cases.len()].clone()).collect();
+        self.cases = self
+            .cases
+            .chunk_by(|one, other| Arc::ptr_eq(&one.loaded, &other.loaded))
+            .enumerate()
+            .map(|(index, cases)| cases[index % cases.len()].clone())
+            .collect();
         self
     }
 
@@ -134,7 +138,8 @@ impl Suite {
     /// Runs the cases.
     ///
     /// # Errors
-    /// When no runtime can be started.
+    ///
+    /// Returns an error if no runtime can be started.
     pub fn run(self, server: &Arc<dyn TestedServer>, options: &Options) -> io::Result<Outcome> {
         let panics = if options.counts_panics { count_panics() } else { Arc::default() };
         let started = Instant::now();
@@ -160,11 +165,11 @@ impl Suite {
 pub fn assert_all_pass(path: impl AsRef<Path>, server: impl TestedServer + 'static) {
     let path = path.as_ref();
     let server: Arc<dyn TestedServer> = Arc::new(server);
-    let suite = Suite::load(Path::new(""), &[path.to_owned()], Rules::default(), &server.limits());
-    let suite = suite.unwrap_or_else(|errors| {
-        let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
-        panic!("scenarios that cannot be used:\n{}", lines.join("\n"));
-    });
+    let suite = Suite::load(Path::new(""), &[path.to_owned()], Rules::default(), &server.limits())
+        .unwrap_or_else(|errors| {
+            let lines: Vec<String> = errors.iter().map(ToString::to_string).collect();
+            panic!("scenarios that cannot be used:\n{}", lines.join("\n"));
+        });
     assert!(!suite.cases.is_empty(), "{}: no scenario for this server", path.display());
     let outcome = suite.run(&server, &Options::default()).expect("a runtime");
     assert!(outcome.is_success(), "{outcome}");
@@ -189,7 +194,9 @@ fn run_all(
         let slots = Arc::new(Semaphore::new(options.jobs.max(1)));
         let mut running = JoinSet::new();
         for (index, case) in cases.into_iter().enumerate() {
-            let (slots, server, progress) = (slots.clone(), server.clone(), progress.clone());
+            let slots = slots.clone();
+            let server = server.clone();
+            let progress = progress.clone();
             running.spawn(async move {
                 let _slot = slots.acquire_owned().await;
                 progress.start(&case);

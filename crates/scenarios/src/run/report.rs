@@ -370,8 +370,8 @@ mod tests {
 
     #[test]
     fn a_case_that_could_not_be_run_is_an_error_in_each_format() {
-        let errors = || vec![Status::Passed, Status::Error(Failure::text("no such program"))];
-        let outcome = outcome(errors());
+        let error = Status::Error(Failure::text("no such program"));
+        let outcome = outcome(vec![Status::Passed, error]);
         assert!(!outcome.is_success() && !outcome.has_failures());
         let text = outcome.text();
         assert!(text.contains("\nERROR: 1 case could not be run\n"), "{text}");

@@ -16,7 +16,7 @@ use super::{
     case::Case,
 };
 use crate::{
-    language::{Given, Over, UpstreamEvent},
+    language::{self, Given, Over, UpstreamEvent},
     server::{Connection, RunningServer, Start, StartError, TestedServer},
     upstream::{HttpUpstream, Offer, StdioUpstream, resolve_tools},
 };
@@ -155,34 +155,45 @@ async fn start_upstreams(
 ) -> Result<BTreeMap<String, Upstream>, WorldError> {
     let mut upstreams = BTreeMap::new();
     for (name, upstream) in &given.upstreams {
-        let failed = |error: Box<dyn std::error::Error + Send + Sync>| WorldError::Upstream {
-            name: name.clone(),
-            error,
-        };
-        let offer = Offer::new(upstream, scenario_folder).map_err(|it| failed(it.into()))?;
-        let started = match upstream.over {
-            Over::Stdio => {
-                let Some(program) = program else {
-                    return Err(failed("`given.upstreams` is for Marquetry itself: run the scenario without a URL and without a command".into()));
-                };
-                StdioUpstream::new(name, offer, folder, program.clone())
-                    .map(|upstream| Upstream::Stdio(Box::new(upstream)))
-            }
-            Over::Http => HttpUpstream::start(name, offer, folder).await.map(Upstream::Http),
-        };
-        upstreams.insert(name.clone(), started.map_err(|error| failed(error.into()))?);
+        let started = start_upstream(name, upstream, scenario_folder, folder, program)
+            .await
+            .map_err(|error| WorldError::Upstream { name: name.clone(), error })?;
+        upstreams.insert(name.clone(), started);
     }
     Ok(upstreams)
 }
 
+async fn start_upstream(
+    name: &str,
+    given: &language::Upstream,
+    scenario_folder: &Path,
+    folder: &Path,
+    program: Option<&(PathBuf, Vec<String>)>,
+) -> Result<Upstream, Box<dyn std::error::Error + Send + Sync>> {
+    let offer = Offer::new(given, scenario_folder)?;
+    Ok(match given.over {
+        Over::Stdio => {
+            let program = program.ok_or("`given.upstreams` is for Marquetry itself: run the scenario without a URL and without a command")?;
+            let upstream = StdioUpstream::new(name, offer, folder, program.clone())?;
+            Upstream::Stdio(Box::new(upstream))
+        }
+        Over::Http => Upstream::Http(HttpUpstream::start(name, offer, folder).await?),
+    })
+}
+
 /// Returns the upstreams in the form of `mcpServers` of an `mcp.json`.
 fn entries(upstreams: &BTreeMap<String, Upstream>) -> Map<String, Value> {
-    let entry = |upstream: &Upstream| match upstream {
-        Upstream::Stdio(upstream) => {
-            let (program, arguments) = upstream.command();
-            json!({ "command": program, "args": arguments })
-        }
-        Upstream::Http(upstream) => json!({ "url": upstream.url() }),
-    };
-    upstreams.iter().map(|(name, upstream)| (name.clone(), entry(upstream))).collect()
+    upstreams
+        .iter()
+        .map(|(name, upstream)| {
+            let entry = match upstream {
+                Upstream::Stdio(upstream) => {
+                    let (program, arguments) = upstream.command();
+                    json!({ "command": program, "args": arguments })
+                }
+                Upstream::Http(upstream) => json!({ "url": upstream.url() }),
+            };
+            (name.clone(), entry)
+        })
+        .collect()
 }

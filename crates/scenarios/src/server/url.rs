@@ -91,10 +91,13 @@ mod tests {
 
     #[test]
     fn the_place_of_a_url_is_its_host_and_port() {
-        let address = |url| host_and_port(url).unwrap_or_default();
-        assert_eq!(address("http://127.0.0.1:3001/mcp"), "127.0.0.1:3001");
-        assert_eq!(address("http://localhost/mcp"), "localhost:80");
-        assert_eq!(address("http://[::1]:8080"), "[::1]:8080");
-        assert_eq!(address("https://localhost/mcp"), "");
+        for (url, want) in [
+            ("http://127.0.0.1:3001/mcp", Some("127.0.0.1:3001")),
+            ("http://localhost/mcp", Some("localhost:80")),
+            ("http://[::1]:8080", Some("[::1]:8080")),
+            ("https://localhost/mcp", None),
+        ] {
+            assert_eq!(host_and_port(url).as_deref(), want, "{url}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json, value::RawValue};
 
-use crate::language::{Answer, Item, Question, Source, SourceError};
+use crate::language::{Answer, Item, Question, SourceError};
 
 /// An answer to a tool call.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -96,17 +96,14 @@ fn item(given: &Item, folder: &Path) -> Result<Value, SourceError> {
         json!({ "type": "text", "text": text.text(folder)? })
     } else if let Some(resource) = &given.resource {
         let mut contents = Map::from_iter([("uri".to_owned(), resource.uri.clone().into())]);
-        let content = |source: &Source, as_base64: bool| {
-            if as_base64 { source.base64(folder) } else { source.text(folder) }
-        };
         if let Some(mime_type) = &resource.mime_type {
             contents.insert("mimeType".into(), mime_type.clone().into());
         }
         if let Some(text) = &resource.text {
-            contents.insert("text".into(), content(text, false)?.into());
+            contents.insert("text".into(), text.text(folder)?.into());
         }
         if let Some(blob) = &resource.blob {
-            contents.insert("blob".into(), content(blob, true)?.into());
+            contents.insert("blob".into(), blob.base64(folder)?.into());
         }
         json!({ "type": "resource", "resource": contents })
     } else {

@@ -140,8 +140,8 @@ impl Handler for Behaviour {
             }
         }
         for step in 1..=answer.progress {
-            let (step, all) = (f64::from(step), f64::from(answer.progress));
-            cx.progress(step, Some(all), Some("on the way")).await;
+            let total = f64::from(answer.progress);
+            cx.progress(f64::from(step), Some(total), Some("on the way")).await;
         }
         tokio::time::sleep(Duration::from_millis(answer.delay_ms)).await;
         match answer.send {
@@ -153,7 +153,7 @@ impl Handler for Behaviour {
             Send::Error { code, message } => Err(RpcError::new(code, message)),
             Send::Crash => std::process::exit(CRASHED),
             Send::Silence => {
-                let _told = GivenUp { journal: &self.journal, tool: &params.name };
+                let _recorder = CancellationRecorder { journal: &self.journal, tool: &params.name };
                 cx.cancelled().await;
                 Err(RpcError::internal("cancelled"))
             }
@@ -172,11 +172,14 @@ impl Handler for Behaviour {
         _cursor: Option<&str>,
         _cx: &RequestContext,
     ) -> Result<ListResourcesResult, RpcError> {
-        let resource =
-            |uri: &String| Resource { uri: uri.clone(), name: uri.clone(), ..Resource::default() };
+        let resources = self.resources.keys().map(|uri| Resource {
+            uri: uri.clone(),
+            name: uri.clone(),
+            ..Resource::default()
+        });
         let views = self.views.iter().filter_map(|view| view.listed.clone());
         Ok(ListResourcesResult {
-            resources: self.resources.keys().map(resource).chain(views).collect(),
+            resources: resources.chain(views).collect(),
             ..Default::default()
         })
     }
@@ -191,8 +194,11 @@ impl Handler for Behaviour {
             let contents = vec![contents.clone()];
             return Reply::json(&ReadResourceResult { contents, meta: None });
         }
-        let text = self.resources.get(&params.uri);
-        let text = text.ok_or_else(|| RpcError::resource_not_found(&params.uri))?.clone();
+        let text = self
+            .resources
+            .get(&params.uri)
+            .ok_or_else(|| RpcError::resource_not_found(&params.uri))?
+            .clone();
         let contents =
             ResourceContents { uri: params.uri, text: Some(text), ..ResourceContents::default() };
         Reply::json(&ReadResourceResult { contents: vec![contents], meta: None })
@@ -203,9 +209,12 @@ impl Handler for Behaviour {
         _cursor: Option<&str>,
         _cx: &RequestContext,
     ) -> Result<ListPromptsResult, RpcError> {
-        let prompt = |name: &String| Prompt { name: name.clone(), ..Prompt::default() };
         Ok(ListPromptsResult {
-            prompts: self.prompts.keys().map(prompt).collect(),
+            prompts: self
+                .prompts
+                .keys()
+                .map(|name| Prompt { name: name.clone(), ..Prompt::default() })
+                .collect(),
             ..Default::default()
         })
     }
@@ -249,12 +258,12 @@ async fn ask(
 }
 
 /// Records a cancelled call: a cancellation drops the future that holds this value.
-struct GivenUp<'a> {
+struct CancellationRecorder<'a> {
     journal: &'a Journal,
     tool: &'a str,
 }
 
-impl Drop for GivenUp<'_> {
+impl Drop for CancellationRecorder<'_> {
     fn drop(&mut self) {
         if let Err(error) = self.journal.record_cancelled(self.tool) {
             eprintln!("upstream: failed to record a cancelled call: {error}");

@@ -81,20 +81,24 @@ impl Offer {
     /// Loads what a scenario gives. `file` paths are relative to `folder`.
     ///
     /// # Errors
-    /// If content cannot be read or generated.
+    ///
+    /// Returns an error if content cannot be read or generated.
     pub fn new(given: &Upstream, folder: &Path) -> io::Result<Self> {
-        let texts = |given: &BTreeMap<String, Source>| {
-            let texts = given.iter().map(|(name, text)| Ok((name.clone(), text.text(folder)?)));
-            texts.collect::<Result<_, SourceError>>().map_err(io::Error::other)
-        };
         let views = given.views.iter().map(|(uri, view)| ViewSpec::new(uri, view, folder));
         Ok(Self {
             tools: resolve_tools(&given.tools, folder).map_err(io::Error::other)?,
             views: views.collect::<Result<_, _>>().map_err(io::Error::other)?,
-            resources: texts(&given.resources)?,
-            prompts: texts(&given.prompts)?,
+            resources: read_texts(&given.resources, folder).map_err(io::Error::other)?,
+            prompts: read_texts(&given.prompts, folder).map_err(io::Error::other)?,
         })
     }
+}
+
+fn read_texts(
+    given: &BTreeMap<String, Source>,
+    folder: &Path,
+) -> Result<BTreeMap<String, String>, SourceError> {
+    given.iter().map(|(name, source)| Ok((name.clone(), source.text(folder)?))).collect()
 }
 
 /// A tool and its answers.

@@ -14,7 +14,6 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f5f5f5;padding:.6rem
 /// Returns an outcome as one HTML page. It loads nothing and runs no script; everything in it is
 /// escaped.
 pub(super) fn of(outcome: &Outcome) -> String {
-    let count = |wanted| outcome.rows().filter(|(_, status, _)| *status == wanted).count();
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\">\
@@ -23,10 +22,10 @@ pub(super) fn of(outcome: &Outcome) -> String {
          <p>{} scenarios: <span class=\"passed\">{} passed</span>, <span class=\"failed\">{} failed</span>, \
          <span class=\"error\">{} not run</span>, <span class=\"skipped\">{} skipped</span>, in {} ms</p>\n",
         outcome.finished.len(),
-        count("passed"),
-        count("failed"),
-        count("error"),
-        count("skipped"),
+        count(outcome, "passed"),
+        count(outcome, "failed"),
+        count(outcome, "error"),
+        count(outcome, "skipped"),
         outcome.elapsed.as_millis()
     );
     if outcome.panics > 0 {
@@ -50,4 +49,8 @@ pub(super) fn of(outcome: &Outcome) -> String {
     }
     page.push_str("</body></html>\n");
     page
+}
+
+fn count(outcome: &Outcome, wanted: &str) -> usize {
+    outcome.rows().filter(|(_, status, _)| *status == wanted).count()
 }

@@ -20,7 +20,8 @@ pub(super) fn of(outcome: &Outcome) -> String {
             }
             (_, None) => tap.push('\n'),
             (_, Some(reason)) => {
-                let (ms, reason) = (finished.elapsed.as_millis(), Value::from(reason));
+                let ms = finished.elapsed.as_millis();
+                let reason = Value::from(reason);
                 // JSON texts are YAML texts, too.
                 let block = format!("status: {status}\n  durationMs: {ms}\n  message: {reason}");
                 _ = writeln!(tap, "\n  ---\n  {block}\n  ...");
