@@ -280,12 +280,16 @@ fn whole(model: &str, text: &str) -> ProviderAnswer {
 
 fn streamed(model: &str, text: &str) -> ProviderAnswer {
     let (asked, answered) = USAGE;
-    let event = |delta: Value, finish: Value| json!({"model": model, "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
     let pieces = text.split_inclusive(' ');
     let mut events: Vec<Value> =
-        pieces.map(|piece| event(json!({"content": piece}), Value::Null)).collect();
-    events.push(event(json!({}), json!("stop")));
+        pieces.map(|piece| chunk(model, &json!({"content": piece}), &Value::Null)).collect();
+    events.push(chunk(model, &json!({}), &json!("stop")));
     let usage = json!({"prompt_tokens": asked, "completion_tokens": answered});
     events.push(json!({"model": model, "choices": [], "usage": usage}));
     ProviderAnswer::events(&events, true)
+}
+
+fn chunk(model: &str, delta: &Value, finish: &Value) -> Value {
+    let choice = json!({"index": 0, "delta": delta, "finish_reason": finish});
+    json!({"model": model, "choices": [choice]})
 }

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{EventError, OnText, PartialAnswer, Pieces, arguments, object};
+use super::{
+    EventError, OnText, PartialAnswer, Pieces, arguments, object, text_or_empty, token_count,
+};
 use crate::{ChatAnswer, ChatRequest, Finish, Format, Message, Tool, ToolCall, Usage};
 
 /// The version of the interface.
@@ -94,17 +96,19 @@ pub(super) fn answer(body: &Value) -> Result<ChatAnswer, String> {
         return Err(format!("it reports an error: {error}"));
     }
     let content = body.get("content").and_then(Value::as_array).ok_or("it has no content")?;
-    let (mut text, mut tool_calls) = (String::new(), Vec::new());
+    let mut text = String::new();
+    let mut tool_calls = Vec::new();
     for block in content {
         match block.get("type").and_then(Value::as_str) {
             Some("text") => {
-                text.push_str(block.get("text").and_then(Value::as_str).unwrap_or_default());
+                text.push_str(text_or_empty(block.get("text")));
             }
             Some("tool_use") => {
-                let word = |name: &str| block.get(name).and_then(Value::as_str).map(str::to_owned);
+                let id = block.get("id").and_then(Value::as_str);
+                let name = block.get("name").and_then(Value::as_str);
                 tool_calls.push(ToolCall {
-                    id: word("id").unwrap_or_else(|| format!("call_{}", tool_calls.len())),
-                    name: word("name").ok_or("a tool call has no name")?,
+                    id: id.map_or_else(|| format!("call_{}", tool_calls.len()), str::to_owned),
+                    name: name.ok_or("a tool call has no name")?.to_owned(),
                     arguments: block.get("input").cloned().unwrap_or_else(|| arguments("")),
                 });
             }
@@ -119,7 +123,7 @@ pub(super) fn answer(body: &Value) -> Result<ChatAnswer, String> {
         tool_calls,
         finish: finish(body.get("stop_reason")),
         usage,
-        model: body.get("model").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        model: text_or_empty(body.get("model")).to_owned(),
     })
 }
 
@@ -135,13 +139,12 @@ fn finish(reason: Option<&Value>) -> Finish {
 
 /// Reads the tokens that an object reports; cached tokens count as tokens of the request, too.
 fn read_usage(usage: &mut Usage, reported: Option<&Value>) {
-    let count = |name: &str| reported.and_then(|reported| reported.get(name)?.as_u64());
-    if let Some(input) = count("input_tokens") {
-        let cached = count("cache_creation_input_tokens").unwrap_or(0);
-        let read = count("cache_read_input_tokens").unwrap_or(0);
-        usage.input_tokens = Some(input.saturating_add(cached).saturating_add(read));
+    if let Some(input) = token_count(reported, "input_tokens") {
+        let written = token_count(reported, "cache_creation_input_tokens").unwrap_or(0);
+        let read = token_count(reported, "cache_read_input_tokens").unwrap_or(0);
+        usage.input_tokens = Some(input.saturating_add(written).saturating_add(read));
     }
-    usage.output_tokens = count("output_tokens").or(usage.output_tokens);
+    usage.output_tokens = token_count(reported, "output_tokens").or(usage.output_tokens);
 }
 
 /// The content blocks of a stream.
@@ -164,26 +167,21 @@ impl Pieces for Blocks {
     fn take(&mut self, data: &str, on_text: &mut OnText<'_>) -> Result<Option<usize>, EventError> {
         let event: Value = serde_json::from_str(data)
             .map_err(|error| EventError::Malformed(format!("an event is not JSON: {error}")))?;
-        let word =
-            |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
         let index = event.get("index").and_then(Value::as_u64).unwrap_or(0);
         let mut held = 0;
         match event.get("type").and_then(Value::as_str) {
             Some("message_start") => {
-                let message = event.get("message");
-                self.answer.model = word(message.and_then(|message| message.get("model")));
-                read_usage(
-                    &mut self.answer.usage,
-                    message.and_then(|message| message.get("usage")),
-                );
+                let message = &event["message"];
+                text_or_empty(message.get("model")).clone_into(&mut self.answer.model);
+                read_usage(&mut self.answer.usage, message.get("usage"));
             }
             Some("content_block_start") => {
-                let block = event.get("content_block");
-                let member = |name: &str| block.and_then(|block| block.get(name));
-                match member("type").and_then(Value::as_str) {
+                let block = &event["content_block"];
+                match block.get("type").and_then(Value::as_str) {
                     Some("tool_use") => {
-                        let (id, name) = (word(member("id")), word(member("name")));
-                        let input = member("input").cloned().unwrap_or(Value::Null);
+                        let id = text_or_empty(block.get("id")).to_owned();
+                        let name = text_or_empty(block.get("name")).to_owned();
+                        let input = block.get("input").cloned().unwrap_or(Value::Null);
                         held = id.len() + name.len() + data.len();
                         self.calls.push(PartialCall {
                             index,
@@ -193,25 +191,26 @@ impl Pieces for Blocks {
                             json: String::new(),
                         });
                     }
-                    Some("text") => held = self.add(&word(member("text")), on_text),
+                    Some("text") => held = self.add(text_or_empty(block.get("text")), on_text),
                     _ => {}
                 }
             }
             Some("content_block_delta") => {
-                let delta = event.get("delta");
-                let member = |name: &str| delta.and_then(|delta| delta.get(name));
-                match member("type").and_then(Value::as_str) {
-                    Some("text_delta") => held = self.add(&word(member("text")), on_text),
+                let delta = &event["delta"];
+                match delta.get("type").and_then(Value::as_str) {
+                    Some("text_delta") => {
+                        held = self.add(text_or_empty(delta.get("text")), on_text);
+                    }
                     Some("input_json_delta") => {
-                        let piece = word(member("partial_json"));
+                        let piece = text_or_empty(delta.get("partial_json"));
                         held = piece.len();
                         if let Some(call) = self.calls.iter_mut().rfind(|call| call.index == index)
                         {
-                            call.json.push_str(&piece);
+                            call.json.push_str(piece);
                         }
                     }
                     // Reasoning is left out of the answer, but is limited with it.
-                    _ => held = word(member("thinking")).len(),
+                    _ => held = text_or_empty(delta.get("thinking")).len(),
                 }
             }
             Some("message_delta") => {
@@ -226,9 +225,7 @@ impl Pieces for Blocks {
                 return Ok(None);
             }
             Some("error") => {
-                let error = event.get("error");
-                let kind = word(error.and_then(|error| error.get("type")));
-                let status = match kind.as_str() {
+                let status = match text_or_empty(event["error"].get("type")) {
                     "rate_limit_error" => 429,
                     "overloaded_error" => 529,
                     "invalid_request_error" => 400,
@@ -243,8 +240,7 @@ impl Pieces for Blocks {
     }
 
     fn finish(self: Box<Self>) -> Option<ChatAnswer> {
-        let calls = self.calls.into_iter().enumerate();
-        let calls = calls.map(|(index, call)| ToolCall {
+        let calls = self.calls.into_iter().enumerate().map(|(index, call)| ToolCall {
             id: if call.id.is_empty() { format!("call_{index}") } else { call.id },
             name: call.name,
             arguments: if call.json.is_empty() && call.input.is_object() {

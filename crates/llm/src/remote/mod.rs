@@ -61,7 +61,7 @@ trait Pieces: Send {
     ///
     /// # Errors
     ///
-    /// The failure that the event reports, or why the event is malformed.
+    /// Returns an error if the event reports a failure or is malformed.
     fn take(&mut self, data: &str, on_text: &mut OnText<'_>) -> Result<Option<usize>, EventError>;
 
     /// Returns the answer, or None if the stream broke off.
@@ -107,26 +107,25 @@ impl RemoteModel {
     ///
     /// # Errors
     ///
-    /// [`ChatError::Config`] if the key, the base URL or the model's name is missing or invalid.
+    /// Returns an error ([`ChatError::Config`]) if the key, the base URL or the model's name is missing or invalid.
     pub fn new(config: ModelConfig) -> Result<Self, ChatError> {
-        let refused = |why: String| Err(ChatError::Config(why));
         if config.model.trim().is_empty() {
-            return refused("the model has no name".to_owned());
+            return Err(ChatError::Config("the model has no name".to_owned()));
         }
         if config.provider.needs_key() && config.api_key.is_none() {
             let provider = format!("{:?}", config.provider);
             let variable = provider.to_ascii_uppercase();
-            return refused(format!(
+            return Err(ChatError::Config(format!(
                 "{provider} requires a key, such as one in ${variable}_API_KEY"
-            ));
+            )));
         }
         let Some(base) = config.base_url.as_deref().or(config.provider.default_base_url()) else {
-            return refused("a custom provider needs a base URL".to_owned());
+            return Err(ChatError::Config("a custom provider needs a base URL".to_owned()));
         };
         if config.api_key.as_ref().is_some_and(|key| !key.is_sendable()) {
-            return refused(
+            return Err(ChatError::Config(
                 "the key is empty, or holds white space or characters outside of ASCII".to_owned(),
-            );
+            ));
         }
         let base = base_url(base, PlainHttp::Anywhere)
             .map_err(|error| ChatError::Config(error.to_string()))?;
@@ -153,7 +152,7 @@ impl RemoteModel {
     }
 
     /// Runs a whole call within [`ModelConfig::answer_timeout`].
-    async fn in_all<T>(
+    async fn within_answer_timeout<T>(
         &self,
         work: impl Future<Output = Result<T, EndpointFailure>> + Send,
     ) -> Result<T, ChatError> {
@@ -182,7 +181,8 @@ impl RemoteModel {
         if response.status().is_success() {
             return Ok(response);
         }
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
         // The status decides, even if the body is too long or incomplete.
         let body = self.beginning(response, MAX_ERROR_BYTES).await;
         let key = self.config.api_key.as_ref();
@@ -221,21 +221,7 @@ impl RemoteModel {
     }
 
     fn read(&self, media_type: &str, body: &[u8]) -> Result<ChatAnswer, EndpointFailure> {
-        let parsed = serde_json::from_slice::<Value>(body).map_err(|error| error.to_string());
-        let answer = parsed.and_then(|body| match self.wire {
-            Wire::OpenAi { .. } => openai::answer(&body),
-            Wire::Anthropic => anthropic::answer(&body),
-        });
-        let answer = answer.and_then(|answer| match answer {
-            // The object has no member of an answer.
-            ChatAnswer { text, tool_calls, finish: Finish::Other(reason), .. }
-                if text.is_empty() && tool_calls.is_empty() && reason.is_empty() =>
-            {
-                Err("it holds neither text nor tool calls".to_owned())
-            }
-            answer => Ok(answer),
-        });
-        answer.map_err(|problem| {
+        self.parse(body).map_err(|problem| {
             let hint = if media_type.contains("json") {
                 String::new()
             } else {
@@ -243,6 +229,44 @@ impl RemoteModel {
             };
             self.malformed(&format!("{problem}{hint}"))
         })
+    }
+
+    fn parse(&self, body: &[u8]) -> Result<ChatAnswer, String> {
+        let body: Value = serde_json::from_slice(body).map_err(|error| error.to_string())?;
+        let answer = match self.wire {
+            Wire::OpenAi { .. } => openai::answer(&body)?,
+            Wire::Anthropic => anthropic::answer(&body)?,
+        };
+        match answer {
+            // The object has no member of an answer.
+            ChatAnswer { text, tool_calls, finish: Finish::Other(reason), .. }
+                if text.is_empty() && tool_calls.is_empty() && reason.is_empty() =>
+            {
+                Err("it holds neither text nor tool calls".to_owned())
+            }
+            answer => Ok(answer),
+        }
+    }
+
+    /// Sends a request, and reads its answer in one piece.
+    async fn answer(&self, body: &[u8]) -> Result<ChatAnswer, EndpointFailure> {
+        let response = self.send(body.to_owned()).await?;
+        let media_type = media_type(&response);
+        self.read(&media_type, &self.whole(response).await?)
+    }
+
+    /// Sends a request for a stream, and reads its first event.
+    async fn begin_stream(&self, body: &[u8]) -> Result<StreamStart, EndpointFailure> {
+        let response = self.send(body.to_owned()).await?;
+        let media_type = media_type(&response);
+        if media_type.contains("json") {
+            // The service does not stream.
+            let answer = self.read(&media_type, &self.whole(response).await?)?;
+            return Ok(StreamStart::Whole(answer));
+        }
+        let mut events = Events::new(response, self.max_message_bytes());
+        let first = events.next().await.map_err(|error| self.event_failure(error))?;
+        Ok(StreamStart::Events(first, events))
     }
 
     async fn streamed(
@@ -253,49 +277,37 @@ impl RemoteModel {
         let body = self.body(request, true)?;
         let limit = self.config.timeout;
         // Only the start of a stream is retried: text that was passed on cannot be taken back.
-        let begin = || async {
-            let response = self.send(body.clone()).await?;
-            let media_type = media_type(&response);
-            if media_type.contains("json") {
-                // The service does not stream.
-                let answer = self.read(&media_type, &self.whole(response).await?)?;
-                return Ok(Begun::Whole(answer));
-            }
-            let mut events = Events::new(response, self.max_message_bytes());
-            let first = events.next().await.map_err(|error| self.event_failure(error))?;
-            Ok(Begun::Events(first, events))
-        };
-        let (mut next, mut events) =
-            match self.retry_policy().run(|| within(limit, begin())).await? {
-                Begun::Whole(answer) => {
-                    if !answer.text.is_empty() {
-                        on_text(&answer.text);
-                    }
-                    return Ok(answer);
+        let start = self.retry_policy().run(|| within(limit, self.begin_stream(&body))).await?;
+        let (mut next, mut events) = match start {
+            StreamStart::Whole(answer) => {
+                if !answer.text.is_empty() {
+                    on_text(&answer.text);
                 }
-                Begun::Events(first, events) => (first, events),
-            };
+                return Ok(answer);
+            }
+            StreamStart::Events(first, events) => (first, events),
+        };
         let mut pieces: Box<dyn Pieces> = match self.wire {
             Wire::OpenAi { .. } => Box::new(openai::Chunks::default()),
             Wire::Anthropic => Box::new(anthropic::Blocks::default()),
         };
         let mut bytes = 0;
         while let Some(data) = next.take() {
-            let counted = &mut |text: &str| {
+            let taken = pieces.take(&data, &mut |text: &str| {
                 // The size is known only after the event is handled; a piece over the limit is not
                 // passed on.
                 if bytes + text.len() < self.config.max_answer_bytes {
                     on_text(text);
                 }
-            };
-            let taken = pieces.take(&data, counted).map_err(|error| match error {
+            });
+            let held = taken.map_err(|error| match error {
                 EventError::Malformed(problem) => self.malformed(&problem),
                 EventError::Failed(status, message) => {
                     let key = self.config.api_key.as_ref();
                     EndpointFailure::from_status(status, None, message.as_bytes(), key)
                 }
             })?;
-            let Some(held) = taken else { break };
+            let Some(held) = held else { break };
             // Events without text count, too: a stream of them may never end.
             bytes += held + 1;
             if bytes > self.config.max_answer_bytes {
@@ -328,7 +340,7 @@ impl RemoteModel {
 }
 
 /// The beginning of a streamed answer.
-enum Begun {
+enum StreamStart {
     Whole(ChatAnswer),
     Events(Option<String>, Events),
 }
@@ -342,14 +354,9 @@ impl ChatModel for RemoteModel {
     async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
         let work = async {
             let body = self.body(request, false)?;
-            let attempt = || async {
-                let response = self.send(body.clone()).await?;
-                let media_type = media_type(&response);
-                self.read(&media_type, &self.whole(response).await?)
-            };
-            self.retry_policy().run(|| within(self.config.timeout, attempt())).await
+            self.retry_policy().run(|| within(self.config.timeout, self.answer(&body))).await
         };
-        self.in_all(work).await
+        self.within_answer_timeout(work).await
     }
 
     async fn stream(
@@ -357,7 +364,7 @@ impl ChatModel for RemoteModel {
         request: &ChatRequest,
         on_text: &mut (dyn for<'t> FnMut(&'t str) + Send),
     ) -> Result<ChatAnswer, ChatError> {
-        self.in_all(self.streamed(request, on_text)).await
+        self.within_answer_timeout(self.streamed(request, on_text)).await
     }
 }
 
@@ -426,6 +433,15 @@ fn headers(
 fn media_type(response: &Response) -> String {
     let value = response.headers().get(CONTENT_TYPE).and_then(|value| value.to_str().ok());
     value.unwrap_or_default().to_ascii_lowercase()
+}
+
+fn text_or_empty(value: Option<&Value>) -> &str {
+    value.and_then(Value::as_str).unwrap_or_default()
+}
+
+/// Returns a number of tokens that a provider reports.
+fn token_count(usage: Option<&Value>, name: &str) -> Option<u64> {
+    usage?.get(name)?.as_u64()
 }
 
 /// Parses the arguments of a tool call from the model's text. An empty text means no arguments; a

@@ -2,7 +2,9 @@
 
 use serde_json::{Map, Value, json};
 
-use super::{EventError, OnText, PartialAnswer, Pieces, arguments, object};
+use super::{
+    EventError, OnText, PartialAnswer, Pieces, arguments, object, text_or_empty, token_count,
+};
 use crate::{ChatAnswer, ChatRequest, Finish, Format, Message, Tool, ToolCall, Usage};
 
 /// Returns the body of a request. `max_tokens` is the name of the member for the longest answer.
@@ -19,22 +21,26 @@ pub(super) fn body(
         body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
     }
     if let Format::Schema { name, schema } = &request.format {
-        let format = json!({"name": name, "schema": schema, "strict": is_strict(schema)});
-        let format = json!({"type": "json_schema", "json_schema": format});
+        let named = json!({"name": name, "schema": schema, "strict": is_strict(schema)});
+        let format = json!({"type": "json_schema", "json_schema": named});
         body.insert("response_format".to_owned(), format);
     }
-    let mut optional = |name: &str, value: Option<Value>| {
-        if let Some(value) = value {
-            body.insert(name.to_owned(), value);
-        }
-    };
-    optional("temperature", request.temperature.map(Value::from));
-    optional(max_tokens, request.max_tokens.map(Value::from));
-    optional("seed", request.seed.map(Value::from));
-    optional("stop", (!request.stop.is_empty()).then(|| json!(request.stop)));
+    if let Some(temperature) = request.temperature {
+        body.insert("temperature".to_owned(), json!(temperature));
+    }
+    if let Some(most) = request.max_tokens {
+        body.insert(max_tokens.to_owned(), json!(most));
+    }
+    if let Some(seed) = request.seed {
+        body.insert("seed".to_owned(), json!(seed));
+    }
+    if !request.stop.is_empty() {
+        body.insert("stop".to_owned(), json!(request.stop));
+    }
     if is_streamed {
-        optional("stream", Some(Value::Bool(true)));
-        optional("stream_options", Some(json!({"include_usage": true})));
+        body.insert("stream".to_owned(), Value::Bool(true));
+        // Without it, a stream does not report its tokens.
+        body.insert("stream_options".to_owned(), json!({"include_usage": true}));
     }
     Value::Object(body)
 }
@@ -97,8 +103,8 @@ pub(super) fn answer(body: &Value) -> Result<ChatAnswer, String> {
     if let Some(error) = body.get("error").filter(|error| !error.is_null()) {
         return Err(format!("it reports an error: {error}"));
     }
-    let choice = body.get("choices").and_then(|choices| choices.get(0));
-    let choice = choice.ok_or("it has no choices")?;
+    let choice =
+        body.get("choices").and_then(|choices| choices.get(0)).ok_or("it has no choices")?;
     let message = choice.get("message").ok_or("its choice has no message")?;
     let calls = message.get("tool_calls").and_then(Value::as_array);
     let calls = calls.into_iter().flatten().enumerate().map(|(index, call)| {
@@ -119,11 +125,11 @@ pub(super) fn answer(body: &Value) -> Result<ChatAnswer, String> {
         tool_calls: calls.collect::<Result<_, _>>()?,
         finish: finish(choice.get("finish_reason")),
         usage: usage(body.get("usage")),
-        model: body.get("model").and_then(Value::as_str).unwrap_or_default().to_owned(),
+        model: text_or_empty(body.get("model")).to_owned(),
     })
 }
 
-/// Some services leave out the ids of calls.
+/// Returns the id of a call, or one from its index, because some services leave out the ids.
 fn id(id: Option<&Value>, index: usize) -> String {
     let id = id.and_then(Value::as_str).filter(|id| !id.is_empty());
     id.map_or_else(|| format!("call_{index}"), str::to_owned)
@@ -151,8 +157,10 @@ fn finish(reason: Option<&Value>) -> Finish {
 }
 
 fn usage(usage: Option<&Value>) -> Usage {
-    let count = |name: &str| usage.and_then(|usage| usage.get(name)?.as_u64());
-    Usage { input_tokens: count("prompt_tokens"), output_tokens: count("completion_tokens") }
+    Usage {
+        input_tokens: token_count(usage, "prompt_tokens"),
+        output_tokens: token_count(usage, "completion_tokens"),
+    }
 }
 
 /// The chunks of a stream.
@@ -213,8 +221,7 @@ impl Pieces for Chunks {
     }
 
     fn finish(self: Box<Self>) -> Option<ChatAnswer> {
-        let calls = self.calls.into_iter().enumerate();
-        let calls = calls.map(|(index, call)| ToolCall {
+        let calls = self.calls.into_iter().enumerate().map(|(index, call)| ToolCall {
             id: id(Some(&Value::from(call.id)), index),
             name: call.name,
             arguments: arguments(&call.arguments),
@@ -227,38 +234,35 @@ impl Chunks {
     /// Adds a part of a call, and returns its bytes.
     fn take_call(&mut self, part: &Value) -> usize {
         let index = part.get("index").and_then(Value::as_u64);
-        let text =
-            |value: Option<&Value>| value.and_then(Value::as_str).unwrap_or_default().to_owned();
-        let (id, function) = (text(part.get("id")), part.get("function"));
-        let name = text(function.and_then(|function| function.get("name")));
-        // Some services give every parallel call the index 0 (ollama/ollama#15457). Others change
-        // the id within one call, but only its first part has a name (poolsideai/pool#9).
-        let is_another = |call: &PartialCall| {
-            !name.is_empty() && !id.is_empty() && !call.id.is_empty() && call.id != id
-        };
+        let id = text_or_empty(part.get("id"));
+        let function = &part["function"];
+        let name = text_or_empty(function.get("name"));
         let known = match index {
-            Some(_) => {
-                let same_index = self.calls.iter().rposition(|call| call.index == index);
-                same_index.filter(|index| !is_another(&self.calls[*index]))
-            }
+            // Some services give every parallel call the index 0 (ollama/ollama#15457). Others
+            // change the id within one call, but only its first part has a name
+            // (poolsideai/pool#9). So a part with a name and another id begins another call.
+            Some(_) => self.calls.iter().rposition(|call| call.index == index).filter(|place| {
+                let known_id = &self.calls[*place].id;
+                name.is_empty() || id.is_empty() || known_id.is_empty() || known_id == id
+            }),
             // Services that send no index send each call in one piece, with its id.
             None if part.get("id").is_some() => None,
             None => self.calls.len().checked_sub(1),
         };
-        let index = known.unwrap_or_else(|| {
+        let place = known.unwrap_or_else(|| {
             self.calls.push(PartialCall { index, ..PartialCall::default() });
             self.calls.len() - 1
         });
-        let call = &mut self.calls[index];
-        let arguments = match function.and_then(|function| function.get("arguments")) {
+        let call = &mut self.calls[place];
+        let arguments = match function.get("arguments") {
             Some(value @ Value::Object(_)) => value.to_string(),
-            value => text(value),
+            value => text_or_empty(value).to_owned(),
         };
         if call.id.is_empty() {
-            call.id.clone_from(&id);
+            id.clone_into(&mut call.id);
         }
         if call.name.is_empty() {
-            call.name.clone_from(&name);
+            name.clone_into(&mut call.name);
         }
         call.arguments.push_str(&arguments);
         // A call uses memory even if all of its texts are empty.
@@ -268,9 +272,13 @@ impl Chunks {
 
 /// Returns the failure that an event reports.
 fn failure(error: &Value, chunk: &Value) -> EventError {
-    let status = error.get("code").or_else(|| error.get("status")).and_then(Value::as_u64);
-    let status = status.and_then(|status| u16::try_from(status).ok());
-    let status = status.filter(|status| (400..600).contains(status)).unwrap_or(500);
+    let status = error
+        .get("code")
+        .or_else(|| error.get("status"))
+        .and_then(Value::as_u64)
+        .and_then(|status| u16::try_from(status).ok())
+        .filter(|status| (400..600).contains(status))
+        .unwrap_or(500);
     EventError::Failed(status, chunk.to_string())
 }
 
@@ -290,31 +298,33 @@ mod tests {
         chunks.finish().unwrap().tool_calls
     }
 
+    /// Returns a part of a call with the index 0.
+    fn part(id: &str, name: Option<&str>, arguments: &str) -> Value {
+        json!({"index": 0, "id": id, "function": {"name": name, "arguments": arguments}})
+    }
+
+    fn read_call(id: &str, path: &str) -> ToolCall {
+        ToolCall { id: id.to_owned(), name: "read".to_owned(), arguments: json!({"path": path}) }
+    }
+
     #[test]
     fn parallel_calls_of_one_index_are_told_apart_by_name_and_id() {
-        let call = |id: &str, name: Value, arguments: &str| json!({"index": 0, "id": id, "function": {"name": name, "arguments": arguments}});
-        let read = |id: &str, path: &str| ToolCall {
-            id: id.to_owned(),
-            name: "read".to_owned(),
-            arguments: json!({"path": path}),
-        };
-        let both = [read("c1", "a"), read("c2", "b")];
+        let both = [read_call("c1", "a"), read_call("c2", "b")];
         let whole = ["a", "b"].map(|path| json!({"path": path}).to_string());
-        let (name, none) = (json!("read"), Value::Null);
-        let sent = [call("c1", name.clone(), &whole[0]), call("c2", name.clone(), &whole[1])];
+        let name = Some("read");
+        let sent = [part("c1", name, &whole[0]), part("c2", name, &whole[1])];
         assert_eq!(calls_of(sent), both);
         // In parts, of which only the first has the id.
         let sent = [
-            call("c1", name.clone(), ""),
-            call("", none.clone(), &whole[0]),
-            call("c2", name.clone(), ""),
-            call("", none.clone(), &whole[1]),
+            part("c1", name, ""),
+            part("", None, &whole[0]),
+            part("c2", name, ""),
+            part("", None, &whole[1]),
         ];
         assert_eq!(calls_of(sent), both);
         // One call whose parts repeat its name, and one whose parts have other ids.
         let (start, end) = whole[0].split_at(4);
-        let sent = [call("c1", name.clone(), start), call("c1", name.clone(), end)];
-        assert_eq!(calls_of(sent), both[..1]);
-        assert_eq!(calls_of([call("c1", name, start), call("x2", none, end)]), both[..1]);
+        assert_eq!(calls_of([part("c1", name, start), part("c1", name, end)]), both[..1]);
+        assert_eq!(calls_of([part("c1", name, start), part("x2", None, end)]), both[..1]);
     }
 }

@@ -49,12 +49,15 @@ pub(super) fn tool_of(index: usize, tool: &Value) -> Result<Tool, SamplingError>
 ///
 /// # Errors
 ///
-/// The end of a sentence that begins with the position of the content.
+/// Returns an error if the content is not supported: the end of a sentence that begins with the
+/// position of the content.
 pub(super) fn add_message(
     messages: &mut Vec<Message>,
     message: &SamplingMessage,
 ) -> Result<(), String> {
-    let (mut text, mut tool_calls, mut has_results) = (Vec::new(), Vec::new(), false);
+    let mut texts = Vec::new();
+    let mut tool_calls = Vec::new();
+    let mut has_results = false;
     for item in &message.content {
         match (item, message.role) {
             (
@@ -84,14 +87,14 @@ pub(super) fn add_message(
                 return Err("has calls of tools in a message of the user, or their results in one of the model".to_owned());
             }
             (item, _) => match item.as_text() {
-                Some(words) => text.push(words),
+                Some(text) => texts.push(text),
                 None => {
                     return Err("is not text alone; images and audio are not supported".to_owned());
                 }
             },
         }
     }
-    let text = text.join("\n");
+    let text = texts.join("\n");
     match message.role {
         Role::User if text.is_empty() && has_results => {}
         Role::User => messages.push(Message::user(text)),
@@ -115,8 +118,11 @@ fn result_text(
     structured: Option<&Value>,
     is_error: Option<bool>,
 ) -> Result<String, String> {
-    let texts: Option<Vec<&str>> = content.iter().map(Content::as_text).collect();
-    let texts = texts.ok_or("has the result of a tool that is not text alone")?;
+    let texts = content
+        .iter()
+        .map(Content::as_text)
+        .collect::<Option<Vec<&str>>>()
+        .ok_or("has the result of a tool that is not text alone")?;
     let text = match structured {
         Some(value) if texts.is_empty() => value.to_string(),
         _ => texts.join("\n"),

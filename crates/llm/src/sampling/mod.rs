@@ -109,7 +109,8 @@ impl Sampler {
     ///
     /// # Errors
     ///
-    /// [`SamplingError::Invalid`] and [`SamplingError::TooLong`].
+    /// Returns an error if the request is invalid ([`SamplingError::Invalid`]) or too long
+    /// ([`SamplingError::TooLong`]).
     pub fn check(&self, params: &CreateMessageParams) -> Result<(), SamplingError> {
         self.request(params).map(|_| ())
     }
@@ -127,27 +128,27 @@ impl Sampler {
 
     /// Returns the request for the model, and whether its answer must call a tool.
     fn request(&self, params: &CreateMessageParams) -> Result<(ChatRequest, bool), SamplingError> {
-        let invalid = |problem: String| Err(SamplingError::Invalid(problem));
         if params.messages.is_empty() {
-            return invalid("messages is empty".to_owned());
+            return Err(invalid("messages is empty"));
         }
         if !params.temperature.is_none_or(|value| (0.0..=2.0).contains(&value)) {
-            return invalid("temperature is not between 0 and 2".to_owned());
+            return Err(invalid("temperature is not between 0 and 2"));
         }
         let mut messages = Vec::with_capacity(params.messages.len() + 1);
         messages.extend(params.system_prompt.as_ref().map(Message::system));
         for (index, message) in params.messages.iter().enumerate() {
             if let Err(problem) = add_message(&mut messages, message) {
-                return invalid(format!("messages[{index}].content {problem}"));
+                return Err(invalid(format!("messages[{index}].content {problem}")));
             }
         }
         if messages.iter().all(|message| message.text().trim().is_empty()) {
-            return invalid("messages have no text".to_owned());
+            return Err(invalid("messages have no text"));
         }
         let choice = tool_choice(params)?;
         let tools = params.tools.as_deref().unwrap_or_default();
         if tools.len() > self.limits.max_tools {
-            return invalid(format!("{} tools, more than {}", tools.len(), self.limits.max_tools));
+            let problem = format!("{} tools, more than {}", tools.len(), self.limits.max_tools);
+            return Err(invalid(problem));
         }
         let tools = match choice {
             ToolChoice::None => Vec::new(),
@@ -159,7 +160,7 @@ impl Sampler {
         };
         let requires_tool = choice == ToolChoice::Required;
         if requires_tool && tools.is_empty() {
-            return invalid("toolChoice requires a call of a tool, and tools is empty".to_owned());
+            return Err(invalid("toolChoice requires a call of a tool, and tools is empty"));
         }
         let bytes = messages.iter().map(message_bytes).sum::<usize>()
             + tools
@@ -186,6 +187,10 @@ impl Sampler {
         }
         Ok((request, requires_tool))
     }
+}
+
+fn invalid(problem: impl Into<String>) -> SamplingError {
+    SamplingError::Invalid(problem.into())
 }
 
 impl fmt::Debug for Sampler {

@@ -1,3 +1,5 @@
+//! Tests of sampling with a scripted model.
+
 use std::sync::Arc;
 
 use marquetry_protocol::types::CreateMessageParams;
@@ -6,7 +8,7 @@ use serde_json::{Value, json};
 use super::{Sampler, SamplingError, SamplingLimits};
 use crate::{ChatAnswer, ChatError, ChatRequest, Finish, Message, ScriptedModel, ToolCall};
 
-/// Asks a model with these answers, and returns the answer and what the model was asked.
+/// Asks a model with these answers, and returns the answer and the requests that it received.
 async fn sample(
     params: Value,
     answers: impl IntoIterator<Item = ChatAnswer>,
@@ -25,6 +27,20 @@ fn user(text: &str) -> Value {
 
 fn weather() -> Value {
     json!({"name": "weather", "description": "The weather.", "inputSchema": {"type": "object"}})
+}
+
+fn weather_call(id: &str, arguments: Value) -> ToolCall {
+    ToolCall { id: id.to_owned(), name: "weather".to_owned(), arguments }
+}
+
+/// Returns the parameters of a request with a choice of tools.
+fn with_choice(mode: &str) -> Value {
+    json!({"messages": [user("a")], "maxTokens": 1, "tools": [weather()], "toolChoice": {"mode": mode}})
+}
+
+/// Returns the parameters of a request with one message of the user.
+fn with_content(content: &Value) -> Value {
+    json!({"messages": [{"role": "user", "content": content}], "maxTokens": 1})
 }
 
 #[tokio::test]
@@ -48,7 +64,6 @@ async fn messages_reach_the_model_within_limits() {
 
 #[tokio::test]
 async fn a_conversation_with_tools_goes_both_ways() {
-    let call = |id: &str, arguments| ToolCall { id: id.into(), name: "weather".into(), arguments };
     let use_of =
         json!({"type": "tool_use", "id": "1", "name": "weather", "input": {"city": "Oslo"}});
     let failed = json!({"type": "tool_result", "toolUseId": "1", "isError": true, "content": [{"type": "text", "text": "no city"}]});
@@ -56,9 +71,12 @@ async fn a_conversation_with_tools_goes_both_ways() {
         "maxTokens": 10, "tools": [weather()],
         "messages": [user("Weather?"), {"role": "assistant", "content": use_of}, {"role": "user", "content": [failed]}],
     });
-    let answer = ChatAnswer::calls([call("2", json!({"city": "Rome"})), call("3", json!("Rome"))]);
+    let answer = ChatAnswer::calls([
+        weather_call("2", json!({"city": "Rome"})),
+        weather_call("3", json!("Rome")),
+    ]);
     let (result, requests) = sample(params, [answer]).await;
-    let first = call("1", json!({"city": "Oslo"}));
+    let first = weather_call("1", json!({"city": "Oslo"}));
     let asked = [
         Message::user("Weather?"),
         Message::Assistant { text: String::new(), tool_calls: vec![first.clone()] },
@@ -77,13 +95,12 @@ async fn a_conversation_with_tools_goes_both_ways() {
 
 #[tokio::test]
 async fn a_choice_of_tools_is_kept() {
-    let with = |mode: &str| json!({"messages": [user("a")], "maxTokens": 1, "tools": [weather()], "toolChoice": {"mode": mode}});
-    let (result, requests) = sample(with("none"), [ChatAnswer::text("b")]).await;
+    let (result, requests) = sample(with_choice("none"), [ChatAnswer::text("b")]).await;
     assert!(result.is_ok() && requests[0].tools.is_empty());
-    let (result, requests) = sample(with("required"), [ChatAnswer::text("b")]).await;
+    let (result, requests) = sample(with_choice("required"), [ChatAnswer::text("b")]).await;
     assert_eq!(result, Err(SamplingError::NoToolCalled));
     assert_eq!(requests[0].tools.len(), 1);
-    let (result, requests) = sample(with("sometimes"), [ChatAnswer::text("b")]).await;
+    let (result, requests) = sample(with_choice("sometimes"), [ChatAnswer::text("b")]).await;
     assert!(matches!(result, Err(SamplingError::Invalid(_))) && requests.is_empty());
 }
 
@@ -92,13 +109,12 @@ async fn invalid_requests_do_not_reach_the_model() {
     let image = json!({"type": "image", "data": "", "mimeType": "image/png"});
     let stray = json!({"type": "tool_result", "toolUseId": "9", "content": []});
     let use_of = json!({"type": "tool_use", "id": "1", "name": "x", "input": {}});
-    let asked = |content: Value| json!({"messages": [{"role": "user", "content": content}], "maxTokens": 1});
     let cases = [
         (json!({"messages": [], "maxTokens": 1}), "messages is empty"),
-        (asked(json!([])), "no text"),
-        (asked(image), "messages[0].content is not text alone"),
-        (asked(stray), "that no message before it made"),
-        (asked(use_of), "calls of tools in a message of the user"),
+        (with_content(&json!([])), "no text"),
+        (with_content(&image), "messages[0].content is not text alone"),
+        (with_content(&stray), "that no message before it made"),
+        (with_content(&use_of), "calls of tools in a message of the user"),
         (json!({"messages": [user("a")], "maxTokens": 1, "temperature": 3}), "between 0 and 2"),
         (
             json!({"messages": [user("a")], "maxTokens": 1, "tools": [{"name": "x"}]}),
@@ -126,7 +142,7 @@ async fn invalid_requests_do_not_reach_the_model() {
 }
 
 #[tokio::test]
-async fn failures_of_the_model_are_told() {
+async fn failures_of_the_model_are_returned() {
     let (result, _) = sample(json!({"messages": [user("a")], "maxTokens": 1}), []).await;
     assert_eq!(result, Err(SamplingError::Model(ChatError::ScriptEnded(0))));
 }
