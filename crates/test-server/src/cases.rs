@@ -70,7 +70,7 @@ pub enum CaseFileError {
     /// The file is longer than [`CaseFile::MAX_BYTES`].
     #[error("{}: longer than {} bytes", .0.display(), CaseFile::MAX_BYTES)]
     TooLong(PathBuf),
-    /// The text is no case file.
+    /// The text is not a case file.
     #[error("{position}: {problem}")]
     Content {
         /// File, line and column.
@@ -111,6 +111,7 @@ impl CaseFile {
     /// Reads a file.
     ///
     /// # Errors
+    ///
     /// See [`CaseFileError`].
     pub fn load(path: &Path) -> Result<Self, CaseFileError> {
         Self::parse(&read(path)?, path)
@@ -119,6 +120,7 @@ impl CaseFile {
     /// Parses the text of the file `path`.
     ///
     /// # Errors
+    ///
     /// See [`CaseFileError`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, CaseFileError> {
         let options = serde_yaml::options! {
@@ -192,7 +194,8 @@ impl TestFiles {
     /// `.yml`.
     ///
     /// # Errors
-    /// When a file or folder cannot be read.
+    ///
+    /// Returns an error if a file or folder cannot be read.
     pub fn find(given: &[PathBuf]) -> Result<Self, CaseFileError> {
         let mut paths = Vec::new();
         for path in given {
@@ -234,25 +237,28 @@ fn collect(given: &Path, paths: &mut Vec<PathBuf>) -> io::Result<()> {
 }
 
 fn read(path: &Path) -> Result<String, CaseFileError> {
-    let failed = |error| CaseFileError::Read { path: path.to_owned(), error };
     let mut bytes = Vec::new();
-    // Some files have no length, such as pipes and `/dev/zero`.
-    let mut file = fs::File::open(path).map_err(failed)?.take(CaseFile::MAX_BYTES + 1);
-    let read = file.read_to_end(&mut bytes).map_err(failed)?;
-    if read as u64 > CaseFile::MAX_BYTES {
+    fs::File::open(path)
+        // Some files have no length, such as pipes and `/dev/zero`.
+        .and_then(|file| file.take(CaseFile::MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| CaseFileError::Read { path: path.to_owned(), error })?;
+    if bytes.len() as u64 > CaseFile::MAX_BYTES {
         return Err(CaseFileError::TooLong(path.to_owned()));
     }
-    String::from_utf8(bytes).map_err(|_| failed(io::Error::other("it is not UTF-8")))
+    String::from_utf8(bytes).map_err(|_| CaseFileError::Read {
+        path: path.to_owned(),
+        error: io::Error::other("it is not UTF-8"),
+    })
 }
 
-/// Whether a YAML text has nothing but comments.
+/// Returns whether a YAML text has nothing but comments.
 fn is_blank(text: &str) -> bool {
     text.lines()
         .map(str::trim)
         .all(|line| line.is_empty() || line == "---" || line.starts_with('#'))
 }
 
-/// Whether the top level of a YAML text has the key `cases`, also without a value.
+/// Returns whether the top level of a YAML text has the key `cases`, also without a value.
 fn has_cases(text: &str) -> bool {
     match serde_yaml::from_str::<BTreeMap<String, IgnoredAny>>(text) {
         Ok(top) => top.contains_key("cases"),
@@ -267,10 +273,11 @@ fn content_error(error: &serde_yaml::Error, path: &Path) -> CaseFileError {
     let problem = if let serde_yaml::Error::DuplicateMappingKey { key: Some(key), .. } = error {
         format!("the key `{key}` is given twice")
     } else {
-        let problem = text.split(" at line ").next().unwrap_or(&text);
+        let message = text.split(" at line ").next().unwrap_or(&text);
         // The library names the events of its parser.
-        let problem = problem.replace("expected mapping start", "expected keys with values");
-        problem.replace("expected sequence start", "expected a list")
+        message
+            .replace("expected mapping start", "expected keys with values")
+            .replace("expected sequence start", "expected a list")
     };
     let mut position = path.display().to_string();
     if let Some(at) = error.location() {
@@ -371,6 +378,10 @@ cases:
         assert_eq!(found.cases, [folder.path().join("one.yaml")]);
     }
 
+    fn file_names(paths: &[PathBuf]) -> Vec<&str> {
+        paths.iter().map(|path| path.file_name().unwrap().to_str().unwrap()).collect()
+    }
+
     #[test]
     fn files_are_told_apart_by_their_top_level() {
         let folder = tempfile::tempdir().unwrap();
@@ -387,14 +398,8 @@ cases:
             fs::write(path, text).unwrap();
         }
         let found = TestFiles::find(&[folder.path().to_owned()]).unwrap();
-        let names = |paths: &[PathBuf]| -> Vec<String> {
-            paths
-                .iter()
-                .map(|path| path.file_name().unwrap().to_string_lossy().into_owned())
-                .collect()
-        };
-        assert_eq!(names(&found.cases), ["cases.yaml", "null.yaml", "broken.yml"]);
-        assert_eq!(names(&found.scenarios), ["nothing.yaml", "scenario.yaml"]);
+        assert_eq!(file_names(&found.cases), ["cases.yaml", "null.yaml", "broken.yml"]);
+        assert_eq!(file_names(&found.scenarios), ["nothing.yaml", "scenario.yaml"]);
         fs::write(folder.path().join("sub/empty.yaml"), "# later\n").unwrap();
         let empty = TestFiles::find(&[folder.path().to_owned()]).unwrap_err();
         assert!(empty.to_string().contains("empty.yaml: the file is empty"), "{empty}");

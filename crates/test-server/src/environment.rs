@@ -2,7 +2,7 @@
 
 use marquetry_judge::{ApiKey, ModelAccess, RemoteModels};
 
-/// Reads a variable of the environment.
+/// A function that reads a variable of the environment.
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;
 
 /// Keys and base URLs that the server has for each provider.
@@ -37,9 +37,10 @@ impl ModelEnvironment {
     /// Reads the variables of [`Self::VARIABLES`]. Empty ones count as absent.
     #[must_use]
     pub fn read(lookup: Lookup<'_>) -> Self {
-        let value = |name: &str| lookup(name).filter(|value| !value.trim().is_empty());
-        let [openai, anthropic, ollama, custom] = Self::VARIABLES
-            .map(|(_, key, url)| Endpoint { key: value(key).map(ApiKey::new), url: value(url) });
+        let [openai, anthropic, ollama, custom] = Self::VARIABLES.map(|(_, key, url)| Endpoint {
+            key: read_value(lookup, key).map(ApiKey::new),
+            url: read_value(lookup, url),
+        });
         Self { openai, anthropic, ollama, custom }
     }
 
@@ -76,6 +77,11 @@ impl ModelEnvironment {
         }
         ModelAccess { api_key: own.key.clone().or(requested_key), base_url: own.url.clone() }
     }
+}
+
+/// Returns the value of a variable, unless it is blank.
+fn read_value(lookup: Lookup<'_>, name: &str) -> Option<String> {
+    lookup(name).filter(|value| !value.trim().is_empty())
 }
 
 #[cfg(test)]

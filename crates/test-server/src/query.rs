@@ -1,10 +1,10 @@
 //! Filters of stored results as query strings.
 
-#[cfg(any(feature = "api", test))]
-use marquetry_judge::Status;
 use marquetry_judge::store::ResultFilter;
 #[cfg(any(feature = "api", test))]
 use marquetry_judge::store::{ConfigurationFilter, ConfigurationOrigin};
+#[cfg(any(feature = "api", test))]
+use marquetry_judge::{Status, Timestamp};
 
 /// Results in a page at most.
 #[cfg(any(feature = "api", test))]
@@ -31,8 +31,6 @@ pub(crate) const PARAMETERS: [(&str, &str, &str); 7] = [
 pub(crate) fn parse(text: &str) -> Result<ResultFilter, String> {
     let mut filter = ResultFilter::default();
     for (name, value) in form_urlencoded::parse(text.as_bytes()) {
-        let wrong = |wanted: &str| format!("{name} is {value:?}; expected {wanted}");
-        let time = || value.parse().map_err(|_| wrong("a time such as 2026-01-31T12:00:00Z"));
         match &*name {
             "name" => filter.name = Some(value.into_owned()),
             "run" => filter.run = Some(value.into_owned()),
@@ -40,10 +38,12 @@ pub(crate) fn parse(text: &str) -> Result<ResultFilter, String> {
             "status" => {
                 let all = [Status::Passed, Status::Failed, Status::Error];
                 let status = all.into_iter().find(|status| status.as_str() == value);
-                filter.status = Some(status.ok_or_else(|| wrong("passed, failed or error"))?);
+                let status =
+                    status.ok_or_else(|| wrong_value(&name, &value, "passed, failed or error"))?;
+                filter.status = Some(status);
             }
-            "since" => filter.since = Some(time()?),
-            "until" => filter.until = Some(time()?),
+            "since" => filter.since = Some(time_of(&name, &value)?),
+            "until" => filter.until = Some(time_of(&name, &value)?),
             "limit" => filter.page.limit = Some(limit_of(&value)?),
             _ => {
                 let known = PARAMETERS.map(|(name, ..)| name).join(", ");
@@ -55,9 +55,20 @@ pub(crate) fn parse(text: &str) -> Result<ResultFilter, String> {
 }
 
 #[cfg(any(feature = "api", test))]
+fn wrong_value(name: &str, value: &str, wanted: &str) -> String {
+    format!("{name} is {value:?}; expected {wanted}")
+}
+
+#[cfg(any(feature = "api", test))]
+fn time_of(name: &str, value: &str) -> Result<Timestamp, String> {
+    value.parse().map_err(|_| wrong_value(name, value, "a time such as 2026-01-31T12:00:00Z"))
+}
+
+#[cfg(any(feature = "api", test))]
 fn limit_of(value: &str) -> Result<u32, String> {
     let limit = value.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
-    limit.ok_or_else(|| format!("limit is {value:?}; expected a number from 1 to {MAX_LIMIT}"))
+    let wanted = format!("a number from 1 to {MAX_LIMIT}");
+    limit.ok_or_else(|| wrong_value("limit", value, &wanted))
 }
 
 /// Parses the query string of a list of configurations, as [`parse`].
@@ -68,11 +79,12 @@ pub(crate) fn configurations(text: &str) -> Result<ConfigurationFilter, String> 
     if let Some(given) = origin {
         let all = [ConfigurationOrigin::Created, ConfigurationOrigin::Derived];
         let origin = all.into_iter().find(|origin| origin.as_str() == given);
-        let wrong = || format!("origin is {given:?}; expected created or derived");
-        filter.origin = Some(origin.ok_or_else(wrong)?);
+        let origin = origin.ok_or_else(|| wrong_value("origin", &given, "created or derived"))?;
+        filter.origin = Some(origin);
     }
     filter.page.limit = limit.as_deref().map(limit_of).transpose()?;
-    (filter.name, filter.page.cursor) = (name, cursor);
+    filter.name = name;
+    filter.page.cursor = cursor;
     Ok(filter)
 }
 
@@ -134,8 +146,10 @@ mod tests {
     #[test]
     fn queries_of_configurations_are_parsed() {
         let mut filter = ConfigurationFilter::default();
-        (filter.name, filter.origin) = (Some("a b".to_owned()), Some(ConfigurationOrigin::Derived));
-        (filter.page.limit, filter.page.cursor) = (Some(200), Some("c~1".to_owned()));
+        filter.name = Some("a b".to_owned());
+        filter.origin = Some(ConfigurationOrigin::Derived);
+        filter.page.limit = Some(200);
+        filter.page.cursor = Some("c~1".to_owned());
         assert_eq!(configurations("name=a+b&origin=derived&limit=200&cursor=c~1"), Ok(filter));
         for (text, want) in [
             ("origin=mine", "origin is \"mine\"; expected created or derived"),

@@ -88,22 +88,24 @@ pub(super) async fn run(
     let request: ConfigurationRunRequest = parse(&shared, body, WANTED).await?;
     let configuration = find(&shared, id).await?;
     let ConfigurationRunRequest { name, mut cases, concurrency, variables } = request;
-    let wrong = |problem: String| ApiError::Body { wanted: WANTED, problem };
     let known = configuration.variables();
     if let Some(unknown) = variables.keys().find(|name| !known.contains(*name)) {
         let known = known.into_iter().collect::<Vec<_>>().join(", ");
         let known = if known.is_empty() { "none" } else { &known };
-        return Err(wrong(format!(
+        let problem = format!(
             "variables has {unknown:?}, which the configuration does not refer to; it refers to {known}"
-        )));
+        );
+        return Err(ApiError::Body { wanted: WANTED, problem });
     }
-    let resolved = configuration.resolve(|name| variables.get(name).cloned());
-    let resolved = resolved.map_err(|error| match error {
-        ConfigurationError::SecretsLost { .. } => ApiError::Unusable(error),
-        ConfigurationError::MissingVariables { .. } => {
-            wrong(format!("{error}: give them in variables"))
-        }
-        error => wrong(error.to_string()),
+    let resolved = configuration.resolve(|name| variables.get(name).cloned()).map_err(|error| {
+        let problem = match error {
+            ConfigurationError::SecretsLost { .. } => return ApiError::Unusable(error),
+            ConfigurationError::MissingVariables { .. } => {
+                format!("{error}: give them in variables")
+            }
+            error => error.to_string(),
+        };
+        ApiError::Body { wanted: WANTED, problem }
     })?;
     // They are replaced when their test begins.
     if !configuration.server_configs.is_empty() {

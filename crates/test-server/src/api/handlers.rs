@@ -65,8 +65,8 @@ async fn health(State(shared): State<Shared>) -> Json<Health> {
     Json(shared.tests.health().await)
 }
 
-/// A test that cannot be run is a result with the status `error`, as in the seed. So is a test
-/// whose client disconnects.
+/// Runs a test. One that cannot be run is a result with the status `error`, as in the seed. So is a
+/// test whose client disconnects.
 async fn run(
     State(shared): State<Shared>,
     connection: Option<Extension<ConnectionInfo>>,
@@ -85,7 +85,8 @@ async fn run(
         }
         CLIENT_LEFT
     });
-    let (tasks, answer_after) = (shared.tasks.clone(), shared.options.answer_after);
+    let tasks = shared.tasks.clone();
+    let answer_after = shared.options.answer_after;
     let mut work = tasks.spawn(async move {
         let _slot = tokio::select! {
             biased;

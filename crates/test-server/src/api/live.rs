@@ -167,16 +167,24 @@ pub(super) fn watched(shared: &Shared, run: Option<&str>, index: usize, name: &s
         Some(run) => RunContext::default().in_run(run),
         None => RunContext::default(),
     };
-    let (shared, run, name) = (shared.clone(), run.map(str::to_owned), shortened(name).to_owned());
-    let test =
-        RunningTest { number: shared.live.last_test.fetch_add(1, Ordering::Relaxed), shared };
+    let run = run.map(str::to_owned);
+    let name = shortened(name).to_owned();
+    let test = RunningTest {
+        number: shared.live.last_test.fetch_add(1, Ordering::Relaxed),
+        shared: shared.clone(),
+    };
     context.on_event(move |event| {
         let Some((trial, step, detail, success)) = step(event) else { return };
-        let (run, test_name) = (run.clone(), name.clone());
-        let detail = shortened(&detail).to_owned();
-        let id = run.clone();
-        let event = ProgressEvent { run, index, test_name, trial, step, detail, success };
-        test.shared.live.step(test.number, id.as_deref(), &event);
+        let event = ProgressEvent {
+            run: run.clone(),
+            index,
+            test_name: name.clone(),
+            trial,
+            step,
+            detail: shortened(&detail).to_owned(),
+            success,
+        };
+        test.shared.live.step(test.number, run.as_deref(), &event);
     })
 }
 
@@ -210,7 +218,8 @@ fn step(event: &TestEvent) -> Option<(u32, Step, String, Option<bool>)> {
             (*trial, Step::CallStarted, detail, None)
         }
         TestEvent::CallEnded { trial, call } => {
-            let (tool, server) = (shortened(&call.tool_name), shortened(&call.server_id));
+            let tool = shortened(&call.tool_name);
+            let server = shortened(&call.server_id);
             (*trial, Step::CallEnded, format!("{tool} of {server}"), Some(call.success))
         }
         TestEvent::Vote { trial, vote } => {
@@ -245,8 +254,8 @@ pub(super) async fn events(
             None => next(receiver.as_mut()?, run.as_deref()).await?,
         };
         Some((Ok(event), (receiver, slot, run, first)))
-    });
-    let events = events.take_until(Box::pin(half_closed(connection)));
+    })
+    .take_until(Box::pin(half_closed(connection)));
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 

@@ -66,10 +66,11 @@ pub(super) async fn outcomes(
     State(shared): State<Shared>,
     RawQuery(text): RawQuery,
 ) -> Result<Json<Page<Outcome>>, ApiError> {
-    let names = ["name", "run", "limit"];
-    let [name, run, limit] = values(text, names)?;
+    let [name, run, limit] = values(text, ["name", "run", "limit"])?;
     let mut filter = OutcomeFilter::default();
-    (filter.name, filter.run, filter.limit) = (name, run, limit_of(limit)?);
+    filter.name = name;
+    filter.run = run;
+    filter.limit = limit_of(limit)?;
     Ok(page(store(&shared).outcomes(&filter).await?))
 }
 
@@ -122,13 +123,10 @@ pub(super) async fn put_override(
     body: Body,
 ) -> Result<Json<Override>, ApiError> {
     let request: OverrideRequest = parse(&shared, body, "override").await?;
-    let wrong = |problem: String| ApiError::Body { wanted: "override", problem };
     let reason = request.reason.trim();
     if reason.is_empty() || reason.len() > MAX_REASON {
-        return Err(wrong(format!(
-            "reason has {} bytes; 1 to {MAX_REASON} are allowed",
-            reason.len()
-        )));
+        let problem = format!("reason has {} bytes; 1 to {MAX_REASON} are allowed", reason.len());
+        return Err(ApiError::Body { wanted: "override", problem });
     }
     let named = request.author.as_deref().map(str::trim).filter(|name| !name.is_empty());
     let author = match (caller, named) {
@@ -142,7 +140,8 @@ pub(super) async fn put_override(
         (None, named) => named.unwrap_or(LOCAL).to_owned(),
     };
     if author.len() > MAX_AUTHOR {
-        return Err(wrong(format!("author has {} bytes; {MAX_AUTHOR} are allowed", author.len())));
+        let problem = format!("author has {} bytes; {MAX_AUTHOR} are allowed", author.len());
+        return Err(ApiError::Body { wanted: "override", problem });
     }
     let verdict = Override {
         result_id: id,
@@ -166,8 +165,7 @@ fn values<const N: usize>(
 fn limit_of(text: Option<String>) -> Result<Option<u32>, ApiError> {
     let Some(text) = text else { return Ok(None) };
     let limit = text.parse().ok().filter(|limit| (1..=MAX_OUTCOMES).contains(limit));
-    let wrong = || {
+    limit.map(Some).ok_or_else(|| {
         ApiError::Query(format!("limit is {text:?}; expected a number from 1 to {MAX_OUTCOMES}"))
-    };
-    limit.map(Some).ok_or_else(wrong)
+    })
 }

@@ -53,7 +53,8 @@ fn take_block(buffer: &mut Vec<u8>, scanned: &mut usize) -> Option<Vec<u8>> {
 
 fn parse(block: &[u8]) -> Option<(String, String)> {
     let text = String::from_utf8_lossy(block);
-    let (mut name, mut data) = ("message", Vec::new());
+    let mut name = "message";
+    let mut data = Vec::new();
     for line in text.lines() {
         let (field, value) = line.split_once(':').unwrap_or((line, ""));
         let value = value.strip_prefix(' ').unwrap_or(value);
@@ -63,7 +64,7 @@ fn parse(block: &[u8]) -> Option<(String, String)> {
             _ => {}
         }
     }
-    // Comments keep the connection open, and are no events.
+    // Comments keep the connection open; they are not events.
     (!data.is_empty()).then(|| (name.to_owned(), data.join("\n")))
 }
 
@@ -75,7 +76,8 @@ mod tests {
     fn events_are_cut_from_the_bytes() {
         let mut buffer =
             b": hello\n\nevent: a\ndata: {\"x\":\ndata: 1}\n\ndata:2\n\nevent: cut".to_vec();
-        let (mut seen, mut scanned) = (Vec::new(), 0);
+        let mut seen = Vec::new();
+        let mut scanned = 0;
         while let Some(block) = take_block(&mut buffer, &mut scanned) {
             seen.extend(parse(&block));
         }
