@@ -3,6 +3,7 @@
 mod agent;
 mod budget;
 pub mod case;
+pub mod case_file;
 pub mod cassette;
 pub mod check;
 mod configuration;
@@ -17,12 +18,14 @@ pub mod fuzz;
 
 pub mod judge;
 pub mod matcher;
+mod model_environment;
 mod models;
 mod page;
 mod redact;
 pub mod report;
 pub mod result;
 mod runner;
+mod schema;
 mod settings;
 pub mod stats;
 pub mod store;
@@ -38,6 +41,7 @@ pub use crate::{
     case::{ExpectedTool, Limits, Matching, ModelSettings, ServerConfig, TestCase},
     error::TrialError,
     event::TestEvent,
+    model_environment::ModelEnvironment,
     models::{FixedModels, ModelAccess, Models, RemoteModels, Role},
     result::{Status, TestResult, ToolCallRecord, Trial, Verdict},
     runner::{RunContext, Runner},

@@ -11,11 +11,11 @@ use std::{
 use futures_util::{FutureExt as _, StreamExt as _, stream};
 use marquetry_judge::{
     MemoryStore, ResultStore, RunContext, Runner, ServerConfig, Status, TestCase, TestResult,
+    case_file::CaseFile,
     cassette::Cassette,
     report,
     store::{Configuration, NewRun, RunStatus, while_run_lives},
 };
-use marquetry_test_server::CaseFile;
 use tokio::runtime::Runtime;
 
 use crate::{

@@ -7,9 +7,9 @@ use std::{
 };
 
 use marquetry_judge::{
-    DatabaseError, LibsqlStore, ResultStore, Runner, StoreError, store::LibsqlOptions,
+    DatabaseError, LibsqlStore, ModelEnvironment, ResultStore, Runner, StoreError,
+    store::LibsqlOptions,
 };
-use marquetry_test_server::ModelEnvironment;
 
 use crate::{Environment, Failed, arguments::DatabaseArgs};
 

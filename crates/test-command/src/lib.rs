@@ -21,8 +21,8 @@ pub use self::{
     failed::Failed,
     server::{main_server, test_server},
 };
+use marquetry_judge::case_file::TestFiles;
 pub use marquetry_test_server::TestApi;
-use marquetry_test_server::cases::TestFiles;
 
 /// Serves a server of a scenario on standard input and output until its input ends. `file`
 /// describes it; the runner of the scenario has written it.

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use marquetry_test_server::CaseFile;
+use marquetry_judge::case_file::CaseFile;
 
 use crate::{Failed, arguments::SchemaKind};
 
@@ -28,7 +28,7 @@ mod tests {
     fn schemas_are_the_files_of_the_repository() {
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
         for (kind, file) in [
-            (SchemaKind::Cases, "crates/test-server/case-file.schema.json"),
+            (SchemaKind::Cases, "crates/judge/case-file.schema.json"),
             (SchemaKind::Scenarios, "tests/scenarios/scenario.schema.json"),
         ] {
             assert_eq!(text(kind), fs::read_to_string(root.join(file)).unwrap(), "{kind:?}");

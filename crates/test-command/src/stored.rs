@@ -3,13 +3,13 @@
 use std::{fmt::Write as _, io::Write as _, path::PathBuf};
 
 use marquetry_judge::{
-    ModelSettings, Models as _, ResultStore, Role, Status, StoreError,
+    ModelEnvironment, ModelSettings, Models as _, ResultStore, Role, Status, StoreError,
+    case_file::CaseFile,
     fault::{Trace, check_judge},
     judge::{Judge, JudgeOptions},
     stats::{Change, Rate},
     store::{self, PageRequest, ResultFilter},
 };
-use marquetry_test_server::{CaseFile, ModelEnvironment};
 use serde_json::json;
 use tokio::runtime::Runtime;
 

@@ -2,10 +2,8 @@
 
 #[cfg(feature = "api")]
 pub mod api;
-pub mod cases;
 #[cfg(feature = "client")]
 pub mod client;
-mod environment;
 #[cfg(any(feature = "api", feature = "client"))]
 mod query;
 mod tests;
@@ -16,8 +14,4 @@ pub use marquetry_judge::{ModelSettings, ServerConfig, TestCase, TestResult};
 pub use crate::api::{ApiOptions, TestApi};
 #[cfg(feature = "client")]
 pub use crate::client::{ClientError, TestClient};
-pub use crate::{
-    cases::{CaseFile, CaseFileError},
-    environment::ModelEnvironment,
-    tests::{CaseDefaults, Commands, Health, Tests},
-};
+pub use crate::tests::{CaseDefaults, Commands, Health, Tests};

@@ -20,7 +20,7 @@ Examples:
 
 const SCENARIO_SCHEMA: &str = "tests/scenarios/scenario.schema.json";
 /// Made by a test of the crate; the page of cases is made from it.
-const CASE_SCHEMA: &str = "crates/test-server/case-file.schema.json";
+const CASE_SCHEMA: &str = "crates/judge/case-file.schema.json";
 
 /// Tests that compare a generated file with the code, and write it if `MARQUETRY_UPDATE` is set.
 const TESTS: &[&str] = &[

@@ -8,6 +8,8 @@ mod server;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::schema::schema_of;
+
 pub use self::{
     expected::{Expectations, ExpectedTool, Matching, ResultExpectation},
     limits::Limits,
@@ -85,6 +87,12 @@ impl TestCase {
     /// Returns a case with a name and a prompt.
     pub fn new(name: impl Into<String>, prompt: impl Into<String>) -> Self {
         Self { name: name.into(), prompt: prompt.into(), ..Self::default() }
+    }
+
+    /// Returns the JSON Schema of test cases.
+    #[must_use]
+    pub fn schema() -> serde_json::Value {
+        schema_of::<Self>()
     }
 
     /// Returns the model that works on the prompt: `agentConfig`, else `judgeConfig`.

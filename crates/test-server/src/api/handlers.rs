@@ -43,7 +43,7 @@ pub(super) fn handler(operation: Operation) -> MethodRouter<Shared> {
         Operation::Runs => get(runs),
         Operation::RunOfId => get(run_of_id),
         Operation::Document => get(async || Json(openapi::document())),
-        Operation::CaseSchema => get(async || Json(openapi::case_schema())),
+        Operation::CaseSchema => get(async || Json(TestCase::schema())),
         Operation::Result => get(stored::result),
         Operation::Overrides => get(stored::overrides),
         Operation::Override => post(stored::put_override),

@@ -18,7 +18,7 @@ use super::{
     operations::Operation,
     stored::OverrideRequest,
 };
-use crate::{Health, cases::schema_of, query};
+use crate::{Health, query};
 
 /// Returns the OpenAPI 3.1 document of the API.
 pub fn document() -> Value {
@@ -51,11 +51,6 @@ pub fn document() -> Value {
     });
     join_description_lines(&mut document);
     document
-}
-
-/// Returns the JSON Schema of a test case.
-pub(super) fn case_schema() -> Value {
-    schema_of::<TestCase>()
 }
 
 /// Why a body is refused: it is no JSON or not what is wanted, comes too slowly, is too long, has

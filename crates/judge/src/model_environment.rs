@@ -1,6 +1,8 @@
 //! Keys and URLs of models, from the environment of the server.
 
-use marquetry_judge::{ApiKey, ModelAccess, RemoteModels};
+use marquetry_llm::ApiKey;
+
+use crate::{ModelAccess, RemoteModels};
 
 /// A function that reads a variable of the environment.
 type Lookup<'a> = &'a dyn Fn(&str) -> Option<String>;

@@ -21,11 +21,11 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use marquetry_judge::{ModelSettings, ServerConfig, TestCase};
-use marquetry_protocol::join_description_lines;
-use schemars::{JsonSchema, generate::SchemaSettings};
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 use serde_json::Value;
+
+use crate::{ModelSettings, ServerConfig, TestCase, schema::schema_of};
 
 /// A file of test cases, with what its cases have in common.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize, JsonSchema)]
@@ -168,14 +168,6 @@ impl CaseFile {
     pub fn schema() -> Value {
         schema_of::<Self>()
     }
-}
-
-/// Returns the JSON Schema (2020-12) of a type.
-pub(crate) fn schema_of<T: JsonSchema>() -> Value {
-    let schema = SchemaSettings::draft2020_12().into_generator().into_root_schema_for::<T>();
-    let mut schema = schema.to_value();
-    join_description_lines(&mut schema);
-    schema
 }
 
 /// Reads `cases:` without a value as an empty list, which has an error of its own.
