@@ -172,18 +172,22 @@ impl TestApi {
     /// [`ServeOptions::shutdown_grace`] to end.
     ///
     /// # Errors
-    /// When the listener fails.
+    ///
+    /// Returns an error if the listener fails.
     pub async fn serve(
         &self,
         listener: TcpListener,
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
         let service = TowerToHyperService::new(self.router());
-        let (options, stopping) =
-            (self.shared.options.connections.clone(), CancellationToken::new());
-        let serving =
-            marquetry_protocol::server::http::serve(listener, service, options, stopping.clone());
-        let mut serving = pin!(serving);
+        let options = self.shared.options.connections.clone();
+        let stopping = CancellationToken::new();
+        let mut serving = pin!(marquetry_protocol::server::http::serve(
+            listener,
+            service,
+            options,
+            stopping.clone()
+        ));
         tokio::select! {
             ended = serving.as_mut() => return ended,
             () = stop => stopping.cancel(),
