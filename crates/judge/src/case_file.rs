@@ -112,7 +112,7 @@ impl CaseFile {
     ///
     /// # Errors
     ///
-    /// See [`CaseFileError`].
+    /// Returns an error if the file cannot be read or is not a case file; see [`CaseFileError`].
     pub fn load(path: &Path) -> Result<Self, CaseFileError> {
         Self::parse(&read(path)?, path)
     }
@@ -121,7 +121,7 @@ impl CaseFile {
     ///
     /// # Errors
     ///
-    /// See [`CaseFileError`].
+    /// Returns an error if the file cannot be read or is not a case file; see [`CaseFileError`].
     pub fn parse(text: &str, path: &Path) -> Result<Self, CaseFileError> {
         let options = serde_yaml::options! {
             // `no` and `on` are strings.

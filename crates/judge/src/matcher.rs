@@ -112,7 +112,7 @@ impl Matcher {
     ///
     /// # Errors
     ///
-    /// See [`MatcherError`].
+    /// Returns an error if an operator is unknown or has a wrong value; see [`MatcherError`].
     pub fn new(given: Value) -> Result<Self, MatcherError> {
         Ok(Self { rule: read(&given)?, given })
     }

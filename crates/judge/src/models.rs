@@ -67,7 +67,8 @@ pub trait Models: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ChatError::Config`] if the settings name no model that can be asked.
+    /// Returns an error ([`ChatError::Config`]) if the settings do not name a model that can be
+    /// called.
     fn model(&self, role: Role, settings: &ModelSettings) -> Result<Arc<dyn ChatModel>, ChatError>;
 }
 
@@ -117,7 +118,7 @@ type Access = dyn Fn(Provider, &ModelSettings) -> Result<ModelAccess, ChatError>
 type Adjust = dyn Fn(&mut ModelConfig) + Send + Sync;
 
 impl RemoteModels {
-    /// Models that are called with the key and the URL of their settings.
+    /// Returns models that are called with the key and the URL of their settings.
     pub fn new() -> Self {
         Self::with_access(|_, settings| {
             Ok(ModelAccess {
@@ -127,7 +128,7 @@ impl RemoteModels {
         })
     }
 
-    /// Models whose key and URL `access` decides. It must not send a key of this machine to a URL
+    /// Returns models whose key and URL `access` decides. It must not send a key of this machine to a URL
     /// from a case, because the author of the case would receive the key.
     pub fn with_access(
         access: impl Fn(Provider, &ModelSettings) -> Result<ModelAccess, ChatError>

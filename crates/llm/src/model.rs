@@ -14,7 +14,7 @@ pub trait ChatModel: Send + Sync {
     ///
     /// # Errors
     ///
-    /// See [`ChatError`].
+    /// Returns an error if the model gives no answer; see [`ChatError`].
     async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError>;
 
     /// Answers, and passes the text to `on_text` as it arrives. The pieces together are the text of
@@ -22,7 +22,7 @@ pub trait ChatModel: Send + Sync {
     ///
     /// # Errors
     ///
-    /// See [`ChatError`].
+    /// Returns an error if the model gives no answer; see [`ChatError`].
     async fn stream(
         &self,
         request: &ChatRequest,

@@ -171,7 +171,7 @@ impl ScriptedProvider {
     ///
     /// # Errors
     ///
-    /// No free port.
+    /// Returns an error if no port is free.
     pub async fn start(answers: impl IntoIterator<Item = ProviderAnswer>) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;

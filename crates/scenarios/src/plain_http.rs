@@ -57,7 +57,8 @@ pub(crate) async fn send_unread(
 /// are in lower case. The body is parsed if its type is JSON, else it is a string.
 ///
 /// # Errors
-/// When the request is malformed, and when the connection fails.
+///
+/// Returns an error if the request is malformed, or if the connection fails.
 pub async fn exchange(address: std::net::SocketAddr, request: Exchange) -> io::Result<Value> {
     let method = Method::from_bytes(request.method.as_bytes()).map_err(io::Error::other)?;
     let uri: Uri = request.path.parse().map_err(io::Error::other)?;

@@ -95,7 +95,8 @@ pub trait RunningServer: Send + Sync {
     /// Shuts the server down.
     ///
     /// # Errors
-    /// When it did not shut down cleanly.
+    ///
+    /// Returns an error if it did not shut down cleanly.
     async fn end(self: Box<Self>) -> Result<(), String>;
 }
 

@@ -25,7 +25,8 @@ impl JsonSocket {
     /// Opens a WebSocket at `path`, and offers the subprotocols.
     ///
     /// # Errors
-    /// When the connection fails or the server refuses it.
+    ///
+    /// Returns an error if the connection fails or the server refuses it.
     pub(crate) async fn open(
         address: SocketAddr,
         path: &str,
@@ -46,7 +47,8 @@ impl JsonSocket {
     /// Sends a message.
     ///
     /// # Errors
-    /// When the connection is closed.
+    ///
+    /// Returns an error if the connection is closed.
     pub(crate) async fn send(&mut self, message: &Value) -> io::Result<()> {
         self.0.send(Message::text(message.to_string())).await.map_err(io::Error::other)
     }
@@ -55,7 +57,8 @@ impl JsonSocket {
     /// once, as `{messages, closed}`.
     ///
     /// # Errors
-    /// When a message is not JSON, or the connection breaks.
+    ///
+    /// Returns an error if a message is not JSON, or if the connection breaks.
     pub(crate) async fn receive(&mut self, count: usize, limit: Duration) -> io::Result<Value> {
         let mut messages: Vec<Value> = Vec::new();
         let deadline = Instant::now() + limit;

@@ -63,7 +63,8 @@ impl Limits {
     /// stay open.
     ///
     /// # Errors
-    /// A limit that does not exist, or a value that it cannot have.
+    ///
+    /// Returns an error if a limit does not exist, or cannot have its value.
     pub fn bounds(
         named: impl IntoIterator<Item = (String, serde_json::Number)>,
     ) -> Result<Self, serde_json::Error> {

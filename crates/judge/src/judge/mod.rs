@@ -195,7 +195,7 @@ impl Judge {
     ///
     /// # Errors
     ///
-    /// See [`JudgeError`].
+    /// Returns an error if there is no verdict; see [`JudgeError`].
     pub async fn judge(
         &self,
         input: &JudgeInput<'_>,

@@ -56,7 +56,7 @@ pub enum VoteError {
 ///
 /// # Errors
 ///
-/// See [`VoteError`].
+/// Returns an error if the answer is not a vote on all items; see [`VoteError`].
 pub fn parse_vote(text: &str, ids: &[String]) -> Result<ParsedVote, VoteError> {
     if text.len() > MAX_ANSWER_BYTES {
         return Err(VoteError::TooLong);

@@ -102,29 +102,29 @@ pub trait ResultStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StoreError::Exists`] if the id is taken, [`StoreError::NotFound`] for an unknown batch,
-    /// and errors of the database.
+    /// Returns an error if the id is taken ([`StoreError::Exists`]), the batch is unknown
+    /// ([`StoreError::NotFound`]), or the database fails.
     async fn put_result(&self, result: &TestResult) -> Result<(), StoreError>;
 
     /// Returns a result.
     ///
     /// # Errors
     ///
-    /// Errors of the database.
+    /// Returns an error if the database fails.
     async fn result(&self, id: &str) -> Result<Option<TestResult>, StoreError>;
 
     /// Returns a page of results, newest first.
     ///
     /// # Errors
     ///
-    /// Errors of the database.
+    /// Returns an error if the database fails.
     async fn results(&self, filter: &ResultFilter) -> Result<Page<TestResult>, StoreError>;
 
     /// Returns results in the short form for statistics, newest first.
     ///
     /// # Errors
     ///
-    /// Errors of the database.
+    /// Returns an error if the database fails.
     async fn outcomes(&self, filter: &OutcomeFilter) -> Result<Vec<Outcome>, StoreError>;
 
     /// Stores a configuration, or replaces the one of its id, which keeps the time of its creation.
@@ -132,21 +132,21 @@ pub trait ResultStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Errors of the database.
+    /// Returns an error if the database fails.
     async fn put_configuration(&self, configuration: &Configuration) -> Result<(), StoreError>;
 
     /// Returns a configuration.
     ///
     /// # Errors
     ///
-    /// Errors of the database.
+    /// Returns an error if the database fails.
     async fn configuration(&self, id: &str) -> Result<Option<Configuration>, StoreError>;
 
     /// Returns a page of configurations, the newest first.
     ///
     /// # Errors
     ///
-    /// Errors of the database.
+    /// Returns an error if the database fails.
     async fn configurations(
         &self,
         filter: &ConfigurationFilter,
@@ -156,15 +156,16 @@ pub trait ResultStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`] for an unknown id, [`StoreError::InUse`] if runs have it, and
-    /// errors of the database.
+    /// Returns an error if the id is unknown ([`StoreError::NotFound`]), runs have the
+    /// configuration ([`StoreError::InUse`]), or the database fails.
     async fn delete_configuration(&self, id: &str) -> Result<Configuration, StoreError>;
 
     /// Begins a batch, and returns it with its id.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`] for an unknown configuration, and errors of the database.
+    /// Returns an error if the configuration is unknown ([`StoreError::NotFound`]), or if the
+    /// database fails.
     async fn start_run(&self, run: NewRun) -> Result<TestRun, StoreError>;
 
     /// Records a sign that the program of a batch still runs. A batch without a sign for a minute
@@ -172,56 +173,59 @@ pub trait ResultStore: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`], and errors of the database.
+    /// Returns an error if the batch is unknown ([`StoreError::NotFound`]), or if the database
+    /// fails.
     async fn touch_run(&self, id: &str) -> Result<(), StoreError>;
 
     /// Ends a batch. Its numbers are counted from its results.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`], and errors of the database.
+    /// Returns an error if the batch is unknown ([`StoreError::NotFound`]), or if the database
+    /// fails.
     async fn finish_run(&self, id: &str, status: RunStatus) -> Result<TestRun, StoreError>;
 
     /// Returns a batch; the numbers of a running one count the results so far.
     ///
     /// # Errors
     ///
-    /// Errors of the database.
+    /// Returns an error if the database fails.
     async fn run(&self, id: &str) -> Result<Option<TestRun>, StoreError>;
 
     /// Returns a page of batches, newest first.
     ///
     /// # Errors
     ///
-    /// Errors of the database.
+    /// Returns an error if the database fails.
     async fn runs(&self, page: &PageRequest) -> Result<Page<TestRun>, StoreError>;
 
     /// Stores a person's verdict on a trial; a later one of the same author replaces it.
     ///
     /// # Errors
     ///
-    /// [`StoreError::NotFound`] for an unknown trial, and errors of the database.
+    /// Returns an error if the trial is unknown ([`StoreError::NotFound`]), or if the database
+    /// fails.
     async fn put_override(&self, verdict: &Override) -> Result<(), StoreError>;
 
     /// Returns the overrides of a result, oldest first.
     ///
     /// # Errors
     ///
-    /// Errors of the database.
+    /// Returns an error if the database fails.
     async fn overrides(&self, result_id: &str) -> Result<Vec<Override>, StoreError>;
 
     /// Returns the newest override of each trial, with the judge's verdict on the same trial.
     ///
     /// # Errors
     ///
-    /// Errors of the database.
+    /// Returns an error if the database fails.
     async fn agreements(&self) -> Result<Vec<Agreement>, StoreError>;
 
     /// Checks that the store can be used.
     ///
     /// # Errors
     ///
-    /// Errors of the database.
+    /// Returns an error if the database fails.
     async fn check(&self) -> Result<(), StoreError>;
 }
 

@@ -81,7 +81,8 @@ impl Sampler {
     ///
     /// # Errors
     ///
-    /// See [`SamplingError`].
+    /// Returns an error if the request is invalid or the model gives no answer; see
+    /// [`SamplingError`].
     pub async fn create_message(
         &self,
         params: &CreateMessageParams,
@@ -95,7 +96,8 @@ impl Sampler {
     ///
     /// # Errors
     ///
-    /// See [`SamplingError`]. Some pieces may have been passed before.
+    /// Returns an error if the request is invalid or the model gives no answer; see
+    /// [`SamplingError`]. Some pieces may have been passed on before.
     pub async fn stream_message(
         &self,
         params: &CreateMessageParams,

@@ -138,7 +138,8 @@ impl Outcome {
     /// output when there is no file.
     ///
     /// # Errors
-    /// When the file cannot be written.
+    ///
+    /// Returns an error if the file cannot be written.
     pub fn write(&self, format: Format, file: Option<&Path>) -> io::Result<()> {
         let text = match format {
             Format::Text => self.text(),

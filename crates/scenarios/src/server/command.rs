@@ -39,7 +39,8 @@ impl CommandServer {
     /// command a configuration of each case.
     ///
     /// # Errors
-    /// [`StartError::Failed`] if the command cannot be started.
+    ///
+    /// Returns an error ([`StartError::Failed`]) if the command cannot be started.
     pub fn start_command(&self) -> Result<Box<dyn RunningServer>, StartError> {
         let child = Command::new(&self.program)
             .args(&self.arguments)

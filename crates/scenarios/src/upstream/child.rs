@@ -28,7 +28,8 @@ pub(super) enum Command {
 /// Serves the upstream that the file describes on standard input and output, until its input ends.
 ///
 /// # Errors
-/// When the file cannot be read, or standard input or output fails.
+///
+/// Returns an error if the file cannot be read, or standard input or output fails.
 pub async fn serve(spec: &Path) -> io::Result<()> {
     let spec: Spec = serde_json::from_slice(&fs::read(spec)?)?;
     let journal = Arc::new(Journal::open(spec.journal)?);

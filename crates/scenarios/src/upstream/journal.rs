@@ -22,7 +22,8 @@ impl Journal {
     /// Opens the journal at `path`, or creates it.
     ///
     /// # Errors
-    /// When it cannot be read.
+    ///
+    /// Returns an error if the journal cannot be read.
     pub fn open(path: PathBuf) -> io::Result<Self> {
         let journal = Self { path, counts: Mutex::default() };
         let mut counts = HashMap::new();
@@ -64,7 +65,8 @@ impl Journal {
     /// Returns all calls so far.
     ///
     /// # Errors
-    /// When the journal cannot be read.
+    ///
+    /// Returns an error if the journal cannot be read.
     pub fn calls(&self) -> io::Result<Vec<Value>> {
         let text = match fs::read_to_string(&self.path) {
             Ok(text) => text,

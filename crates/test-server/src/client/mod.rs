@@ -154,8 +154,10 @@ impl TestClient {
     /// Finds the server; every other method does so itself.
     ///
     /// # Errors
-    /// [`ClientError::NotATestServer`] for a given URL; without one, [`ClientError::NoTestServer`]
-    /// or [`ClientError::TokenWithoutUrl`].
+    ///
+    /// Returns an error if the given URL is not a test server ([`ClientError::NotATestServer`]).
+    /// Without a URL, returns an error if no server is found ([`ClientError::NoTestServer`]), or if
+    /// a token was given ([`ClientError::TokenWithoutUrl`]).
     pub async fn connect(&self) -> Result<(), ClientError> {
         self.server().await.map(|_| ())
     }
@@ -163,7 +165,8 @@ impl TestClient {
     /// Asks the server for its state.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn health(&self) -> Result<Health, ClientError> {
         self.json(Method::GET, "/api/test/health", None).await
     }
@@ -171,7 +174,8 @@ impl TestClient {
     /// Runs one test. A test that fails or cannot be run is a result, too.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn run_test(&self, case: &TestCase) -> Result<TestResult, ClientError> {
         let body = serde_json::to_vec(case).map_err(ClientError::Case)?;
         self.json(Method::POST, "/api/test/run", Some(body)).await
@@ -181,7 +185,8 @@ impl TestClient {
     /// the future stops the batch on the server.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn run_batch(
         &self,
         name: Option<&str>,
@@ -196,7 +201,8 @@ impl TestClient {
     /// their own. The run has the id of the configuration. Otherwise as [`Self::run_batch`].
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn run_configuration(
         &self,
         id: &str,
@@ -248,7 +254,8 @@ impl TestClient {
     /// are refused: write references such as `${NAME}` in their place.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn create_configuration(
         &self,
         new: &NewConfiguration,
@@ -261,7 +268,8 @@ impl TestClient {
     /// the current one.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn configurations(
         &self,
         filter: &ConfigurationFilter,
@@ -280,7 +288,8 @@ impl TestClient {
     /// Returns one configuration.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn configuration(&self, id: &str) -> Result<Configuration, ClientError> {
         self.json(Method::GET, &format!("/api/test/configurations/{}", segment(id)), None).await
     }
@@ -288,7 +297,8 @@ impl TestClient {
     /// Deletes a configuration that no run has, and returns it.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn delete_configuration(&self, id: &str) -> Result<Configuration, ClientError> {
         self.json(Method::DELETE, &format!("/api/test/configurations/{}", segment(id)), None).await
     }
@@ -296,7 +306,8 @@ impl TestClient {
     /// Returns one page of stored results, the newest first.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn results(&self, filter: &ResultFilter) -> Result<Page<TestResult>, ClientError> {
         let query = query::write(filter);
         let path = if query.is_empty() {
@@ -310,7 +321,8 @@ impl TestClient {
     /// Returns one result with its trials, calls and votes.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn result(&self, id: &str) -> Result<TestResult, ClientError> {
         self.json(Method::GET, &format!("/api/test/results/{}", segment(id)), None).await
     }
@@ -318,7 +330,8 @@ impl TestClient {
     /// Returns short forms of results, without trials, the newest first.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn outcomes(&self, filter: &OutcomeFilter) -> Result<Vec<Outcome>, ClientError> {
         let limit = filter.limit.map(|limit| limit.to_string());
         let values = [("name", &filter.name), ("run", &filter.run), ("limit", &limit)];
@@ -329,7 +342,8 @@ impl TestClient {
     /// Returns one page of runs, the newest first.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn runs(&self, page: &PageRequest) -> Result<Page<TestRun>, ClientError> {
         let limit = page.limit.map(|limit| limit.to_string());
         let path = with_query("/api/test/runs", &[("limit", &limit), ("cursor", &page.cursor)]);
@@ -339,7 +353,8 @@ impl TestClient {
     /// Returns one run.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn run(&self, id: &str) -> Result<TestRun, ClientError> {
         self.json(Method::GET, &format!("/api/test/runs/{}", segment(id)), None).await
     }
@@ -347,7 +362,8 @@ impl TestClient {
     /// Returns the pass rate of each case, and how often its verdict changed.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn cases(&self) -> Result<Vec<Flakiness>, ClientError> {
         let page: Page<Flakiness> = self.json(Method::GET, "/api/test/cases", None).await?;
         Ok(page.items)
@@ -356,7 +372,8 @@ impl TestClient {
     /// Returns the history of a case: at most `limit` results.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn history(&self, name: &str, limit: u32) -> Result<CaseHistory, ClientError> {
         let values = [("name", &Some(name.to_owned())), ("limit", &Some(limit.to_string()))];
         self.json(Method::GET, &with_query("/api/test/history", &values), None).await
@@ -365,7 +382,8 @@ impl TestClient {
     /// Compares two runs.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn compare(&self, base: &str, new: &str) -> Result<Comparison, ClientError> {
         let values = [("base", &Some(base.to_owned())), ("new", &Some(new.to_owned()))];
         self.json(Method::GET, &with_query("/api/test/compare", &values), None).await
@@ -374,7 +392,8 @@ impl TestClient {
     /// Returns how well each judge agrees with people.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn judges(&self) -> Result<Vec<JudgeAgreement>, ClientError> {
         let page: Page<JudgeAgreement> = self.json(Method::GET, "/api/test/judges", None).await?;
         Ok(page.items)
@@ -383,7 +402,8 @@ impl TestClient {
     /// Returns people's verdicts on the trials of a result, oldest first.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn overrides(&self, result: &str) -> Result<Vec<Override>, ClientError> {
         let path = format!("/api/test/results/{}/overrides", segment(result));
         Ok(self.json::<Page<Override>>(Method::GET, &path, None).await?.items)
@@ -393,7 +413,8 @@ impl TestClient {
     /// server names the caller.
     ///
     /// # Errors
-    /// See [`ClientError`].
+    ///
+    /// Returns an error if the server is not found or refuses the request; see [`ClientError`].
     pub async fn put_override(
         &self,
         result: &str,

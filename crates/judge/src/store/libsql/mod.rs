@@ -64,8 +64,9 @@ impl LibsqlStore {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote them,
-    /// [`DatabaseError::Unusable`] for a file that is no database.
+    /// Returns an error if a newer version of this program wrote the results
+    /// ([`DatabaseError::NewerSchema`]), or if the file is not a database
+    /// ([`DatabaseError::Unusable`]).
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, StoreError> {
         Self::open_with(path, LibsqlOptions::default()).await
     }
@@ -74,7 +75,7 @@ impl LibsqlStore {
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Returns an error if [`Self::open`] would.
     pub async fn open_with(
         path: impl AsRef<Path>,
         options: LibsqlOptions,
@@ -95,8 +96,8 @@ impl LibsqlStore {
     ///
     /// # Errors
     ///
-    /// As [`Self::open`]; [`DatabaseError::Denied`] for a wrong token,
-    /// [`DatabaseError::Disconnected`] if the server does not answer.
+    /// Returns an error if [`Self::open`] would, if the token is wrong ([`DatabaseError::Denied`]),
+    /// or if the server does not answer ([`DatabaseError::Disconnected`]).
     #[cfg(feature = "remote")]
     pub async fn connect(url: &str, token: Option<&str>) -> Result<Self, StoreError> {
         let server = RemoteLibsql::new(url, token)?;
