@@ -515,7 +515,7 @@ export interface NewOverride {
   trial: number;
   passed: boolean;
   reason: string;
-  /** Who says so. A server with authentication takes the caller, and refuses another name. */
+  /** Author of the verdict. A server with authentication takes the caller, and refuses another name. */
   author?: string;
 }
 

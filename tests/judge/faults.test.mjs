@@ -33,7 +33,7 @@ const FAULTS = {
     answer: () => ({ content: "This answer is cut off in its middle." }),
     options: { truncateAfterChunks: 2, chunkSize: 5 },
     stream: true,
-    reason: /the agent's model cannot be asked: .*(broke off|cannot be reached)/,
+    reason: /failed to call the agent's model: .*(broke off|cannot be reached)/,
   },
   endless: {
     answer: () => ({ toolCalls: [{ name: "list_allowed_directories", arguments: "{}" }] }),

@@ -14,7 +14,7 @@ use crate::{
     ModelSettings, TestCase, TestEvent, Timestamp, ToolCallRecord, TrialError,
     budget::{Budget, LimitReached, usage_of},
     check,
-    connect::{Called, Connections, OfferedTool},
+    connect::{CallOutcome, Connections, OfferedTool},
     depth::{MAX_LEVELS, is_deep},
     event::OnEvent,
     models::ask,
@@ -33,7 +33,7 @@ const MAX_TOKENS: u32 = 2048;
 
 /// The model's work so far. It is also available if the work ends with an error.
 #[derive(Default)]
-pub(crate) struct Worked {
+pub(crate) struct AgentWork {
     pub(crate) turns: Vec<Turn>,
     pub(crate) calls: Vec<ToolCallRecord>,
     /// For each call, whether its result is that of each expected call. Found before the result is
@@ -55,7 +55,7 @@ pub(crate) struct Agent<'a> {
 }
 
 impl Agent<'_> {
-    pub(crate) async fn work(&self, worked: &mut Worked) -> Result<(), TrialError> {
+    pub(crate) async fn work(&self, done: &mut AgentWork) -> Result<(), TrialError> {
         let limits = self.budget.limits();
         let instructions = self.case.system_prompt.as_deref().unwrap_or(INSTRUCTIONS);
         let max_tokens = self.settings.max_tokens.unwrap_or(MAX_TOKENS);
@@ -68,7 +68,7 @@ impl Agent<'_> {
         // answer.
         request.seed = self.settings.seed.map(|seed| seed.wrapping_add(u64::from(self.trial)));
         loop {
-            if worked.turns.len() >= limits.max_turns as usize {
+            if done.turns.len() >= limits.max_turns as usize {
                 let advice = "raise it, or check whether the model repeats its calls";
                 return Err(LimitReached::new("maxTurns", limits.max_turns, advice).into());
             }
@@ -76,22 +76,22 @@ impl Agent<'_> {
             let is_streamed = self.settings.stream == Some(true);
             let mut answer = ask(&*self.model, &request, is_streamed)
                 .await
-                .map_err(|error| unasked(self.case, error))?;
+                .map_err(|error| agent_error(self.case, error))?;
             for call in answer.tool_calls.iter_mut().filter(|call| is_deep(&call.arguments)) {
-                // As a text, they are refused like all that is no object.
+                // As text, they are refused, as all arguments that are not an object are.
                 call.arguments = Value::from(call.arguments.to_string());
             }
             let usage = usage_of(&request, &answer, self.settings.price.as_ref());
-            worked.tokens = worked.tokens.saturating_add(usage.total());
-            worked.answer.clone_from(&answer.text);
-            worked.turns.push(Turn {
+            done.tokens = done.tokens.saturating_add(usage.total());
+            done.answer.clone_from(&answer.text);
+            done.turns.push(Turn {
                 text: answer.text.clone(),
                 calls: Vec::new(),
                 usage,
                 duration_ms: millis(started.elapsed()),
             });
             self.budget.spend(&usage)?;
-            self.report_turn(worked);
+            self.report_turn(done);
             match answer.finish {
                 Finish::Filtered => return Err(TrialError::Filtered),
                 Finish::Length => {
@@ -103,13 +103,13 @@ impl Agent<'_> {
             }
             request.messages.push(answer.to_message());
             for call in &answer.tool_calls {
-                if worked.calls.len() >= limits.max_tool_calls as usize {
+                if done.calls.len() >= limits.max_tool_calls as usize {
                     let advice = "raise it, or check whether the model repeats its calls";
                     return Err(
                         LimitReached::new("maxToolCalls", limits.max_tool_calls, advice).into()
                     );
                 }
-                let text = self.call(call, worked).await?;
+                let text = self.call(call, done).await?;
                 request.messages.push(Message::tool(call, text));
             }
         }
@@ -121,7 +121,7 @@ impl Agent<'_> {
         &self,
         tool: &OfferedTool,
         arguments: &JsonObject,
-    ) -> Result<Called, TrialError> {
+    ) -> Result<CallOutcome, TrialError> {
         let most = Duration::from_millis(self.budget.limits().call_timeout_ms);
         let left = self.budget.time_left();
         match self.connections.call(tool, arguments, most.min(left)).await {
@@ -130,14 +130,14 @@ impl Agent<'_> {
         }
     }
 
-    fn report_turn(&self, worked: &Worked) {
-        if let Some(turn) = worked.turns.last() {
+    fn report_turn(&self, done: &AgentWork) {
+        if let Some(turn) = done.turns.last() {
             (self.on_event)(&TestEvent::Turn { trial: self.trial, turn: turn.clone() });
         }
     }
 
     /// Makes and records a call, and returns the text for the model.
-    async fn call(&self, call: &ToolCall, worked: &mut Worked) -> Result<String, TrialError> {
+    async fn call(&self, call: &ToolCall, done: &mut AgentWork) -> Result<String, TrialError> {
         let limits = self.budget.limits();
         let found = self.connections.find(&call.name);
         let (tool_name, server_id) = match found {
@@ -161,11 +161,11 @@ impl Agent<'_> {
         };
         // Recorded before the call, so that the record exists even if the trial ends during the
         // call.
-        let place = worked.calls.len();
-        worked.calls.push(record.clone());
+        let place = done.calls.len();
+        done.calls.push(record.clone());
         let expected = self.case.expected_tools.as_deref().unwrap_or_default();
-        worked.results.push(check::results_of(expected, &record));
-        if let Some(turn) = worked.turns.last_mut() {
+        done.results.push(check::results_of(expected, &record));
+        if let Some(turn) = done.turns.last_mut() {
             turn.calls.push(saturated(place));
         }
         let started = Instant::now();
@@ -174,10 +174,13 @@ impl Agent<'_> {
                 let names: Vec<&str> =
                     self.connections.tools.iter().map(|tool| tool.shown_name.as_str()).collect();
                 let names = cut(&names.join(", "), 2000);
-                Ok(Called::Refused(format!("there is no tool {:?}; tools: {names}", call.name)))
+                Ok(CallOutcome::Refused(format!(
+                    "there is no tool {:?}; tools: {names}",
+                    call.name
+                )))
             }
             (Some((tool, _)), Value::Object(arguments)) => self.call_in_time(tool, arguments).await,
-            (Some(_), other) => Ok(Called::Refused(format!(
+            (Some(_), other) => Ok(CallOutcome::Refused(format!(
                 "the arguments of a tool must be a JSON object of at most {MAX_LEVELS} levels, and these are {}",
                 cut(&other.to_string(), 200)
             ))),
@@ -186,22 +189,22 @@ impl Agent<'_> {
         record.error = None;
         let most = usize::try_from(limits.max_result_bytes).unwrap_or(usize::MAX);
         let outcome = match outcome {
-            Ok(Called::Result(result)) => {
+            Ok(CallOutcome::Result(result)) => {
                 record.success = result.get("isError") != Some(&Value::Bool(true));
                 record.response = result;
-                worked.results[place] = check::results_of(expected, &record);
+                done.results[place] = check::results_of(expected, &record);
                 record.response = bounded(record.response, most);
                 let mut text = cut(&text_of(&record.response), most);
                 if !record.success {
                     if text.trim().is_empty() {
-                        "the tool says that it failed, and nothing more".clone_into(&mut text);
+                        "the tool reports a failure without a message".clone_into(&mut text);
                     }
                     record.error = Some(cut(&text, 2000));
                     text = format!("Error: {text}");
                 }
                 Ok(text)
             }
-            Ok(Called::Refused(problem)) => {
+            Ok(CallOutcome::Refused(problem)) => {
                 let text = format!("Error: {problem}");
                 record.error = Some(problem);
                 Ok(text)
@@ -212,13 +215,13 @@ impl Agent<'_> {
             }
         };
         (self.on_event)(&TestEvent::CallEnded { trial: self.trial, call: record.clone() });
-        worked.calls[place] = record;
+        done.calls[place] = record;
         outcome
     }
 }
 
-/// The error of a trial whose model cannot be asked.
-pub(crate) fn unasked(case: &TestCase, error: ChatError) -> TrialError {
+/// Returns the error of a trial whose model failed.
+pub(crate) fn agent_error(case: &TestCase, error: ChatError) -> TrialError {
     TrialError::Agent { member: case.agent_member(), error }
 }
 

@@ -79,7 +79,7 @@ pub enum CaseFileError {
         problem: String,
     },
     /// Two cases have one name, so their histories would be mixed.
-    #[error("{}: two cases are called {name:?}; give each a name of its own", path.display())]
+    #[error("{}: duplicate case name {name:?}; give each case its own name", path.display())]
     SameName {
         /// The file.
         path: PathBuf,
@@ -263,7 +263,7 @@ fn content_error(error: &serde_yaml::Error, path: &Path) -> CaseFileError {
     let error = error.without_snippet();
     let text = error.to_string();
     let problem = if let serde_yaml::Error::DuplicateMappingKey { key: Some(key), .. } = error {
-        format!("the key `{key}` is given twice")
+        format!("duplicate key `{key}`")
     } else {
         let message = text.split(" at line ").next().unwrap_or(&text);
         // The library names the events of its parser.
@@ -323,12 +323,12 @@ cases:
             ("# later\n---\n", "a.yaml: the file is empty; give it `cases`"),
             (
                 "cases:\n  - {name: a, prompt: p}\n  - {name: a, prompt: q}",
-                "a.yaml: two cases are called \"a\"",
+                "a.yaml: duplicate case name \"a\"",
             ),
             ("cases:\n  - {name: a, prompts: p}", "a.yaml:2:"),
             ("cases:\n  - {name: a, prompt: [}", "a.yaml:2:"),
             ("case:\n  - {name: a, prompt: p}", "a.yaml:1:1: "),
-            ("cases:\n  - {name: a, name: b}", "a.yaml:2:15: the key `name` is given twice"),
+            ("cases:\n  - {name: a, name: b}", "a.yaml:2:15: duplicate key `name`"),
             ("cases: {}", "a.yaml:1:8: expected a list"),
             ("cases:\n  - a", "a.yaml:2:5: expected keys with values"),
         ] {

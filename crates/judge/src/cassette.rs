@@ -308,7 +308,7 @@ impl std::fmt::Debug for Cassette {
 
 /// A recorded answer that is replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Replayed {
+pub(crate) enum ReplayedAnswer {
     /// The answer.
     Answer(Value),
     /// The error of the model or server.
@@ -329,7 +329,7 @@ impl Channel {
     }
 
     /// Replays the answer to a request.
-    pub(crate) fn replay(&self, request: Value) -> Result<Replayed, CassetteError> {
+    pub(crate) fn replay(&self, request: Value) -> Result<ReplayedAnswer, CassetteError> {
         let request = self.redactor.value(request);
         let mut tape = self.cassette.tape();
         let recorded = tape.recorded_on(&self.name);
@@ -360,8 +360,8 @@ impl Channel {
             });
         }
         match entry.answer.clone() {
-            Some(Answer::Ok(answer)) => Ok(Replayed::Answer(answer)),
-            Some(Answer::Error(error)) => Ok(Replayed::Error(error)),
+            Some(Answer::Ok(answer)) => Ok(ReplayedAnswer::Answer(answer)),
+            Some(Answer::Error(error)) => Ok(ReplayedAnswer::Error(error)),
             Some(Answer::Ended(reason)) => {
                 Err(CassetteError::TrialEnded { channel: self.name.clone(), reason })
             }
@@ -484,11 +484,11 @@ impl TapedModel {
         let asked = json!({"model": self.name, "request": request});
         let Some(live) = &self.live else {
             return match self.channel.replay(asked) {
-                Ok(Replayed::Answer(answer)) => {
+                Ok(ReplayedAnswer::Answer(answer)) => {
                     let answer = self.channel.parsed(answer);
                     answer.map_err(|error| ChatError::Model(error.to_string()))
                 }
-                Ok(Replayed::Error(error)) => Err(ChatError::Model(error)),
+                Ok(ReplayedAnswer::Error(error)) => Err(ChatError::Model(error)),
                 Err(error) => Err(ChatError::Model(error.to_string())),
             };
         };
@@ -524,10 +524,13 @@ mod tests {
         let cassette = Cassette::load(&path).unwrap();
         assert_eq!(
             channel(&cassette, "two").replay(json!(7)),
-            Ok(Replayed::Error("no".to_owned()))
+            Ok(ReplayedAnswer::Error("no".to_owned()))
         );
         let one = channel(&cassette, "one");
-        assert_eq!(one.replay(json!({"a": [1, {"b": 2}]})), Ok(Replayed::Answer(json!("yes"))));
+        assert_eq!(
+            one.replay(json!({"a": [1, {"b": 2}]})),
+            Ok(ReplayedAnswer::Answer(json!("yes")))
+        );
         let error = one.replay(json!(1)).unwrap_err().to_string();
         assert!(error.contains("ends after 1 request,"), "{error}");
         let one = channel(&Cassette::load(&path).unwrap(), "one");
@@ -553,7 +556,9 @@ mod tests {
         cassette.save(&path).unwrap();
         let replay = Cassette::load(&path).unwrap();
         let agent = channel(&replay, "files/agent");
-        let Replayed::Answer(answer) = agent.replay(json!(1)).unwrap() else { panic!("an error") };
+        let ReplayedAnswer::Answer(answer) = agent.replay(json!(1)).unwrap() else {
+            panic!("an error")
+        };
         assert_eq!(replay.check_replayed("files"), Ok(()));
         assert!(replay.check_replayed("files/read").is_err());
         let error = agent.parsed::<Vec<u8>>(answer).unwrap_err().to_string();
@@ -586,7 +591,7 @@ mod tests {
         cassette.save(&path).unwrap();
         let one = channel(&Cassette::load(&path).unwrap(), "one");
         for (request, answer) in [(2, "b"), (1, "a"), (1, "c")] {
-            assert_eq!(one.replay(json!(request)), Ok(Replayed::Answer(json!(answer))));
+            assert_eq!(one.replay(json!(request)), Ok(ReplayedAnswer::Answer(json!(answer))));
         }
     }
 

@@ -59,12 +59,12 @@ pub fn check(case: &TestCase, work: &Work<'_>) -> Checked {
     if let Some(expected) = &case.expected_tools {
         let pairs = pairs(expected, work.calls, case.matching, has_call);
         tool_accuracy = f1(pairs.len(), expected.len(), work.calls.len());
-        results.push(of_calls(expected, work.calls, case.matching, &pairs));
+        results.push(check_calls(expected, work.calls, case.matching, &pairs));
         if expected.iter().any(|tool| tool.result.is_some()) {
-            results.push(of_results(expected, work, case.matching, &pairs));
+            results.push(check_results(expected, work, case.matching, &pairs));
         }
     }
-    results.extend(of_run(case, work, tool_accuracy));
+    results.extend(check_run(case, work, tool_accuracy));
     Checked { tool_accuracy, results }
 }
 
@@ -185,7 +185,7 @@ fn in_any_order(fits: &[Vec<bool>], calls: usize) -> Vec<(usize, usize)> {
     pairs
 }
 
-fn of_calls(
+fn check_calls(
     expected: &[ExpectedTool],
     calls: &[ToolCallRecord],
     matching: Matching,
@@ -230,7 +230,7 @@ fn of_calls(
     }
 }
 
-fn of_results(
+fn check_results(
     expected: &[ExpectedTool],
     work: &Work<'_>,
     matching: Matching,
@@ -307,7 +307,7 @@ fn at_most(name: &str, limit: Option<f64>, found: f64) -> Option<CheckResult> {
     })
 }
 
-fn of_run(case: &TestCase, work: &Work<'_>, tool_accuracy: f64) -> Vec<CheckResult> {
+fn check_run(case: &TestCase, work: &Work<'_>, tool_accuracy: f64) -> Vec<CheckResult> {
     let expect = &case.expect;
     let calls = work.calls.len() as f64;
     let longest = work.calls.iter().map(|call| call.execution_time_ms).max().unwrap_or(0);

@@ -26,7 +26,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     ExpectedTool, ServerConfig, ToolCallRecord, TrialError,
     budget::{Budget, LimitReached},
-    cassette::{Cassette, Channel, Replayed},
+    cassette::{Cassette, Channel, ReplayedAnswer},
     redact::{Redactor, cut, likely_secrets_of_url},
 };
 
@@ -105,7 +105,7 @@ struct Server {
     id: String,
     link: Link,
     stderr: LastLines,
-    _open: Open,
+    _open: OpenConnection,
 }
 
 enum Link {
@@ -114,16 +114,16 @@ enum Link {
 }
 
 /// Counts one open connection.
-struct Open(Arc<AtomicUsize>);
+struct OpenConnection(Arc<AtomicUsize>);
 
-impl Open {
+impl OpenConnection {
     fn new(count: &Arc<AtomicUsize>) -> Self {
         count.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(count))
     }
 }
 
-impl Drop for Open {
+impl Drop for OpenConnection {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -169,7 +169,7 @@ impl LastLines {
 }
 
 /// The outcome of a tool call.
-pub(crate) enum Called {
+pub(crate) enum CallOutcome {
     /// The tool's result.
     Result(Value),
     /// The server's error, which is passed to the model.
@@ -278,7 +278,7 @@ impl Connections {
             && !self.servers.iter().any(|it| it.id == server)
         {
             let ids = cut(&self.server_ids().join(", "), 600);
-            let problem = format!("names the server {server:?}, which is none of {ids}");
+            let problem = format!("names the unknown server {server:?}; the servers are {ids}");
             return Err(TrialError::case(member, problem));
         }
         let names: BTreeSet<&str> = self
@@ -317,13 +317,13 @@ impl Connections {
         tool: &OfferedTool,
         arguments: &JsonObject,
         timeout: Duration,
-    ) -> Result<Called, TrialError> {
+    ) -> Result<CallOutcome, TrialError> {
         let server = &self.servers[tool.server];
         let (client, channel) = match &server.link {
             Link::Replayed(channel) => {
                 return Ok(match channel.replay(recorded_call(tool, arguments))? {
-                    Replayed::Answer(result) => Called::Result(result),
-                    Replayed::Error(error) => Called::Refused(error),
+                    ReplayedAnswer::Answer(result) => CallOutcome::Result(result),
+                    ReplayedAnswer::Error(error) => CallOutcome::Refused(error),
                 });
             }
             Link::Live { client, channel } => (client, channel),
@@ -340,8 +340,10 @@ impl Connections {
         let answer = tokio::time::timeout(timeout, client.call_tool_raw(&params, options)).await;
         let called = match answer.unwrap_or(Err(ClientError::Timeout(timeout))) {
             Ok(result) => match serde_json::from_str(result.get()) {
-                Ok(result) => Called::Result(result),
-                Err(error) => Called::Refused(format!("the server's result is invalid: {error}")),
+                Ok(result) => CallOutcome::Result(result),
+                Err(error) => {
+                    CallOutcome::Refused(format!("the server's result is invalid: {error}"))
+                }
             },
             Err(error @ (ClientError::Closed(_) | ClientError::Io { .. })) => {
                 return Err(TrialError::ServerEnded {
@@ -371,12 +373,12 @@ impl Connections {
                     error: Box::new(error),
                 });
             }
-            Err(error) => Called::Refused(error.to_string()),
+            Err(error) => CallOutcome::Refused(error.to_string()),
         };
         if let (Some(channel), Some(request)) = (channel, request) {
             let answer = match &called {
-                Called::Result(result) => Ok(result.clone()),
-                Called::Refused(error) => Err(error.clone()),
+                CallOutcome::Result(result) => Ok(result.clone()),
+                CallOutcome::Refused(error) => Err(error.clone()),
             };
             channel.answer(request, answer);
         }
@@ -443,11 +445,11 @@ async fn open(
     stderr: LastLines,
     channel: Option<Channel>,
 ) -> Result<(Server, Vec<Tool>), TrialError> {
-    let open = Open::new(&environment.open);
+    let open = OpenConnection::new(&environment.open);
     if let Some(channel) = channel.as_ref().filter(|channel| channel.is_replay()) {
         let tools = match channel.replay(recorded_list())? {
-            Replayed::Answer(tools) => channel.parsed(tools)?,
-            Replayed::Error(error) => return Err(channel.invalid(error).into()),
+            ReplayedAnswer::Answer(tools) => channel.parsed(tools)?,
+            ReplayedAnswer::Error(error) => return Err(channel.invalid(error).into()),
         };
         let link = Link::Replayed(channel.clone());
         return Ok((Server { id: id.to_owned(), link, stderr, _open: open }, tools));
@@ -614,7 +616,7 @@ mod tests {
             id: id.to_owned(),
             link: Link::Replayed(Cassette::record().channel(String::new(), Arc::default())),
             stderr: LastLines::default(),
-            _open: Open::new(&Arc::default()),
+            _open: OpenConnection::new(&Arc::default()),
         }
     }
 

@@ -69,8 +69,8 @@ pub enum TrialError {
     /// A limit was reached.
     #[error("{0}")]
     Limit(#[from] LimitReached),
-    /// The model that works could not be asked.
-    #[error("the agent's model cannot be asked: {error}{advice}", advice = advice(.error, .member))]
+    /// The call of the agent's model failed.
+    #[error("failed to call the agent's model: {error}{advice}", advice = advice(.error, .member))]
     Agent {
         /// The member of the case that has the model's settings.
         member: &'static str,
@@ -79,12 +79,12 @@ pub enum TrialError {
     },
     /// The model's answer was cut.
     #[error(
-        "the answer of the agent's model was cut at its longest length: raise {member}.maxTokens ({max_tokens})"
+        "the answer of the agent's model was cut at its maximum length: raise {member}.maxTokens ({max_tokens})"
     )]
     AnswerCut {
         /// The member of the case that has the model's settings.
         member: &'static str,
-        /// The longest length, in tokens.
+        /// The maximum length, in tokens.
         max_tokens: u32,
     },
     /// The provider withheld the model's answer.

@@ -114,7 +114,7 @@ impl Matcher {
     ///
     /// Returns an error if an operator is unknown or has a wrong value; see [`MatcherError`].
     pub fn new(given: Value) -> Result<Self, MatcherError> {
-        Ok(Self { rule: read(&given)?, given })
+        Ok(Self { rule: parse_rule(&given)?, given })
     }
 
     /// Returns whether a value matches; `None` is a member that is missing.
@@ -148,26 +148,27 @@ impl From<Matcher> for Value {
     }
 }
 
-fn read(given: &Value) -> Result<Rule, MatcherError> {
+fn parse_rule(given: &Value) -> Result<Rule, MatcherError> {
     match given {
         Value::Object(members) => match members.keys().find(|name| name.starts_with('$')) {
             Some(name) if members.len() > 1 => Err(MatcherError::NotAlone(name.clone())),
-            Some(name) => operator(name, &members[name]),
+            Some(name) => parse_operator(name, &members[name]),
             None => {
-                let members = members.iter().map(|(name, value)| Ok((name.clone(), read(value)?)));
+                let members =
+                    members.iter().map(|(name, value)| Ok((name.clone(), parse_rule(value)?)));
                 members.collect::<Result<_, _>>().map(Rule::Object)
             }
         },
-        Value::Array(items) => read_all(items).map(Rule::Array),
+        Value::Array(items) => parse_rules(items).map(Rule::Array),
         scalar => Ok(Rule::Equal(scalar.clone())),
     }
 }
 
-fn read_all(items: &[Value]) -> Result<Vec<Rule>, MatcherError> {
-    items.iter().map(read).collect()
+fn parse_rules(items: &[Value]) -> Result<Vec<Rule>, MatcherError> {
+    items.iter().map(parse_rule).collect()
 }
 
-fn operator(name: &str, value: &Value) -> Result<Rule, MatcherError> {
+fn parse_operator(name: &str, value: &Value) -> Result<Rule, MatcherError> {
     let operand = Operand { operator: name, value };
     Ok(match name {
         "$any" if *value == true => Rule::Any,
@@ -225,12 +226,12 @@ impl Operand<'_> {
     }
 
     fn rule(&self) -> Result<Box<Rule>, MatcherError> {
-        read(self.value).map(Box::new)
+        parse_rule(self.value).map(Box::new)
     }
 
     fn rules(&self) -> Result<Vec<Rule>, MatcherError> {
         match self.value {
-            Value::Array(items) if !items.is_empty() => read_all(items),
+            Value::Array(items) if !items.is_empty() => parse_rules(items),
             _ => Err(self.error("a list of matchers that is not empty")),
         }
     }

@@ -13,7 +13,7 @@ use tokio_util::task::TaskTracker;
 use crate::{
     Limits, ModelSettings, Models, ResultStore, Role, Status, TestCase, TestEvent, TestResult,
     Timestamp, Trial, TrialError, Verdict,
-    agent::{Agent, Worked, unasked},
+    agent::{Agent, AgentWork, agent_error},
     budget::Budget,
     case::Price,
     cassette::{Cassette, TapedModel},
@@ -310,7 +310,7 @@ struct Attempt<'a> {
 
 #[derive(Default)]
 struct TrialProgress {
-    worked: Worked,
+    done: AgentWork,
     /// When the work on the prompt began, and its time once it has ended.
     began: Option<Instant>,
     work_ms: Option<u64>,
@@ -329,7 +329,7 @@ impl Attempt<'_> {
         let settings = case.agent().ok_or_else(no_model)?;
         // Both models are created before any server is started, so that a wrong configuration fails
         // at once.
-        let agent = self.model(Role::Agent, settings).map_err(|error| unasked(case, error))?;
+        let agent = self.model(Role::Agent, settings).map_err(|error| agent_error(case, error))?;
         let judge = case
             .judge()
             .map(|settings| Ok((self.model(Role::Judge, settings)?, JudgeOptions::of(settings))))
@@ -364,11 +364,11 @@ impl Attempt<'_> {
             trial: index,
             on_event: self.on_event,
         };
-        let outcome = agent.work(&mut progress.worked).await;
+        let outcome = agent.work(&mut progress.done).await;
         let work_ms = millis(started.elapsed());
         progress.work_ms = Some(work_ms);
         outcome?;
-        let Worked { calls, results, answer, tokens, .. } = &progress.worked;
+        let AgentWork { calls, results, answer, tokens, .. } = &progress.done;
         let work = Work { calls, results: Some(results), answer, work_ms, tokens: *tokens };
         let checked = check::check(case, &work);
         progress.tool_accuracy = checked.tool_accuracy;
@@ -466,9 +466,9 @@ impl TrialProgress {
             index,
             status,
             error,
-            turns: self.worked.turns,
-            tool_calls: self.worked.calls,
-            answer: self.worked.answer,
+            turns: self.done.turns,
+            tool_calls: self.done.calls,
+            answer: self.done.answer,
             checks: self.checks,
             votes: self.votes,
             verdict,

@@ -209,7 +209,7 @@ async fn retries_and_waits_are_bounded() {
         matches!(error, ChatError::Provider(EndpointFailure::Failed { status: 503, .. })),
         "{error:?}"
     );
-    assert_eq!(backend.requests().len(), 1, "nobody waits a day");
+    assert_eq!(backend.requests().len(), 1, "a wait of a day is not made");
 }
 
 #[tokio::test]
@@ -400,7 +400,7 @@ fn a_loopback_address_is_called_without_a_proxy() {
 /// An endless answer gives an error at the limit, with both providers and for every part that may
 /// be endless.
 #[tokio::test]
-async fn nothing_without_end_fills_the_memory() {
+async fn endless_answers_end_with_an_error_at_the_limit() {
     let letters = "x".repeat(8 << 10);
     let openai = |delta: Value| format!("data: {}\n\n", json!({"choices": [{"delta": delta}]}));
     let call = |text: &str| json!({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": text}}]});

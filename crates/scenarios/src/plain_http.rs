@@ -126,7 +126,7 @@ async fn read(mut body: hyper::body::Incoming, time: Option<Duration>) -> io::Re
     Ok(read.freeze())
 }
 
-/// Parses one event of a stream. Comments are no events.
+/// Parses one event of a stream. Comments are not events.
 fn event(block: &str) -> Option<Value> {
     let mut event = Map::new();
     for line in block.lines() {

@@ -146,7 +146,8 @@ pub struct TestServerArgs {
     /// Port to listen on; $TEST_PORT, or 3002, without it. 0 takes a free port.
     #[arg(long, value_name = "PORT")]
     pub(crate) port: Option<u16>,
-    /// Address to listen on. Other machines must show the token: a test may start programs.
+    /// Address to listen on. Other machines must send the token, because a test may start
+    /// programs.
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1")]
     pub(crate) address: IpAddr,
     /// Host names that requests may name besides loopback; may be given several times.
@@ -236,7 +237,7 @@ impl FromStr for Report {
         let named =
             text.split_once('=').and_then(|(name, file)| Some((report_format(name)?, file)));
         match named {
-            Some((_, "")) => Err(format!("{text} names no file")),
+            Some((_, "")) => Err(format!("{text} does not name a file")),
             Some((format, file)) => Ok(Self { format: Some(format), file: Some(file.into()) }),
             None => {
                 let first = text.split('=').next().unwrap_or(text);
@@ -370,7 +371,7 @@ mod tests {
         ] {
             assert_eq!(text.parse(), Ok(Report { format, file: file.map(PathBuf::from) }));
         }
-        assert_eq!("tap=".parse::<Report>(), Err("tap= names no file".to_owned()));
+        assert_eq!("tap=".parse::<Report>(), Err("tap= does not name a file".to_owned()));
         for wrong in ["xml", "xml=tests.xml", ""] {
             let error = wrong.parse::<Report>().unwrap_err();
             assert!(error.contains("is not a format: use junit"), "{error}");

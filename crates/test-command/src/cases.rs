@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// A case with the name of its run.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedCase {
     file: PathBuf,
     /// The name that the file gives its run; otherwise the path of the file.
     run: String,
@@ -41,8 +41,8 @@ pub(crate) fn load(
     arguments: &TestArgs,
     configuration: Option<&SelectedConfiguration>,
     files: &[PathBuf],
-) -> Result<Vec<Loaded>, Failed> {
-    let mut loaded: Vec<Loaded> = Vec::new();
+) -> Result<Vec<LoadedCase>, Failed> {
+    let mut loaded: Vec<LoadedCase> = Vec::new();
     for path in files {
         let file = CaseFile::load(path).map_err(Failed::usage)?;
         let run = file.name.clone().unwrap_or_else(|| path.display().to_string());
@@ -59,10 +59,10 @@ pub(crate) fn load(
                 selected.resolved.apply(&mut case);
             }
             change(arguments, &mut case);
-            loaded.push(Loaded { file: path.clone(), run: run.clone(), case });
+            loaded.push(LoadedCase { file: path.clone(), run: run.clone(), case });
         }
     }
-    loaded.retain(|Loaded { file, case, .. }| {
+    loaded.retain(|LoadedCase { file, case, .. }| {
         let file = file.display().to_string();
         match &arguments.exact {
             Some(name) => case.name == *name,
@@ -113,13 +113,13 @@ fn server_of(arguments: &TestArgs) -> Option<ServerConfig> {
 /// Runs the cases as one run.
 pub(crate) fn run(
     arguments: &TestArgs,
-    cases: Vec<Loaded>,
+    cases: Vec<LoadedCase>,
     configuration: Option<SelectedConfiguration>,
     environment: Environment<'_>,
 ) -> Result<(), Failed> {
     let reports = reports(arguments)?;
     if let Some(selected) = &configuration {
-        // Standard output may be a report. A closed pipe is no failure.
+        // Standard output may be a report. A closed pipe is not a failure.
         _ = std::io::stderr().lock().write_all(selected.description().as_bytes());
     }
     let prints =
@@ -129,7 +129,7 @@ pub(crate) fn run(
         runtime.block_on(run_all(arguments, cases, configuration, prints, environment))?;
     for (format, file) in reports {
         let text = match format {
-            OutcomeFormat::Text => summary::of(&results),
+            OutcomeFormat::Text => summary::render(&results),
             OutcomeFormat::Json => report::json(&results),
             OutcomeFormat::Junit => report::junit(&results),
             OutcomeFormat::Tap => report::tap(&results),
@@ -138,7 +138,7 @@ pub(crate) fn run(
         write(&text, file.as_deref())?;
     }
     if prints && !arguments.report.is_empty() {
-        write(&summary::of(&results), None)?;
+        write(&summary::render(&results), None)?;
     }
     // The error is returned only now, so that finished cases are reported first.
     ended?;
@@ -177,7 +177,7 @@ fn reports(arguments: &TestArgs) -> Result<Vec<(OutcomeFormat, Option<PathBuf>)>
 /// reason.
 async fn run_all(
     arguments: &TestArgs,
-    cases: Vec<Loaded>,
+    cases: Vec<LoadedCase>,
     configuration: Option<SelectedConfiguration>,
     prints: bool,
     environment: Environment<'_>,
@@ -261,7 +261,7 @@ async fn run_all(
 async fn run_one(
     arguments: &TestArgs,
     runner: &Runner,
-    Loaded { case, .. }: Loaded,
+    LoadedCase { case, .. }: LoadedCase,
     run: &str,
     progress: &Progress,
     stopped: impl Future<Output = String> + Send + 'static,
@@ -326,9 +326,9 @@ fn interrupted() -> Result<impl Future<Output = String> + Send + 'static, Failed
 
 /// Checks before the first test that cassettes can be read, and that reports and cassettes can be
 /// written.
-fn check_folders(arguments: &TestArgs, cases: &[Loaded]) -> Result<(), Failed> {
+fn check_folders(arguments: &TestArgs, cases: &[LoadedCase]) -> Result<(), Failed> {
     if let Some(folder) = &arguments.replay {
-        for Loaded { case, .. } in cases {
+        for LoadedCase { case, .. } in cases {
             cassette_of(folder, case)?;
         }
     }
@@ -358,7 +358,7 @@ fn cassette_path(folder: &Path, case: &TestCase) -> PathBuf {
 }
 
 /// Returns the name of a run: the names of its files, or those that the files define.
-fn name_of(cases: &[Loaded]) -> String {
+fn name_of(cases: &[LoadedCase]) -> String {
     let mut names: Vec<&str> = cases.iter().map(|it| it.run.as_str()).collect();
     names.dedup();
     names.join(", ")
@@ -382,7 +382,7 @@ fn checksum(text: &str) -> u32 {
 
 fn write(text: &str, file: Option<&Path>) -> Result<(), Failed> {
     let Some(file) = file else {
-        // A closed pipe is no failure.
+        // A closed pipe is not a failure.
         _ = std::io::stdout().lock().write_all(text.as_bytes());
         return Ok(());
     };
@@ -484,7 +484,8 @@ mod tests {
         fs::write(&path, "a whole recording").unwrap();
         let arguments = parsed(&["--record", &folder.path().display().to_string()]);
         let runner = Runner::new(RemoteModels::new(), Arc::new(MemoryStore::new()));
-        let loaded = Loaded { file: "a".into(), run: "a".to_owned(), case: case_with_a_judge() };
+        let loaded =
+            LoadedCase { file: "a".into(), run: "a".to_owned(), case: case_with_a_judge() };
         let progress = Progress::new(1, false);
         let stopped = async { "the end".to_owned() };
         let result = run_one(&arguments, &runner, loaded, "r", &progress, stopped).await;

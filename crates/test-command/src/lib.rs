@@ -106,14 +106,13 @@ fn run(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed>
         files => scenarios::run(arguments, files, environment),
     };
     match &scenarios {
-        // A scenario that failed or could not be run, and was reported, does not keep the cases
-        // from running.
+        // The cases run even if a scenario failed or could not be run, once that was reported.
         Err(failed) if !failed.message.is_empty() => return scenarios,
         _ => {}
     }
     if cases.is_empty() && files.scenarios.is_empty() {
         return Err(Failed::usage(
-            "no test is found: the folders have no YAML files, or none has a test of the given name",
+            "no tests found: the folders have no YAML files, or no file has a test of the given name",
         ));
     }
     let cases = if cases.is_empty() {

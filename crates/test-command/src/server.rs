@@ -42,7 +42,7 @@ async fn serve(arguments: &TestServerArgs, environment: Environment<'_>) -> Resu
         (environment.variable)("TEST_TOKEN").filter(|token| !token.is_empty()).map(ApiKey::new);
     if !arguments.address.is_loopback() && token.is_none() {
         return Err(Failed::usage(format!(
-            "--address {}: other machines could run programs here; set a token in $TEST_TOKEN, which requests must show",
+            "--address {}: other machines could run programs here; set a token in $TEST_TOKEN, which requests must send",
             arguments.address
         )));
     }

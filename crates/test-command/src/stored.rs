@@ -367,6 +367,6 @@ fn pretty(value: &impl serde::Serialize) -> String {
 }
 
 fn print(text: &str) {
-    // A closed pipe is no failure.
+    // A closed pipe is not a failure.
     _ = std::io::stdout().lock().write_all(text.as_bytes());
 }

@@ -13,7 +13,7 @@ use serde_json::json;
 const SIDE: usize = 48;
 
 /// Returns the summary of results. It ends with cargo's `test result:` line.
-pub(crate) fn of(results: &[TestResult]) -> String {
+pub(crate) fn render(results: &[TestResult]) -> String {
     let mut text = String::new();
     let repeated = results.iter().filter(|it| it.status == Status::Passed);
     for (result, trials) in repeated.filter_map(|it| Some((it, trials_in_words(it)?))) {

@@ -738,7 +738,7 @@ async fn a_database_that_takes_no_result_is_an_error_with_advice() {
 }
 
 #[tokio::test]
-async fn what_is_stored_is_read_by_the_client() {
+async fn the_client_reads_stored_results() {
     let world = World::start(ApiOptions::default(), true).await;
     let client = world.client();
     let mut failing = case("a/b & c");

@@ -158,7 +158,7 @@ impl Configuration {
             }));
         }
         if let Some(judge) = &self.judge_config {
-            // An empty key is no key.
+            // An empty key counts as absent.
             if let Some(key) = judge.api_key.as_deref().filter(|key| !key.is_empty()) {
                 members.push(Member::new("judgeConfig.apiKey".to_owned(), key, Place::Value));
             }

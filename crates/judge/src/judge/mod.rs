@@ -2,7 +2,7 @@
 //! votes.
 //!
 //! The verdict is derived from the votes, never asked for. Every vote sees items and evidence in
-//! another order. A judge that cannot be asked, or that answers anything else than the checklist,
+//! another order. A judge that cannot be called, or that answers anything else than the checklist,
 //! is a [`JudgeError`]: no verdict.
 
 mod parse;
@@ -56,7 +56,7 @@ pub struct JudgeInput<'a> {
     pub checklist: &'a [String],
 }
 
-/// How a judge votes.
+/// Options of a judge's votes.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct JudgeOptions {
@@ -132,8 +132,8 @@ pub struct Judgement {
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum JudgeError {
-    /// The model could not be asked.
-    #[error("the judge cannot be asked: {0}{advice}", advice = advice(.0, "judgeConfig"))]
+    /// The call of the model failed.
+    #[error("failed to call the judge's model: {0}{advice}", advice = advice(.0, "judgeConfig"))]
     Model(ChatError),
     /// The answer does not have the required form, after several attempts.
     #[error(
@@ -345,7 +345,7 @@ fn count(votes: &[Vote]) -> (u32, u32) {
 
 fn judgement(votes: &[Vote], checklist: &[String]) -> Judgement {
     let (yes, no) = count(votes);
-    // A tie is no majority.
+    // A tie is not a majority.
     let passed = yes > no;
     let agreeing = if passed { yes } else { no };
     let speaker = votes.iter().find(|vote| vote.passed == passed);

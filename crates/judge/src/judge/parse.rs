@@ -26,10 +26,10 @@ pub enum VoteError {
     /// It is longer than [`MAX_ANSWER_BYTES`].
     #[error("it is longer than {MAX_ANSWER_BYTES} bytes")]
     TooLong,
-    /// It was cut at its longest length.
+    /// It was cut at its maximum length.
     #[error("it was cut at the maximum length")]
     Cut,
-    /// It holds no JSON object.
+    /// It does not hold a JSON object.
     #[error("it is not a JSON object: {0}")]
     NotJson(String),
     /// A member is missing or has another type.
@@ -223,7 +223,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_makes_it_panic(text in "[{}\\[\\]\",:a-z</>ä ]{0,200}") {
+        fn parsing_never_panics(text in "[{}\\[\\]\",:a-z</>ä ]{0,200}") {
             let _ = parse_vote(&text, &ids());
         }
     }

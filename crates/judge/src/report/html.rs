@@ -26,13 +26,13 @@ pub fn html(results: &[TestResult]) -> String {
          <span class=\"error\">{errors} errors</span>, in {duration_ms} ms</p>\n"
     );
     for result in results {
-        one(&mut page, result);
+        write_result(&mut page, result);
     }
     page.push_str("</body></html>\n");
     page
 }
 
-fn one(page: &mut String, result: &TestResult) {
+fn write_result(page: &mut String, result: &TestResult) {
     let status = result.status;
     let open = if status == Status::Passed { "" } else { " open" };
     // Writing to a String does not fail.
@@ -58,12 +58,12 @@ fn one(page: &mut String, result: &TestResult) {
         result.verdict.tool_accuracy
     );
     for trial in &result.trials {
-        of_trial(page, trial);
+        write_trial(page, trial);
     }
     page.push_str("</details>\n");
 }
 
-fn of_trial(page: &mut String, trial: &Trial) {
+fn write_trial(page: &mut String, trial: &Trial) {
     _ = writeln!(
         page,
         "<details><summary>Trial {}: <span class=\"{2}\">{2}</span>, {1} tool calls, {3} tokens, {4} ms</summary>",

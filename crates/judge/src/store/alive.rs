@@ -27,7 +27,7 @@ pub async fn while_run_lives<T>(
         loop {
             tokio::time::sleep(SIGN_EVERY).await;
             if let Err(error) = store.touch_run(run).await {
-                tracing::warn!(run, "the database was not told that a batch still runs: {error}");
+                tracing::warn!(run, "failed to record that a batch is still running: {error}");
             }
         }
     };

@@ -389,7 +389,7 @@ async fn overrides_are_compared_with_the_judge(store: &dyn ResultStore) {
         (1, 1, 1)
     );
     assert!(judge.kappa.is_some_and(|kappa| (kappa - 0.4).abs() < 1e-9), "{judge:?}");
-    // Some votes of a trial that ended with an error are no verdict of the judge.
+    // Votes of a trial that ended with an error are not a verdict of the judge.
     let mut broken = sample("broken", &[true]);
     broken.trials[0].status = Status::Error;
     put(store, &broken).await;

@@ -335,7 +335,7 @@ impl ResultStore for MemoryStore {
         }
         let agreements = newest.into_iter().filter_map(|((result, trial), verdict)| {
             let trials = &tables.results.get(result)?.result.trials;
-            // Votes of a trial that ended with an error are no verdict.
+            // Votes of a trial that ended with an error are not a verdict.
             let trial = trials
                 .iter()
                 .find(|known| known.index == trial && known.status != Status::Error)?;
@@ -385,7 +385,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_belongs_to_a_result_leaves_with_it() {
+    async fn a_dropped_result_takes_its_overrides_and_its_ended_run_along() {
         let store = store(Bounds { results: 1, ..BOUNDS });
         let ended = store.start_run(NewRun::default()).await.unwrap();
         let running = store.start_run(NewRun::default()).await.unwrap();

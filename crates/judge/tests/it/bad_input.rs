@@ -186,10 +186,10 @@ async fn models_that_cannot_be_made() {
         let mut settings = ModelSettings::new(provider, "m");
         settings.base_url = url;
         case.agent_config = Some(settings);
-        error(&run(&runner(), case.clone()).await, &["the agent's model cannot be asked", part]);
+        error(&run(&runner(), case.clone()).await, &["failed to call the agent's model", part]);
         let judge = case.agent_config.replace(ModelSettings::new("ollama", "m"));
         case.judge_config = judge;
-        error(&run(&runner(), case).await, &["the judge cannot be asked", part]);
+        error(&run(&runner(), case).await, &["failed to call the judge's model", part]);
     }
 }
 
@@ -433,7 +433,7 @@ async fn a_judge_that_fails_is_an_error_and_no_failed_case() {
         assert_eq!(result.tool_calls.len(), 2, "the work is kept");
     }
     let result = run(&runner(good_work(), []), case("no judge")).await;
-    error(&result, &["the judge cannot be asked"]);
+    error(&result, &["failed to call the judge's model"]);
 }
 
 /// A provider over HTTP that fails, as the agent's.

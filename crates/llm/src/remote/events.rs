@@ -11,7 +11,7 @@ pub(super) struct Events {
     lines: Lines,
 }
 
-/// Why there is no next event.
+/// Why an event cannot be read.
 pub(super) enum Error {
     Connection(reqwest::Error),
     /// An event exceeds the limit.
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_without_end_is_kept() {
+    fn endless_events_are_refused_at_the_limit() {
         for endless in [
             "data: x".repeat(100),
             ": comment\n".repeat(100),

@@ -174,7 +174,7 @@ impl Checker {
         let step = &step.value;
         let Some(action) = step.action() else {
             return self.rule(false, || {
-                "a step needs exactly one of `call`, `request`, `http`, `upstream` and `wait_for`".into()
+                "a step needs exactly one of `call`, `request`, `http`, `socket`, `upstream` and `wait_for`".into()
             });
         };
         let with = usize::from(step.with.is_some()) + usize::from(step.with_json.is_some());
@@ -413,8 +413,7 @@ mod tests {
 
     #[test]
     fn a_step_does_one_thing() {
-        let want =
-            "9: a step needs exactly one of `call`, `request`, `http`, `upstream` and `wait_for`";
+        let want = "9: a step needs exactly one of `call`, `request`, `http`, `socket`, `upstream` and `wait_for`";
         check_steps("- title: nothing\n", &[want]);
         check_steps("- call: a\n  http: {method: GET, path: /}\n", &[want]);
     }

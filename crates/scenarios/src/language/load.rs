@@ -13,7 +13,7 @@ use super::{Scenario, check, check::Rules};
 
 /// A scenario and the path of its file.
 #[derive(Clone, Debug)]
-pub(crate) struct Loaded {
+pub(crate) struct LoadedScenario {
     pub(crate) scenario: Scenario,
     /// Path from the workspace's root, with `/` between the parts.
     pub(crate) file: String,
@@ -35,7 +35,11 @@ impl std::error::Error for LoadError {}
 
 /// Returns the scenarios in the given files and below the given folders, in the order of their
 /// paths, and the errors of those that cannot be read. Messages name files relative to `root`.
-pub(crate) fn load(root: &Path, given: &[PathBuf], rules: Rules) -> (Vec<Loaded>, Vec<LoadError>) {
+pub(crate) fn load(
+    root: &Path,
+    given: &[PathBuf],
+    rules: Rules,
+) -> (Vec<LoadedScenario>, Vec<LoadError>) {
     let mut paths = Vec::new();
     let mut errors = Vec::new();
     for path in given {
@@ -51,7 +55,7 @@ pub(crate) fn load(root: &Path, given: &[PathBuf], rules: Rules) -> (Vec<Loaded>
     }
     paths.sort();
     paths.dedup();
-    let mut loaded: Vec<Loaded> = Vec::new();
+    let mut loaded: Vec<LoadedScenario> = Vec::new();
     for path in paths {
         match load_file(root, &path, rules) {
             Ok(scenario) => {
@@ -82,7 +86,7 @@ fn find(folder: &Path, found: &mut Vec<PathBuf>) -> io::Result<()> {
     Ok(())
 }
 
-fn load_file(root: &Path, path: &Path, rules: Rules) -> Result<Loaded, LoadError> {
+fn load_file(root: &Path, path: &Path, rules: Rules) -> Result<LoadedScenario, LoadError> {
     let file = path
         .strip_prefix(root)
         .unwrap_or(path)
@@ -103,7 +107,7 @@ fn load_file(root: &Path, path: &Path, rules: Rules) -> Result<Loaded, LoadError
         return Err(LoadError(lines.join("\n")));
     }
     let folder = path.parent().unwrap_or(root).to_owned();
-    Ok(Loaded { scenario, file, folder })
+    Ok(LoadedScenario { scenario, file, folder })
 }
 
 /// Reads one scenario; messages name it `file`.
@@ -129,7 +133,7 @@ fn explain(error: &YamlError, text: &str, file: &str) -> String {
             (format!("unknown value `{variant}`"), variant.len(), hint(variant, expected))
         }
         YamlError::DuplicateMappingKey { key: Some(key), .. } => {
-            (format!("the key `{key}` is given twice"), key.len(), String::new())
+            (format!("duplicate key `{key}`"), key.len(), String::new())
         }
         other => {
             let message = other.to_string();
@@ -190,9 +194,9 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_is_given_twice_is_named() {
+    fn a_duplicate_key_is_named() {
         let found = error(&GOOD.replace("title: t\n", "title: t\nid: b\n"));
-        assert!(found.starts_with("s/a.yaml:3:1: the key `id` is given twice\n"), "{found}");
+        assert!(found.starts_with("s/a.yaml:3:1: duplicate key `id`\n"), "{found}");
     }
 
     #[test]

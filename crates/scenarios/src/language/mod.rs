@@ -34,7 +34,7 @@ pub(crate) use self::{
     compare::{Context, Mismatch},
     expect::{Artifact, Artifacts, Expect, FinalExpect},
     given::{Answer, Item, Over, Question, Tool, View},
-    load::{Loaded, load},
+    load::{LoadedScenario, load},
     matcher::Matcher,
     matrix::Matrix,
     source::{Source, SourceError},

@@ -262,7 +262,7 @@ mod tests {
         metadata: {detected_format: json}}]"#;
 
     #[test]
-    fn what_is_expected_is_found() {
+    fn expected_artifacts_match() {
         assert_eq!(differences(GOOD, &found()), [""; 0]);
         assert_eq!(differences("none", &[]), [""; 0]);
         assert_eq!(

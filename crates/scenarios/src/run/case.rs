@@ -2,12 +2,12 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::language::{Cell, Loaded, Scenario};
+use crate::language::{Cell, LoadedScenario, Scenario};
 
 /// A test: a scenario in one cell of its matrix.
 #[derive(Clone, Debug)]
 pub struct Case {
-    pub(crate) loaded: Arc<Loaded>,
+    pub(crate) loaded: Arc<LoadedScenario>,
     pub(crate) cell: Cell,
 }
 
@@ -69,7 +69,7 @@ pub(crate) mod tests {
         let yaml = format!(
             "id: {id}\nseed: {seed}\ntitle: t\nsteps: [{{call: x}}]\nexpect: {{artifacts: none}}\n"
         );
-        let loaded = Arc::new(Loaded {
+        let loaded = Arc::new(LoadedScenario {
             scenario: serde_yaml::from_str(&yaml).unwrap(),
             file: format!("tests/scenarios/{id}.yaml"),
             folder: "tests/scenarios".into(),

@@ -43,7 +43,7 @@ impl Failure {
                 writeln!(text, "\n  the whole outcome:\n    {}", actual.replace('\n', "\n    "));
         }
         if let Some(health) = &self.health {
-            let _ = writeln!(text, "\n  the server is not well: {health}");
+            let _ = writeln!(text, "\n  the server is unhealthy: {health}");
         }
         let _ = writeln!(text, "\n  rerun: {rerun}");
         text

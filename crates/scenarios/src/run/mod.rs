@@ -30,7 +30,7 @@ pub use self::{
 use self::{
     failure::Failure,
     progress::Progress,
-    report::{Finished, Status},
+    report::{FinishedCase, Status},
 };
 use crate::{
     language::{self, Limits, LoadError, Rules},
@@ -186,7 +186,7 @@ fn run_all(
     cases: Vec<Case>,
     server: &Arc<dyn TestedServer>,
     options: &Options,
-) -> io::Result<Vec<Finished>> {
+) -> io::Result<Vec<FinishedCase>> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let limit = options.time_limit;
     let finished = runtime.block_on(async {
@@ -202,7 +202,7 @@ fn run_all(
                 progress.start(&case);
                 let started = Instant::now();
                 let status = attempt(case.clone(), server, limit).await;
-                let finished = Finished { case, status, elapsed: started.elapsed() };
+                let finished = FinishedCase { case, status, elapsed: started.elapsed() };
                 progress.finish(&finished);
                 (index, finished)
             });

@@ -6,7 +6,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use super::{
     case::Case,
-    report::{Finished, Status, say},
+    report::{FinishedCase, Status, say},
 };
 
 /// A line for each finished case on standard output, and on a terminal one line that moves.
@@ -41,7 +41,7 @@ impl Progress {
         self.bar.set_message(case.to_string());
     }
 
-    pub(crate) fn finish(&self, finished: &Finished) {
+    pub(crate) fn finish(&self, finished: &FinishedCase) {
         if self.prints {
             let outcome = match &finished.status {
                 Status::Passed => "ok".into(),

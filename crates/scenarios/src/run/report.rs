@@ -47,7 +47,7 @@ pub(crate) enum Status {
 
 /// A finished case.
 #[derive(Clone, Debug)]
-pub(crate) struct Finished {
+pub(crate) struct FinishedCase {
     pub(crate) case: Case,
     pub(crate) status: Status,
     pub(crate) elapsed: Duration,
@@ -56,7 +56,7 @@ pub(crate) struct Finished {
 /// Outcome of a whole run.
 #[derive(Debug)]
 pub struct Outcome {
-    pub(super) finished: Vec<Finished>,
+    pub(super) finished: Vec<FinishedCase>,
     pub(super) filtered_out: usize,
     /// Number of panics in this process.
     pub(super) panics: usize,
@@ -145,8 +145,8 @@ impl Outcome {
             Format::Text => self.text(),
             Format::Json => self.json(),
             Format::Junit => self.junit(),
-            Format::Tap => tap::of(self),
-            Format::Html => html::of(self),
+            Format::Tap => tap::render(self),
+            Format::Html => html::render(self),
         };
         let Some(file) = file else {
             say(&text);
@@ -213,7 +213,7 @@ impl Outcome {
         text
     }
 
-    fn plain_report(&self, finished: &Finished, failure: &Failure) -> String {
+    fn plain_report(&self, finished: &FinishedCase, failure: &Failure) -> String {
         failure.report(&finished.case.loaded.file, &self.rerun_of(&finished.case), 110)
     }
 
@@ -223,7 +223,7 @@ impl Outcome {
     }
 
     /// Returns each case with its outcome, and why it failed or was skipped.
-    fn rows(&self) -> impl Iterator<Item = (&Finished, &'static str, Option<String>)> {
+    fn rows(&self) -> impl Iterator<Item = (&FinishedCase, &'static str, Option<String>)> {
         self.finished.iter().map(|finished| {
             let (status, reason) = match &finished.status {
                 Status::Passed => ("passed", None),
@@ -338,7 +338,7 @@ mod tests {
         let finished = cases("one", "000/1.1")
             .into_iter()
             .zip(statuses)
-            .map(|(case, status)| Finished { case, status, elapsed: Duration::from_millis(12) })
+            .map(|(case, status)| FinishedCase { case, status, elapsed: Duration::from_millis(12) })
             .collect();
         Outcome {
             finished,
@@ -382,9 +382,9 @@ mod tests {
         let xml = outcome.junit();
         assert!(xml.contains("failures=\"0\" skipped=\"0\" errors=\"1\""), "{xml}");
         assert!(xml.contains("<error message=") && !xml.contains("<failure"), "{xml}");
-        let tap = tap::of(&outcome);
+        let tap = tap::render(&outcome);
         assert!(tap.contains("\nnot ok 2 - ") && tap.contains("status: error"), "{tap}");
-        let page = html::of(&outcome);
+        let page = html::render(&outcome);
         assert!(page.contains("1 not run") && page.contains("<details open>"), "{page}");
     }
 
@@ -415,7 +415,7 @@ mod tests {
 
     #[test]
     fn tap_has_a_line_for_each_case_and_a_diagnosis() {
-        let tap = tap::of(&mixed());
+        let tap = tap::render(&mixed());
         let lines: Vec<&str> = tap.lines().collect();
         assert_eq!(lines[..3], ["TAP version 14", "1..3", "ok 1 - one/stdio/2025-11-25/memory"]);
         assert_eq!(lines[3], "not ok 2 - one/stdio/2025-11-25/directory");
@@ -431,13 +431,13 @@ mod tests {
 
     #[test]
     fn a_panic_ends_tap_as_a_failure() {
-        let tap = tap::of(&Outcome { panics: 2, ..outcome(vec![Status::Passed]) });
+        let tap = tap::render(&Outcome { panics: 2, ..outcome(vec![Status::Passed]) });
         assert!(tap.ends_with("\nBail out! 2 panics\n"), "{tap}");
     }
 
     #[test]
     fn html_is_escaped_and_loads_nothing() {
-        let page = html::of(&mixed());
+        let page = html::render(&mixed());
         assert!(page.starts_with("<!doctype html>"), "{page}");
         assert!(
             page.contains("a &lt; b &amp; &quot;c&quot;") && !page.contains('\u{1b}'),

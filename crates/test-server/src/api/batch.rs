@@ -33,7 +33,7 @@ use super::{
     ApiError, Shared,
     body::parse,
     live::{self, EndedEvent},
-    stop::{CLIENT_LEFT, CLIENT_READS_NOTHING, Stopped, half_closed, stopped},
+    stop::{CLIENT_LEFT, CLIENT_STOPPED_READING, StopSignal, half_closed, stopped},
 };
 
 /// A request to run many tests.
@@ -153,15 +153,15 @@ pub(super) async fn start(
     let client = Client {
         events: sender.clone(),
         timeout: shared.options.batch_read_timeout,
-        reads_nothing: CancellationToken::new(),
+        stopped_reading: CancellationToken::new(),
         stopping: shared.stopping.clone(),
     };
-    let reads_nothing = client.reads_nothing.clone();
+    let stopped_reading = client.stopped_reading.clone();
     let stopped = stopped(&shared, async move {
         tokio::select! {
             () = sender.closed() => CLIENT_LEFT,
             () = half_closed(connection) => CLIENT_LEFT,
-            () = reads_nothing.cancelled() => CLIENT_READS_NOTHING,
+            () = stopped_reading.cancelled() => CLIENT_STOPPED_READING,
         }
     });
     let tasks = shared.tasks.clone();
@@ -181,7 +181,7 @@ struct Client {
     /// Longest time until it has read so much that there is room for another event.
     timeout: Duration,
     /// Cancelled after that time.
-    reads_nothing: CancellationToken,
+    stopped_reading: CancellationToken,
     /// Cancelled when the server stops, which does not wait for a client.
     stopping: CancellationToken,
 }
@@ -189,7 +189,7 @@ struct Client {
 impl Client {
     /// Sends an event. Failures are ignored: they end the tests, and all results are stored.
     async fn send(&self, event: Event) {
-        if self.reads_nothing.is_cancelled() {
+        if self.stopped_reading.is_cancelled() {
             return;
         }
         let sent = tokio::select! {
@@ -199,7 +199,7 @@ impl Client {
             () = self.stopping.cancelled() => return,
         };
         if let Err(SendTimeoutError::Timeout(_)) = sent {
-            self.reads_nothing.cancel();
+            self.stopped_reading.cancel();
         }
     }
 }
@@ -210,7 +210,7 @@ async fn work(
     configuration: Option<Arc<ResolvedConfiguration>>,
     started: TestRun,
     client: &Client,
-    stopped: Stopped,
+    stopped: StopSignal,
 ) {
     let id = started.id.clone();
     shared.live.send("runStarted", Some(&id), &started);
@@ -274,7 +274,7 @@ async fn test(
     run: String,
     index: usize,
     case: TestCase,
-    stopped: Stopped,
+    stopped: StopSignal,
 ) -> Option<(usize, TestResult)> {
     // A batch waits for as long as it must: it has its slot among the batches already.
     let _slot = tokio::select! {

@@ -20,9 +20,10 @@ pub(super) async fn parse<T: DeserializeOwned>(
     wanted: &'static str,
 ) -> Result<T, ApiError> {
     let options = &shared.options;
-    let body = read(body.into_data_stream(), options.max_body_bytes, wanted);
-    let body = tokio::time::timeout(options.body_timeout, body).await;
-    let body = body.map_err(|_| ApiError::TooSlow(options.body_timeout))??;
+    let reading = read(body.into_data_stream(), options.max_body_bytes, wanted);
+    let body = tokio::time::timeout(options.body_timeout, reading)
+        .await
+        .map_err(|_| ApiError::TooSlow(options.body_timeout))??;
     // serde would accept a list as the members of an object, in their order.
     if body.trim_ascii_start().first() != Some(&b'{') {
         return Err(ApiError::Body { wanted, problem: "it is not a JSON object".to_owned() });

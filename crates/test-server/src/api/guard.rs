@@ -13,7 +13,7 @@ use super::{ApiError, Shared};
 /// Refuses requests of web pages, requests without the token, and bodies that are not JSON.
 ///
 /// A test may start programs, so the rule is stricter than that of `/mcp`: a page on another port
-/// of this machine is foreign, too. Clients that are no browsers send no `Origin`.
+/// of this machine is foreign, too. Clients other than browsers send no `Origin`.
 pub(super) async fn check(State(shared): State<Shared>, request: Request, next: Next) -> Response {
     match refusal(&shared, &request) {
         Some(error) => error.into_response(),
@@ -30,7 +30,7 @@ fn refusal(shared: &Shared, request: &Request<Body>) -> Option<ApiError> {
     }
     if !is_own_page(headers) {
         return Some(ApiError::Forbidden(
-            "the test API answers no page of another origin".to_owned(),
+            "the test API refuses requests of pages of other origins".to_owned(),
         ));
     }
     // Discovery sends no token, and the answer reveals little.
@@ -47,7 +47,7 @@ fn refusal(shared: &Shared, request: &Request<Body>) -> Option<ApiError> {
     None
 }
 
-/// Returns whether a request comes from no web page, or from a page of this server.
+/// Returns whether a request does not come from a web page, or comes from a page of this server.
 fn is_own_page(headers: &HeaderMap) -> bool {
     let mut origins = headers.get_all(header::ORIGIN).iter();
     let Some(origin) = origins.next() else {
@@ -61,14 +61,17 @@ fn is_own_page(headers: &HeaderMap) -> bool {
     origins.next().is_none() && rest.is_some_and(|rest| rest.eq_ignore_ascii_case(host))
 }
 
-/// Compares digests, so that the time says nothing about the token.
+/// Returns whether a request has the token. Compares digests, so that the time of the comparison
+/// reveals nothing about the token.
 fn has_token(headers: &HeaderMap, token: &str) -> bool {
-    let sent = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-    let sent = sent.and_then(|value| value.split_once(' '));
-    sent.is_some_and(|(scheme, sent)| {
-        scheme.eq_ignore_ascii_case("bearer")
-            && blake3::hash(sent.trim().as_bytes()) == blake3::hash(token.as_bytes())
-    })
+    headers
+        .get(header::AUTHORIZATION)
+        .and_then(|value| value.to_str().ok())
+        .and_then(|value| value.split_once(' '))
+        .is_some_and(|(scheme, sent)| {
+            scheme.eq_ignore_ascii_case("bearer")
+                && blake3::hash(sent.trim().as_bytes()) == blake3::hash(token.as_bytes())
+        })
 }
 
 fn is_json(headers: &HeaderMap) -> bool {

@@ -129,7 +129,7 @@ fn late_answer(work: Work, request: oneshot::Sender<()>) -> Response {
                 Ok(result) => serde_json::to_string(&result).map_err(std::io::Error::other),
                 // The status was already sent, so only breaking the answer off can report that
                 // there is no result.
-                Err(_) => Err(std::io::Error::other("the test server stops")),
+                Err(_) => Err(std::io::Error::other("the test server is stopping")),
             },
         };
         Some((part, None))

@@ -104,9 +104,9 @@ pub struct TestApi {
     shared: Shared,
 }
 
-type Shared = Arc<State>;
+type Shared = Arc<ApiState>;
 
-struct State {
+struct ApiState {
     tests: Tests,
     options: ApiOptions,
     /// Tests that may run.
@@ -127,7 +127,7 @@ impl TestApi {
     pub fn new(tests: Tests, options: ApiOptions) -> Self {
         let slots = Arc::new(Semaphore::new(options.max_running.max(1)));
         let batches = Arc::new(Semaphore::new(options.max_batches));
-        let state = State {
+        let state = ApiState {
             tests,
             options,
             slots,
@@ -196,7 +196,7 @@ impl TestApi {
     }
 }
 
-impl State {
+impl ApiState {
     /// Waits for a slot among the running tests.
     async fn slot(&self) -> Result<OwnedSemaphorePermit, ApiError> {
         let slot = if let Ok(slot) = self.slots.clone().try_acquire_owned() {

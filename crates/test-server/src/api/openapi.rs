@@ -53,8 +53,8 @@ pub fn document() -> Value {
     document
 }
 
-/// Why a body is refused: it is no JSON or not what is wanted, comes too slowly, is too long, has
-/// another type.
+/// Statuses of refused bodies: malformed (400), too slow (408), too long (413), of another type
+/// (415).
 const BODY_FAILURES: [&str; 4] = ["400", "408", "413", "415"];
 
 fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {

@@ -8,19 +8,19 @@ use super::Shared;
 
 pub(super) const CLIENT_LEFT: &str =
     "its client closed the connection before the result; run it again, and wait for the answer";
-pub(super) const CLIENT_READS_NOTHING: &str =
+pub(super) const CLIENT_STOPPED_READING: &str =
     "its client did not read the results; run the batch again, and read events as they come";
 const SERVER_STOPPED: &str = "the test server stopped; start it, and run the test again";
 
 /// Completes with the reason when a test must end early.
-pub(super) type Stopped = SharedFuture<BoxFuture<'static, String>>;
+pub(super) type StopSignal = SharedFuture<BoxFuture<'static, String>>;
 
 /// Returns the stop signal of tests; `client_gone` completes with the reason when their client
 /// disconnects or does not read.
 pub(super) fn stopped(
     shared: &Shared,
     client_gone: impl Future<Output = &'static str> + Send + 'static,
-) -> Stopped {
+) -> StopSignal {
     let stopping = shared.stopping.clone();
     let reason = async move {
         tokio::select! {
@@ -31,7 +31,8 @@ pub(super) fn stopped(
     reason.boxed().shared()
 }
 
-/// Completes when the client has closed its side of the connection. Never without a [`ConnectionInfo`]: other servers drop the request then.
+/// Completes when the client has closed its side of the connection. It never completes without a
+/// [`ConnectionInfo`]: other servers drop the request when its client disconnects.
 pub(super) async fn half_closed(connection: Option<Extension<ConnectionInfo>>) {
     match connection {
         Some(Extension(connection)) => connection.half_closed().await,

@@ -41,8 +41,8 @@ pub(super) struct OverrideRequest {
     passed: bool,
     /// Why; 1 to 4,096 bytes.
     reason: String,
-    /// Who says so, at most 200 bytes; "local" without it. A server with authentication takes the
-    /// caller, and refuses another name.
+    /// Author of the verdict, at most 200 bytes. Defaults to "local". A server with authentication
+    /// takes the caller, and refuses another name.
     author: Option<String>,
 }
 

@@ -13,7 +13,7 @@ pre{white-space:pre-wrap;overflow-wrap:anywhere;background:#f5f5f5;padding:.6rem
 
 /// Returns an outcome as one HTML page. It loads nothing and runs no script; everything in it is
 /// escaped.
-pub(super) fn of(outcome: &Outcome) -> String {
+pub(super) fn render(outcome: &Outcome) -> String {
     let mut page = format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width\">\

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::Outcome;
 
 /// Returns an outcome as TAP 14.
-pub(super) fn of(outcome: &Outcome) -> String {
+pub(super) fn render(outcome: &Outcome) -> String {
     let mut tap = format!("TAP version 14\n1..{}\n", outcome.finished.len());
     for (number, (finished, status, reason)) in (1..).zip(outcome.rows()) {
         let ok = if matches!(status, "failed" | "error") { "not ok" } else { "ok" };
