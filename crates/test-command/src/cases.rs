@@ -14,7 +14,7 @@ use marquetry_judge::{
     case_file::CaseFile,
     cassette::Cassette,
     report,
-    store::{Configuration, NewRun, RunStatus, while_run_lives},
+    store::{Configuration, NewRun, RunStatus, with_heartbeat},
 };
 use tokio::runtime::Runtime;
 
@@ -234,7 +234,7 @@ async fn run_all(
         Ok(())
     };
     // At a signal, running tests end with a stored result, and no further test begins.
-    let worked = while_run_lives(&*store, &run.id, work).await;
+    let worked = with_heartbeat(&*store, &run.id, work).await;
     let ended = worked.and_then(|()| match stopped.clone().now_or_never() {
         Some(signal) => {
             // As a shell reports SIGINT and SIGTERM: 128 and the number of the signal.

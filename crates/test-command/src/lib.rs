@@ -5,12 +5,12 @@ mod cases;
 mod configuration;
 mod database;
 mod failed;
-mod own;
+mod own_server;
 mod progress;
+mod results;
 mod scenarios;
 mod schema;
 mod server;
-mod stored;
 mod summary;
 
 use std::{fmt, path::Path};
@@ -69,13 +69,13 @@ impl fmt::Debug for Environment<'_> {
 pub fn test(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed> {
     match &arguments.task {
         Some(Task::History { name, limit, json, database }) => {
-            stored::history(name.as_deref(), *limit, *json, database, environment)
+            results::history(name.as_deref(), *limit, *json, database, environment)
         }
         Some(Task::Compare { before, after, json, database }) => {
-            stored::compare(before, after, *json, database, environment)
+            results::compare(before, after, *json, database, environment)
         }
         Some(Task::JudgeCheck { files, judge, json, database }) => {
-            stored::judge_check(files, judge.as_ref(), *json, database, environment)
+            results::judge_check(files, judge.as_ref(), *json, database, environment)
         }
         None => match arguments.schema {
             Some(kind) => schema::print(kind),

@@ -9,7 +9,7 @@ use marquetry_scenarios::{
 use crate::{
     Environment, Failed,
     arguments::{OutcomeFormat, Report, TestArgs},
-    own::OwnServer,
+    own_server::OwnServer,
 };
 
 /// Runs the scenarios in these files.

@@ -4,9 +4,9 @@
 pub mod api;
 #[cfg(feature = "client")]
 pub mod client;
+mod executor;
 #[cfg(any(feature = "api", feature = "client"))]
 mod query;
-mod tests;
 
 pub use marquetry_judge::{ModelSettings, ServerConfig, TestCase, TestResult};
 
@@ -14,4 +14,4 @@ pub use marquetry_judge::{ModelSettings, ServerConfig, TestCase, TestResult};
 pub use crate::api::{ApiOptions, TestApi};
 #[cfg(feature = "client")]
 pub use crate::client::{ClientError, TestClient};
-pub use crate::tests::{CaseDefaults, Commands, Health, Tests};
+pub use crate::executor::{CaseDefaults, Commands, Health, Tests};

@@ -1,8 +1,8 @@
 //! Stores of results.
 
-mod alive;
 #[cfg(feature = "conformance")]
 pub mod conformance;
+mod heartbeat;
 mod history;
 #[cfg(feature = "libsql")]
 mod libsql;
@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "libsql")]
 pub use self::libsql::{LibsqlOptions, LibsqlStore};
 pub use self::{
-    alive::while_run_lives,
+    heartbeat::with_heartbeat,
     history::{
         CaseComparison, CaseHistory, Comparison, Flakiness, JudgeAgreement, compare, flakiness,
         history, judge_agreement,
@@ -169,7 +169,7 @@ pub trait ResultStore: Send + Sync {
     async fn start_run(&self, run: NewRun) -> Result<TestRun, StoreError>;
 
     /// Records a sign that the program of a batch still runs. A batch without a sign for a minute
-    /// is shown as failed; [`while_run_lives`] sends the signs.
+    /// is shown as failed; [`with_heartbeat`] sends the signs.
     ///
     /// # Errors
     ///

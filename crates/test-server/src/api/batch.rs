@@ -14,7 +14,7 @@ use futures_util::{
 };
 use marquetry_judge::{
     TestCase, TestResult,
-    store::{NewRun, Outcome, ResolvedConfiguration, RunStatus, TestRun, while_run_lives},
+    store::{NewRun, Outcome, ResolvedConfiguration, RunStatus, TestRun, with_heartbeat},
 };
 use marquetry_protocol::server::http::ConnectionInfo;
 use schemars::JsonSchema;
@@ -246,7 +246,7 @@ async fn work(
         }
     };
     let store = shared.tests.runner().store();
-    while_run_lives(&**store, &id, work).await;
+    with_heartbeat(&**store, &id, work).await;
     drop(results);
     let reason = stopped.now_or_never();
     let status = if reason.is_some() { RunStatus::Failed } else { RunStatus::Completed };

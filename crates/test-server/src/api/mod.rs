@@ -10,8 +10,8 @@ mod handlers;
 mod live;
 mod openapi;
 mod operations;
+mod results;
 mod stop;
-mod stored;
 #[cfg(all(test, feature = "client"))]
 mod tests;
 

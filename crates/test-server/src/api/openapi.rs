@@ -16,7 +16,7 @@ use super::{
     configurations::ConfigurationRunRequest,
     live::{EndedEvent, ProgressEvent},
     operations::Operation,
-    stored::OverrideRequest,
+    results::OverrideRequest,
 };
 use crate::{Health, query};
 

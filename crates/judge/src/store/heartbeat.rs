@@ -1,4 +1,4 @@
-//! Batches whose program still runs.
+//! Heartbeats of batches: signs that their programs still run.
 
 use std::{pin::pin, time::Duration};
 
@@ -9,23 +9,23 @@ use super::{RunStatus, TestRun};
 use crate::Timestamp;
 
 /// Time between two signs that the program of a batch still runs.
-const SIGN_EVERY: Duration = Duration::from_secs(15);
+const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// A batch without a sign for this time counts as failed: its program was killed, or its machine
 /// stopped.
 #[cfg(any(feature = "libsql", test))]
-const LONGEST_SILENCE: Duration = Duration::from_mins(1);
+const HEARTBEAT_TIMEOUT: Duration = Duration::from_mins(1);
 
-/// Completes with `work`, which runs a batch. Meanwhile it tells the store that the batch is still
-/// running: a batch without a sign for a minute is shown as failed.
-pub async fn while_run_lives<T>(
+/// Completes with `work`, which runs a batch. Meanwhile, it records in the store that the batch is
+/// still running: a batch without a sign for a minute is shown as failed.
+pub async fn with_heartbeat<T>(
     store: &dyn ResultStore,
     run: &str,
     work: impl Future<Output = T>,
 ) -> T {
     let signs = async {
         loop {
-            tokio::time::sleep(SIGN_EVERY).await;
+            tokio::time::sleep(HEARTBEAT_INTERVAL).await;
             if let Err(error) = store.touch_run(run).await {
                 tracing::warn!(run, "failed to record that a batch is still running: {error}");
             }
@@ -42,9 +42,9 @@ pub async fn while_run_lives<T>(
 #[cfg(any(feature = "libsql", test))]
 impl TestRun {
     /// Returns the batch as it is `now`: failed if its last sign is too old.
-    pub(super) fn seen(self, last_sign: Timestamp, now: Timestamp) -> Self {
+    pub(super) fn as_of(self, last_sign: Timestamp, now: Timestamp) -> Self {
         let silence = now.millis().saturating_sub(last_sign.millis());
-        let is_silent = u128::from(silence) > LONGEST_SILENCE.as_millis();
+        let is_silent = u128::from(silence) > HEARTBEAT_TIMEOUT.as_millis();
         if self.status != RunStatus::Running || !is_silent {
             return self;
         }
@@ -68,7 +68,7 @@ mod tests {
             tokio::time::sleep(Duration::from_secs(100)).await;
             7
         };
-        assert_eq!(while_run_lives(&store, "unknown", work).await, 7);
+        assert_eq!(with_heartbeat(&store, "unknown", work).await, 7);
     }
 
     #[tokio::test]
@@ -76,13 +76,13 @@ mod tests {
         let store = MemoryStore::new();
         let run = store.start_run(NewRun::default()).await.unwrap();
         let began = run.started_at;
-        assert_eq!(run.clone().seen(began, after(began, 60_000)), run);
+        assert_eq!(run.clone().as_of(began, after(began, 60_000)), run);
         // A clock that was set back.
-        assert_eq!(run.clone().seen(after(began, 1), began), run);
+        assert_eq!(run.clone().as_of(after(began, 1), began), run);
         let last_sign = after(began, 7);
-        let silent = run.clone().seen(last_sign, after(began, 60_008));
+        let silent = run.clone().as_of(last_sign, after(began, 60_008));
         assert_eq!((silent.status, silent.completed_at), (RunStatus::Failed, Some(last_sign)));
         let ended = store.finish_run(&run.id, RunStatus::Completed).await.unwrap();
-        assert_eq!(ended.clone().seen(began, after(began, 100_000)), ended);
+        assert_eq!(ended.clone().as_of(began, after(began, 100_000)), ended);
     }
 }
