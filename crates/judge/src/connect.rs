@@ -56,8 +56,8 @@ pub(crate) struct Environment {
 impl Environment {
     /// Sets the variables that servers inherit: those that programs need.
     pub(crate) fn inherit(&mut self, variables: impl IntoIterator<Item = (String, String)>) {
-        let variables = variables.into_iter().filter(|(name, _)| is_default_variable(name));
-        self.variables = variables.collect();
+        self.variables =
+            variables.into_iter().filter(|(name, _)| is_default_variable(name)).collect();
         // A server may show the URL of a proxy that it cannot reach.
         self.secrets.extend(self.variables.values().flat_map(|value| likely_secrets_of_url(value)));
     }

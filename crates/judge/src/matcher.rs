@@ -153,11 +153,11 @@ fn parse_rule(given: &Value) -> Result<Rule, MatcherError> {
         Value::Object(members) => match members.keys().find(|name| name.starts_with('$')) {
             Some(name) if members.len() > 1 => Err(MatcherError::NotAlone(name.clone())),
             Some(name) => parse_operator(name, &members[name]),
-            None => {
-                let members =
-                    members.iter().map(|(name, value)| Ok((name.clone(), parse_rule(value)?)));
-                members.collect::<Result<_, _>>().map(Rule::Object)
-            }
+            None => members
+                .iter()
+                .map(|(name, value)| Ok((name.clone(), parse_rule(value)?)))
+                .collect::<Result<_, _>>()
+                .map(Rule::Object),
         },
         Value::Array(items) => parse_rules(items).map(Rule::Array),
         scalar => Ok(Rule::Equal(scalar.clone())),
@@ -237,8 +237,9 @@ impl Operand<'_> {
     }
 
     fn range(&self) -> Result<Rule, MatcherError> {
-        let members = self.value.as_object();
-        let members = members.ok_or_else(|| self.error("an object with min or max"))?;
+        let Some(members) = self.value.as_object() else {
+            return Err(self.error("an object with min or max"));
+        };
         range(members).ok_or_else(|| self.error("an object of min and max, which are numbers"))
     }
 }

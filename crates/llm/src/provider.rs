@@ -216,7 +216,7 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> R
     let is_streamed = body["stream"] == true;
     // Providers answer with the full name of a model that is requested by its short name.
     let model = format!("{}-2026", body["model"].as_str().unwrap_or_default());
-    let answer = {
+    let scripted = {
         let mut script = lock(&script);
         let headers = head.headers.iter().map(|(name, value)| {
             (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
@@ -225,7 +225,7 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> R
         script.requests.push(ProviderRequest { path, headers: headers.collect(), body });
         script.answers.pop_front()
     };
-    let answer = answer.unwrap_or_else(|| ProviderAnswer::error(501, [], "the script has ended"));
+    let answer = scripted.unwrap_or_else(|| ProviderAnswer::error(501, [], "the script has ended"));
     tokio::time::sleep(answer.delay).await;
     let (status, headers, body) = match answer.kind {
         Kind::Text(text) => {

@@ -230,7 +230,7 @@ impl Configuration {
         let judge = judge_config.as_ref().map(|judge| format!("judge {}", judge.model));
         let name = servers.map(ToOwned::to_owned).chain(judge).collect::<Vec<_>>().join(", ");
         let now = Timestamp::now();
-        let shared = Self {
+        let unredacted = Self {
             id: String::new(),
             name,
             description: None,
@@ -240,7 +240,7 @@ impl Configuration {
             created_at: now,
             updated_at: now,
         };
-        let shared = shared.redacted();
+        let shared = unredacted.redacted();
         let Self { name, server_configs, judge_config, .. } = &shared;
         let content = serde_json::to_vec(&(name, server_configs, judge_config)).ok()?;
         Some(Self { id: blake3::hash(&content).to_hex()[..16].to_owned(), ..shared })

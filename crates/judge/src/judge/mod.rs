@@ -221,8 +221,8 @@ impl Judge {
         };
         let first = self.options.votes.max(1);
         let most = self.options.max_votes.clamp(first, MAX_VOTES.max(first));
-        let asked = (0..first).map(|index| self.vote(input, checklist, index, budget));
-        let mut asked: FuturesUnordered<_> = asked.collect();
+        let mut asked: FuturesUnordered<_> =
+            (0..first).map(|index| self.vote(input, checklist, index, budget)).collect();
         let mut failure = None;
         // Each vote is kept as it comes: the end of the time drops this function.
         while let Some(outcome) = asked.next().await {
@@ -282,8 +282,9 @@ impl Judge {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let answer = ask(&*self.model, &request, self.options.stream).await;
-            let answer = answer.map_err(JudgeError::Model)?;
+            let answer = ask(&*self.model, &request, self.options.stream)
+                .await
+                .map_err(JudgeError::Model)?;
             let spent = usage_of(&request, &answer, self.options.price.as_ref());
             usage.add(&spent);
             if let Some(budget) = budget {
@@ -297,8 +298,9 @@ impl Judge {
             };
             let problem = match parsed {
                 Ok(ParsedVote { answers, reasoning, suggestions }) => {
-                    let answers = answers.into_iter().zip(checklist);
                     let answers: Vec<_> = answers
+                        .into_iter()
+                        .zip(checklist)
                         .map(|((yes, evidence), item)| ItemAnswer {
                             item: item.clone(),
                             evidence,

@@ -95,9 +95,11 @@ const WRITTEN: [&str; 4] = ["arguments", "error", "result", "text"];
 /// Replaces long values by the beginnings of their JSON, and says so: each over `max_bytes`, and
 /// the longest if all are too long together.
 fn shorten(evidence: &mut [Value], max_bytes: usize) {
-    let lengths =
-        evidence.iter().flat_map(|item| WRITTEN.iter().filter_map(|name| item.get(*name)));
-    let lengths: Vec<usize> = lengths.map(|value| value.to_string().len()).collect();
+    let lengths: Vec<usize> = evidence
+        .iter()
+        .flat_map(|item| WRITTEN.iter().filter_map(|name| item.get(*name)))
+        .map(|value| value.to_string().len())
+        .collect();
     let max_bytes = fair_share(lengths, MAX_EVIDENCE_BYTES).max(MIN_VALUE_BYTES).min(max_bytes);
     for item in evidence {
         // A result may have been cut when it was recorded.

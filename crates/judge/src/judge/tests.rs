@@ -77,8 +77,10 @@ impl ChatModel for Curious {
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
         let question: Value = serde_json::from_str(request.messages[1].text()).unwrap();
-        let items = question["items"].as_array().unwrap().iter();
-        let items: Vec<Value> = items
+        let items: Vec<Value> = question["items"]
+            .as_array()
+            .unwrap()
+            .iter()
             .map(|item| json!({"id": item["id"], "evidence": item["statement"], "answer": "yes"}))
             .collect();
         self.0.lock().unwrap().push(question);

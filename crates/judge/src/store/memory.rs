@@ -183,9 +183,9 @@ impl ResultStore for MemoryStore {
                 && filter.until.is_none_or(|until| result.timestamp < until)
                 && filter.page.cursor.as_ref().is_none_or(|cursor| result.id < *cursor)
         });
-        let found = found.map(|stored| (&stored.result, stored.bytes));
+        let sized = found.map(|stored| (&stored.result, stored.bytes));
         let Page { items, next_cursor } =
-            Page::bounded(found, filter.page.size(), |result| &result.id);
+            Page::bounded(sized, filter.page.size(), |result| &result.id);
         Ok(Page { items: items.into_iter().cloned().collect(), next_cursor })
     }
 
@@ -236,8 +236,8 @@ impl ResultStore for MemoryStore {
             (other_time, &other.id).cmp(&(one_time, &one.id))
         });
         let size = filter.page.size();
-        let found = found.into_iter().take(size + 1).map(|(_, it)| it.clone()).collect();
-        Ok(crate::configuration::page(found, size))
+        let items = found.into_iter().take(size + 1).map(|(_, it)| it.clone()).collect();
+        Ok(crate::configuration::page(items, size))
     }
 
     async fn delete_configuration(&self, id: &str) -> Result<Configuration, StoreError> {
@@ -293,10 +293,15 @@ impl ResultStore for MemoryStore {
 
     async fn runs(&self, page: &PageRequest) -> Result<Page<TestRun>, StoreError> {
         let tables = self.tables();
-        let found = tables.runs.values().rev();
-        let found = found.filter(|run| page.cursor.as_ref().is_none_or(|cursor| run.id < *cursor));
-        let found = found.take(page.size() + 1).map(|run| tables.counted(run)).collect();
-        Ok(Page::cut(found, page.size(), |run| &run.id))
+        let runs = tables
+            .runs
+            .values()
+            .rev()
+            .filter(|run| page.cursor.as_ref().is_none_or(|cursor| run.id < *cursor))
+            .take(page.size() + 1)
+            .map(|run| tables.counted(run))
+            .collect();
+        Ok(Page::cut(runs, page.size(), |run| &run.id))
     }
 
     async fn put_override(&self, verdict: &Override) -> Result<(), StoreError> {

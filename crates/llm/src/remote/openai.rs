@@ -107,32 +107,39 @@ pub(super) fn answer(body: &Value) -> Result<ChatAnswer, String> {
         body.get("choices").and_then(|choices| choices.get(0)).ok_or("it has no choices")?;
     let message = choice.get("message").ok_or("its choice has no message")?;
     let calls = message.get("tool_calls").and_then(Value::as_array);
-    let calls = calls.into_iter().flatten().enumerate().map(|(index, call)| {
-        let function = call.get("function").ok_or("a tool call has no function")?;
-        let name = function.get("name").and_then(Value::as_str).ok_or("a tool call has no name")?;
-        Ok::<_, String>(ToolCall {
-            id: id(call.get("id"), index),
-            name: name.to_owned(),
-            arguments: match function.get("arguments") {
-                Some(Value::String(text)) => arguments(text),
-                Some(Value::Null) | None => arguments(""),
-                Some(value) => value.clone(),
-            },
-        })
-    });
     Ok(ChatAnswer {
         text: text(message.get("content")),
-        tool_calls: calls.collect::<Result<_, _>>()?,
+        tool_calls: calls
+            .into_iter()
+            .flatten()
+            .enumerate()
+            .map(|(index, call)| tool_call(index, call))
+            .collect::<Result<_, _>>()?,
         finish: finish(choice.get("finish_reason")),
         usage: usage(body.get("usage")),
         model: text_or_empty(body.get("model")).to_owned(),
     })
 }
 
+fn tool_call(index: usize, call: &Value) -> Result<ToolCall, String> {
+    let function = call.get("function").ok_or("a tool call has no function")?;
+    let name = function.get("name").and_then(Value::as_str).ok_or("a tool call has no name")?;
+    Ok(ToolCall {
+        id: id(call.get("id"), index),
+        name: name.to_owned(),
+        arguments: match function.get("arguments") {
+            Some(Value::String(text)) => arguments(text),
+            Some(Value::Null) | None => arguments(""),
+            Some(value) => value.clone(),
+        },
+    })
+}
+
 /// Returns the id of a call, or one from its index, because some services leave out the ids.
 fn id(id: Option<&Value>, index: usize) -> String {
-    let id = id.and_then(Value::as_str).filter(|id| !id.is_empty());
-    id.map_or_else(|| format!("call_{index}"), str::to_owned)
+    id.and_then(Value::as_str)
+        .filter(|id| !id.is_empty())
+        .map_or_else(|| format!("call_{index}"), str::to_owned)
 }
 
 /// Returns a content: a text, or a list of parts with texts.

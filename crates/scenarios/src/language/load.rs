@@ -136,8 +136,8 @@ fn explain(error: &YamlError, text: &str, file: &str) -> String {
             (format!("duplicate key `{key}`"), key.len(), String::new())
         }
         other => {
-            let message = other.to_string();
-            let message = message.split(" at line ").next().unwrap_or(&message).to_owned();
+            let text = other.to_string();
+            let message = text.split(" at line ").next().unwrap_or(&text).to_owned();
             (message, 1, String::new())
         }
     };

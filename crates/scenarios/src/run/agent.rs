@@ -41,7 +41,7 @@ const MAX_PROGRESS: usize = 1000;
 
 /// Options of a tool call.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Manner {
+pub(crate) struct ToolCallOptions {
     /// The call asks for progress notifications.
     pub(crate) wants_progress: bool,
     /// The call is cancelled after this time.
@@ -71,23 +71,33 @@ pub(crate) fn answering(revision: Revision, given: &AgentAnswers) -> ClientOptio
     capabilities.sampling = given.sample.as_ref().map(|_| SamplingCapability::default());
     capabilities.roots = given.roots.as_ref().map(|_| RootsCapability::default());
     capabilities.extensions.clone_from(&given.extensions);
-    ClientOptions { capabilities, handler: Arc::new(Person(given.clone())), ..options(revision) }
+    ClientOptions {
+        capabilities,
+        handler: Arc::new(ScriptedAnswers(given.clone())),
+        ..options(revision)
+    }
 }
 
-/// Answers the requests of servers.
-struct Person(AgentAnswers);
+/// A user, a model and a list of roots with the answers of a scenario.
+struct ScriptedAnswers(AgentAnswers);
 
 #[async_trait]
-impl ClientHandler for Person {
+impl ClientHandler for ScriptedAnswers {
     async fn elicit(&self, _: ElicitParams) -> Result<ElicitResult, RpcError> {
-        let content = self.0.elicit.clone();
-        let content = content.ok_or_else(|| RpcError::method_not_found("elicitation/create"))?;
+        let content = self
+            .0
+            .elicit
+            .clone()
+            .ok_or_else(|| RpcError::method_not_found("elicitation/create"))?;
         Ok(ElicitResult { action: ElicitAction::Accept, content: Some(content) })
     }
 
     async fn sample(&self, _: CreateMessageParams) -> Result<CreateMessageResult, RpcError> {
-        let text = self.0.sample.clone();
-        let text = text.ok_or_else(|| RpcError::method_not_found("sampling/createMessage"))?;
+        let text = self
+            .0
+            .sample
+            .clone()
+            .ok_or_else(|| RpcError::method_not_found("sampling/createMessage"))?;
         Ok(CreateMessageResult {
             role: Role::Assistant,
             content: vec![SamplingContent::text(text)],
@@ -97,8 +107,7 @@ impl ClientHandler for Person {
     }
 
     async fn roots(&self) -> Result<ListRootsResult, RpcError> {
-        let uris = self.0.roots.clone();
-        let uris = uris.ok_or_else(|| RpcError::method_not_found("roots/list"))?;
+        let uris = self.0.roots.clone().ok_or_else(|| RpcError::method_not_found("roots/list"))?;
         let roots = uris.into_iter().map(|uri| Root { uri, name: None }).collect();
         Ok(ListRootsResult { roots })
     }
@@ -138,9 +147,9 @@ impl Agent {
     /// Starts to listen until the end of the scenario. Steps with `wait_for` wait for the
     /// notifications.
     async fn listen(&self, params: &Value) -> Result<Value, String> {
-        let uris = params["notifications"]["resourceSubscriptions"].as_array();
-        let uris =
-            uris.ok_or_else(|| format!("{LISTEN} of a scenario names resourceSubscriptions"))?;
+        let uris = params["notifications"]["resourceSubscriptions"]
+            .as_array()
+            .ok_or_else(|| format!("{LISTEN} of a scenario needs resourceSubscriptions"))?;
         for uri in uris.iter().filter_map(Value::as_str) {
             match self.client.subscribe(uri).await {
                 Ok(()) => {}
@@ -186,11 +195,11 @@ impl Agent {
         &self,
         tool: &str,
         arguments: Option<Box<RawValue>>,
-        manner: Manner,
+        call_options: ToolCallOptions,
     ) -> Result<Value, String> {
         let params = raw(&CallToolParams { name: tool.to_owned(), arguments, meta: None })?;
         let mut options = CallOptions::default();
-        if let Some(after) = manner.cancel_after {
+        if let Some(after) = call_options.cancel_after {
             let cancel = CancellationToken::new();
             options.cancel = Some(cancel.clone());
             tokio::spawn(async move {
@@ -199,14 +208,14 @@ impl Agent {
             });
         }
         let (sender, mut progress) = mpsc::channel(MAX_PROGRESS);
-        options.progress = manner.wants_progress.then_some(sender);
+        options.progress = call_options.wants_progress.then_some(sender);
         let mut outcome = self.send("tools/call", Some(&params), options).await.map(parts)?;
-        if manner.wants_progress {
-            let mut told = Vec::new();
+        if call_options.wants_progress {
+            let mut received = Vec::new();
             while let Ok(progress) = progress.try_recv() {
-                told.push(json!({"progress": progress.progress, "total": progress.total, "message": progress.message}));
+                received.push(json!({"progress": progress.progress, "total": progress.total, "message": progress.message}));
             }
-            outcome["progress"] = told.into();
+            outcome["progress"] = received.into();
         }
         Ok(outcome)
     }
@@ -254,18 +263,18 @@ fn parts(mut outcome: Value) -> Value {
         Value::String(text) => json!([{ "type": "text", "text": text }]),
         items => items.clone(),
     });
-    let found = [
+    let parts = [
         ("content", result.get("content").or(first.as_ref())),
         ("structured", result.get("structuredContent")),
         ("is_error", result.get("isError")),
         ("capture", result.get("_meta").and_then(|meta| meta.get(CAPTURE))),
     ];
-    let found: Map<_, _> = found
+    let present: Map<_, _> = parts
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?.clone())))
         .collect();
     if let Some(outcome) = outcome.as_object_mut() {
-        outcome.extend(found);
+        outcome.extend(present);
     }
     outcome
 }

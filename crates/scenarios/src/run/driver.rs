@@ -9,7 +9,7 @@ use serde_json::{Value, json, value::RawValue};
 use tokio::time::timeout;
 
 use super::{
-    agent::{self, Manner},
+    agent::{self, ToolCallOptions},
     artifacts::{self, Reports},
     case::Case,
     failure::Failure,
@@ -206,11 +206,11 @@ impl Run<'_> {
                         Some(raw.map_err(|error| format!("`with_json` is not JSON: {error}"))?)
                     }
                 };
-                let manner = Manner {
+                let options = ToolCallOptions {
                     wants_progress: step.expect.as_ref().is_some_and(|it| it.progress.is_some()),
                     cancel_after: cancel_after.map(|after| after.0),
                 };
-                self.world.agent.call(tool, arguments, manner).await
+                self.world.agent.call(tool, arguments, options).await
             }
             Action::Request(request) => {
                 let params = self.fill(request.params.as_ref())?;
@@ -236,7 +236,10 @@ impl Run<'_> {
                 self.exchange_messages(wanted, within).await
             }
             Action::Upstream(event) => {
-                self.world.tell(event).await.map_err(|error| format!("{}: {error}", event.name))?;
+                self.world
+                    .apply(event)
+                    .await
+                    .map_err(|error| format!("{}: {error}", event.name))?;
                 Ok(json!({}))
             }
             Action::WaitFor(wait) => {

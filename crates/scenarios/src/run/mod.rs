@@ -91,11 +91,14 @@ impl Suite {
         if !errors.is_empty() {
             return Err(errors);
         }
-        let cases = loaded.into_iter().map(Arc::new).flat_map(|loaded| {
-            let cells = loaded.scenario.matrix.cells(limits);
-            cells.map(move |cell| Case { loaded: loaded.clone(), cell })
-        });
-        let cases: Vec<Case> = cases.collect();
+        let cases: Vec<Case> = loaded
+            .into_iter()
+            .map(Arc::new)
+            .flat_map(|loaded| {
+                let cells = loaded.scenario.matrix.cells(limits);
+                cells.map(move |cell| Case { loaded: loaded.clone(), cell })
+            })
+            .collect();
         let total = cases.len();
         Ok(Self { cases, total })
     }

@@ -95,7 +95,7 @@ impl World {
     }
 
     /// Applies a step's change to an upstream.
-    pub(crate) async fn tell(
+    pub(crate) async fn apply(
         &mut self,
         event: &UpstreamEvent,
     ) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {

@@ -58,8 +58,10 @@ struct Running {
 #[async_trait]
 impl RunningServer for Running {
     async fn connect(&mut self) -> Result<Connection, StartError> {
-        let ours = self.ours.take();
-        let ours = ours.ok_or_else(|| StartError::Failed("it is connected already".to_owned()))?;
+        let ours = self
+            .ours
+            .take()
+            .ok_or_else(|| StartError::Failed("it is connected already".to_owned()))?;
         let (reader, writer) = tokio::io::split(ours);
         Ok(Connection::pipes(reader, writer))
     }

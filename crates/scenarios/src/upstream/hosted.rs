@@ -25,7 +25,7 @@ use tokio_util::sync::CancellationToken;
 use super::{Journal, Offer, Spec, ToolSpec, child::Command, server::Behaviour};
 
 /// Time limit for the start of an upstream and for each of its commands.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIME_LIMIT: Duration = Duration::from_secs(10);
 
 /// An upstream that the gateway starts as a child process.
 pub(crate) struct StdioUpstream {
@@ -72,7 +72,7 @@ impl StdioUpstream {
 
     /// Ends the running child at once, without an answer.
     pub(crate) async fn crash(&self) -> io::Result<()> {
-        self.tell(&Command::Crash).await
+        self.send(&Command::Crash).await
     }
 
     /// Replaces its tools, which it announces.
@@ -80,7 +80,7 @@ impl StdioUpstream {
         self.spec.offer.tools.clone_from(&tools);
         // For the child that is started after a crash.
         fs::write(&self.spec_file, serde_json::to_vec(&self.spec)?)?;
-        self.tell(&Command::Tools(tools)).await
+        self.send(&Command::Tools(tools)).await
     }
 
     pub(crate) fn calls(&self) -> io::Result<Vec<Value>> {
@@ -91,15 +91,15 @@ impl StdioUpstream {
     pub(crate) async fn has_ended(self) -> io::Result<()> {
         let Some(stream) = self.running.borrow().clone() else { return Ok(()) };
         let mut stream = stream.lock().await;
-        match timeout(PATIENCE, stream.read_u8()).await {
+        match timeout(TIME_LIMIT, stream.read_u8()).await {
             Ok(Err(_)) => Ok(()),
             Ok(Ok(_)) => Err(io::Error::other("sent something without a command")),
             Err(_) => Err(io::Error::other("is still running")),
         }
     }
 
-    async fn tell(&self, command: &Command) -> io::Result<()> {
-        let told = timeout(PATIENCE, async {
+    async fn send(&self, command: &Command) -> io::Result<()> {
+        let carried_out = timeout(TIME_LIMIT, async {
             let mut running = self.running.clone();
             let stream = running
                 .wait_for(Option::is_some)
@@ -117,7 +117,9 @@ impl StdioUpstream {
                 _ => Ok(()),
             }
         });
-        told.await.map_err(|_| io::Error::other("it did not carry out the command in time"))?
+        carried_out
+            .await
+            .map_err(|_| io::Error::other("it did not carry out the command in time"))?
     }
 }
 

@@ -232,8 +232,7 @@ async fn work(
     let mut done = 0;
     let work = async {
         while let Some(ended) = results.next().await {
-            let ended = ended.map_err(JoinError::try_into_panic);
-            let (index, result) = match ended {
+            let (index, result) = match ended.map_err(JoinError::try_into_panic) {
                 Ok(Some(ended)) => ended,
                 Err(Ok(panic)) => std::panic::resume_unwind(panic),
                 // The batch or the server stops.

@@ -56,8 +56,8 @@ pub(super) async fn list(
     State(shared): State<Shared>,
     RawQuery(text): RawQuery,
 ) -> Result<Json<Page<Configuration>>, ApiError> {
-    let filter = query::configurations(text.as_deref().unwrap_or_default());
-    let filter = filter.map_err(ApiError::Query)?;
+    let filter =
+        query::configurations(text.as_deref().unwrap_or_default()).map_err(ApiError::Query)?;
     Ok(Json(shared.tests.runner().store().configurations(&filter).await?))
 }
 
@@ -90,8 +90,8 @@ pub(super) async fn run(
     let ConfigurationRunRequest { name, mut cases, concurrency, variables } = request;
     let known = configuration.variables();
     if let Some(unknown) = variables.keys().find(|name| !known.contains(*name)) {
-        let known = known.into_iter().collect::<Vec<_>>().join(", ");
-        let known = if known.is_empty() { "none" } else { &known };
+        let names = known.into_iter().collect::<Vec<_>>().join(", ");
+        let known = if names.is_empty() { "none" } else { &names };
         let problem = format!(
             "variables has {unknown:?}, which the configuration does not refer to; it refers to {known}"
         );

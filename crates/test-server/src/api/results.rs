@@ -83,7 +83,9 @@ pub(super) async fn history(
     RawQuery(text): RawQuery,
 ) -> Result<Json<CaseHistory>, ApiError> {
     let [name, limit] = values(text, ["name", "limit"])?;
-    let name = name.ok_or_else(|| ApiError::Query("name is missing".to_owned()))?;
+    let Some(name) = name else {
+        return Err(ApiError::Query("name is missing".to_owned()));
+    };
     let limit = limit_of(limit)?.unwrap_or(1000);
     Ok(Json(store::history(store(&shared), &name, limit).await?))
 }

@@ -237,11 +237,10 @@ impl TestClient {
                     }
                 }
                 "completed" => {
-                    let results: Option<Vec<_>> = results.into_iter().collect();
-                    let results = results.ok_or_else(|| {
+                    let all = results.into_iter().collect::<Option<Vec<_>>>().ok_or_else(|| {
                         ClientError::Malformed("the batch has ended without all results".to_owned())
                     })?;
-                    return Ok((parse(&data)?, results));
+                    return Ok((parse(&data)?, all));
                 }
                 "failed" => return Err(ClientError::Batch(parse::<Problem>(&data)?.error)),
                 _ => {}
@@ -501,8 +500,8 @@ impl TestClient {
         body: Option<Vec<u8>>,
     ) -> Result<Response, ClientError> {
         let (url, client) = self.server().await?;
-        let response = self.prepared(client, method, url, path, body)?.send().await;
-        let response = response.map_err(|error| ClientError::Unreachable {
+        let request = self.prepared(client, method, url, path, body)?;
+        let response = request.send().await.map_err(|error| ClientError::Unreachable {
             url: url.to_string(),
             problem: displayable(&error.without_url().to_string(), ""),
         })?;
@@ -511,8 +510,10 @@ impl TestClient {
         }
         let status = response.status().as_u16();
         let body = read(response, 64 << 10).await.unwrap_or_default();
-        let reason = serde_json::from_slice::<Problem>(&body).map(|problem| problem.error);
-        let reason = reason.unwrap_or_else(|_| displayable(&String::from_utf8_lossy(&body), ""));
+        let reason = serde_json::from_slice::<Problem>(&body).map_or_else(
+            |_| displayable(&String::from_utf8_lossy(&body), ""),
+            |problem| problem.error,
+        );
         Err(ClientError::Refused { status, reason })
     }
 
