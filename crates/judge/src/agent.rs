@@ -122,10 +122,12 @@ impl Agent<'_> {
         tool: &OfferedTool,
         arguments: &JsonObject,
     ) -> Result<CallOutcome, TrialError> {
-        let most = Duration::from_millis(self.budget.limits().call_timeout_ms);
+        let call_timeout = Duration::from_millis(self.budget.limits().call_timeout_ms);
         let left = self.budget.time_left();
-        match self.connections.call(tool, arguments, most.min(left)).await {
-            Err(TrialError::Limit(_)) if left < most => Err(self.budget.out_of_time().into()),
+        match self.connections.call(tool, arguments, call_timeout.min(left)).await {
+            Err(TrialError::Limit(_)) if left < call_timeout => {
+                Err(self.budget.out_of_time().into())
+            }
             outcome => outcome,
         }
     }
@@ -187,14 +189,14 @@ impl Agent<'_> {
         };
         record.execution_time_ms = millis(started.elapsed());
         record.error = None;
-        let most = usize::try_from(limits.max_result_bytes).unwrap_or(usize::MAX);
+        let max_bytes = usize::try_from(limits.max_result_bytes).unwrap_or(usize::MAX);
         let outcome = match outcome {
             Ok(CallOutcome::Result(result)) => {
                 record.success = result.get("isError") != Some(&Value::Bool(true));
                 record.response = result;
                 done.results[place] = check::results_of(expected, &record);
-                record.response = bounded(record.response, most);
-                let mut text = cut(&text_of(&record.response), most);
+                record.response = bounded(record.response, max_bytes);
+                let mut text = cut(&text_of(&record.response), max_bytes);
                 if !record.success {
                     if text.trim().is_empty() {
                         "the tool reports a failure without a message".clone_into(&mut text);
@@ -227,21 +229,22 @@ pub(crate) fn agent_error(case: &TestCase, error: ChatError) -> TrialError {
 
 /// Returns a result, or the beginning of its text if it is too long or nested too deeply.
 /// Structured content within the limits is kept whole, because a part of it would mean nothing.
-fn bounded(result: Value, most: usize) -> Value {
+fn bounded(result: Value, max_bytes: usize) -> Value {
     let text = result.to_string();
     let is_deep = is_deep(&result);
-    if text.len() <= most && !is_deep {
+    if text.len() <= max_bytes && !is_deep {
         return result;
     }
     let shown = text_of(&result);
     let shown = if shown.is_empty() { &text } else { &shown };
     let mut beginning = serde_json::json!({
-        "content": [{"type": "text", "text": cut(shown, most)}],
+        "content": [{"type": "text", "text": cut(shown, max_bytes)}],
         "isError": result.get("isError").cloned().unwrap_or(Value::Bool(false)),
         "_meta": {ToolCallRecord::CUT_FROM: text.len()},
     });
     let structured = result.get("structuredContent");
-    if let Some(structured) = structured.filter(|it| !is_deep && it.to_string().len() <= most) {
+    if let Some(structured) = structured.filter(|it| !is_deep && it.to_string().len() <= max_bytes)
+    {
         beginning["structuredContent"] = structured.clone();
     }
     beginning

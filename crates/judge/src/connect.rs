@@ -219,7 +219,7 @@ impl Connections {
     pub(crate) fn restrict(
         &mut self,
         names: Option<&[String]>,
-        most: u32,
+        max_tools: u32,
     ) -> Result<(), TrialError> {
         if let Some(names) = names {
             for name in names {
@@ -230,10 +230,10 @@ impl Connections {
             (self.tools, self.left_out) = (kept, left_out);
         }
         let found = self.tools.len();
-        if found > most as usize {
+        if found > max_tools as usize {
             return Err(LimitReached::new(
                 "maxTools",
-                most,
+                max_tools,
                 "the servers list more tools; name those that the model needs in the case's tools",
             )
             .into());

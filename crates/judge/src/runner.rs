@@ -54,7 +54,8 @@ pub struct Runner {
     models: Arc<dyn Models>,
     store: Arc<dyn ResultStore>,
     environment: Environment,
-    most: Option<Limits>,
+    /// Upper bounds of the limits of all cases.
+    bounds: Option<Limits>,
 }
 
 /// Maximum time that the end of a trial waits for its programs, which are killed after 1 s.
@@ -109,7 +110,7 @@ impl Runner {
     /// Returns a runner with these models, which stores each result. Servers that are programs
     /// inherit no environment variables; see [`Self::with_environment`].
     pub fn new(models: impl Models + 'static, store: Arc<dyn ResultStore>) -> Self {
-        Self { models: Arc::new(models), store, environment: Environment::default(), most: None }
+        Self { models: Arc::new(models), store, environment: Environment::default(), bounds: None }
     }
 
     /// Lets servers that are programs inherit those of the given variables that programs need:
@@ -143,8 +144,8 @@ impl Runner {
 
     /// Bounds the limits of all cases.
     #[must_use]
-    pub fn with_limits(self, most: Limits) -> Self {
-        Self { most: Some(most), ..self }
+    pub fn with_limits(self, bounds: Limits) -> Self {
+        Self { bounds: Some(bounds), ..self }
     }
 
     /// Returns the store.
@@ -178,8 +179,8 @@ impl Runner {
         let timestamp = Timestamp::now();
         let redactor = Arc::new(redactor_of(&case, &self.environment.secrets));
         let mut trials = Vec::new();
-        if let Some(most) = &self.most {
-            case.limits = case.limits.at_most(most);
+        if let Some(bounds) = &self.bounds {
+            case.limits = case.limits.at_most(bounds);
         }
         let checked = replace_non_finite(&mut case).and_then(|()| check_case(&case));
         let outcome = match checked.and_then(|()| check_secrets(&redactor)) {

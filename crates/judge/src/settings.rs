@@ -27,10 +27,10 @@ pub(crate) fn check_settings(
             }
         }
     }
-    if let (Some(votes), Some(most)) = (settings.votes, settings.max_votes)
-        && votes > most
+    if let (Some(votes), Some(max_votes)) = (settings.votes, settings.max_votes)
+        && votes > max_votes
     {
-        let problem = format!("has votes {votes}, more than its maxVotes {most}");
+        let problem = format!("has votes {votes}, more than its maxVotes {max_votes}");
         return Err(TrialError::case(member, problem));
     }
     let votes = settings.votes.into_iter().chain(settings.max_votes);

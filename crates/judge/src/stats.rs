@@ -111,7 +111,7 @@ impl Rate {
     }
 }
 
-/// What has changed between two sets of trials.
+/// The change from one set of trials to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {

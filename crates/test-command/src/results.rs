@@ -295,8 +295,8 @@ pub(crate) fn judge_check(
     }
     // A judge whose verdicts change is as little use as one whose verdicts are wrong.
     let rejections = [report.false_alarms.rate, report.unconfirmed_rejections.rate];
-    let most = rejections.into_iter().flatten().max_by(f64::total_cmp);
-    let (Some(detection), Some(rejections)) = (report.detection.rate, most) else {
+    let highest = rejections.into_iter().flatten().max_by(f64::total_cmp);
+    let (Some(detection), Some(rejections)) = (report.detection.rate, highest) else {
         return Err(Failed::error("the judge gave no verdict"));
     };
     if detection < MIN_DETECTION || rejections > MAX_FALSE_ALARMS {

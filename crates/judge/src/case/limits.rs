@@ -88,21 +88,21 @@ impl Limits {
 
     /// Returns the smaller of each limit: for a server that bounds what its callers may ask for.
     #[must_use]
-    pub fn at_most(self, most: &Self) -> Self {
+    pub fn at_most(self, bounds: &Self) -> Self {
         Self {
-            max_turns: self.max_turns.min(most.max_turns),
-            max_tool_calls: self.max_tool_calls.min(most.max_tool_calls),
-            max_tokens: self.max_tokens.min(most.max_tokens),
-            timeout_ms: self.timeout_ms.min(most.timeout_ms),
-            call_timeout_ms: self.call_timeout_ms.min(most.call_timeout_ms),
-            connect_timeout_ms: self.connect_timeout_ms.min(most.connect_timeout_ms),
+            max_turns: self.max_turns.min(bounds.max_turns),
+            max_tool_calls: self.max_tool_calls.min(bounds.max_tool_calls),
+            max_tokens: self.max_tokens.min(bounds.max_tokens),
+            timeout_ms: self.timeout_ms.min(bounds.timeout_ms),
+            call_timeout_ms: self.call_timeout_ms.min(bounds.call_timeout_ms),
+            connect_timeout_ms: self.connect_timeout_ms.min(bounds.connect_timeout_ms),
             max_cost_usd: match self.max_cost_usd {
                 // A limit that nobody gave requires no price.
-                None if most.cost_usd() >= USUAL_COST_USD => None,
-                _ => Some(self.cost_usd().min(most.cost_usd())),
+                None if bounds.cost_usd() >= USUAL_COST_USD => None,
+                _ => Some(self.cost_usd().min(bounds.cost_usd())),
             },
-            max_tools: self.max_tools.min(most.max_tools),
-            max_result_bytes: self.max_result_bytes.min(most.max_result_bytes),
+            max_tools: self.max_tools.min(bounds.max_tools),
+            max_result_bytes: self.max_result_bytes.min(bounds.max_result_bytes),
         }
     }
 }

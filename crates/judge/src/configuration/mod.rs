@@ -92,7 +92,7 @@ pub struct NewConfiguration {
     pub judge_config: Option<ModelSettings>,
 }
 
-/// Which configurations a page has. Every member that is set must hold.
+/// Filter of configurations. A configuration must match every member that is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -178,11 +178,11 @@ impl Configuration {
             return Err(member_error("name", "has the form of an id: use words"));
         }
         let description = self.description.as_deref().unwrap_or_default();
-        for (member, text, most) in
+        for (member, text, max_bytes) in
             [("name", self.name.as_str(), MAX_NAME), ("description", description, MAX_DESCRIPTION)]
         {
-            if text.len() > most {
-                let problem = format!("has {} bytes: use at most {most}", text.len());
+            if text.len() > max_bytes {
+                let problem = format!("has {} bytes: use at most {max_bytes}", text.len());
                 return Err(member_error(member, problem));
             }
         }

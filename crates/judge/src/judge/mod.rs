@@ -220,7 +220,7 @@ impl Judge {
             given => given,
         };
         let first = self.options.votes.max(1);
-        let most = self.options.max_votes.clamp(first, MAX_VOTES.max(first));
+        let max_votes = self.options.max_votes.clamp(first, MAX_VOTES.max(first));
         let mut asked: FuturesUnordered<_> =
             (0..first).map(|index| self.vote(input, checklist, index, budget)).collect();
         let mut failure = None;
@@ -241,7 +241,7 @@ impl Judge {
         }
         loop {
             let (yes, no) = count(votes);
-            let left = most - (yes + no).min(most);
+            let left = max_votes - (yes + no).min(max_votes);
             // Voting stops if the votes are unanimous, or if the remaining votes cannot change the
             // majority.
             if yes == 0 || no == 0 || left == 0 || yes.abs_diff(no) > left {

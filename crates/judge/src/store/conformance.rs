@@ -20,7 +20,7 @@ use crate::{
 ///
 /// # Panics
 ///
-/// If the store breaks a rule of [`ResultStore`].
+/// Panics if the store breaks a rule of [`ResultStore`].
 pub async fn check_store(store: &dyn ResultStore) {
     results_come_back_as_they_were(store).await;
     pages_are_whole(store).await;

@@ -59,7 +59,7 @@ pub async fn history(
     })
 }
 
-/// How much the results of a case vary.
+/// The variation of the results of a case.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -144,7 +144,7 @@ pub struct CaseComparison {
     pub base: Rate,
     /// The trials of the newer batch.
     pub new: Rate,
-    /// What has changed.
+    /// The change from the older batch to the newer one.
     pub change: Change,
 }
 
@@ -216,7 +216,7 @@ fn sum_of(cases: &[[Counted; 2]], side: usize) -> Counted {
     cases.iter().fold((0, 0), |sum, sides| (sum.0 + sides[side].0, sum.1 + sides[side].1))
 }
 
-/// How well a judge agrees with people.
+/// The agreement of a judge with people.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]

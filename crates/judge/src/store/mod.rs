@@ -229,7 +229,7 @@ pub trait ResultStore: Send + Sync {
     async fn check(&self) -> Result<(), StoreError>;
 }
 
-/// Which results a page has. Every member that is set must hold.
+/// Filter of results. A result must match every member that is set.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -266,18 +266,18 @@ impl OutcomeFilter {
         self.limit.unwrap_or(1000).clamp(1, 10_000) as usize
     }
 
-    /// Results of a case.
+    /// Returns a filter of the results of a case.
     pub fn of_case(name: impl Into<String>) -> Self {
         Self { name: Some(name.into()), ..Self::default() }
     }
 
-    /// Results of a batch.
+    /// Returns a filter of the results of a batch.
     pub fn of_run(id: impl Into<String>) -> Self {
         Self { run: Some(id.into()), ..Self::default() }
     }
 }
 
-/// What statistics need of a result.
+/// A result in the short form for statistics.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -355,7 +355,7 @@ pub struct TestRun {
     /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completed_at: Option<Timestamp>,
-    /// Whether it is still running.
+    /// Its state.
     pub status: RunStatus,
 }
 
@@ -413,7 +413,7 @@ pub struct Override {
     /// Why.
     #[serde(default)]
     pub reason: String,
-    /// Who said so.
+    /// Author of the verdict.
     #[serde(default)]
     pub author: String,
     /// When.

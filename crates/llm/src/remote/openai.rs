@@ -28,8 +28,8 @@ pub(super) fn body(
     if let Some(temperature) = request.temperature {
         body.insert("temperature".to_owned(), json!(temperature));
     }
-    if let Some(most) = request.max_tokens {
-        body.insert(max_tokens.to_owned(), json!(most));
+    if let Some(limit) = request.max_tokens {
+        body.insert(max_tokens.to_owned(), json!(limit));
     }
     if let Some(seed) = request.seed {
         body.insert("seed".to_owned(), json!(seed));

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::SamplingError;
 use crate::{ChatAnswer, Finish, Message, Tool, ToolCall};
 
-/// How the model may use tools.
+/// The choice of tools in a request.
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum ToolChoice {

@@ -178,11 +178,11 @@ impl Sampler {
         let mut request = ChatRequest::new(messages);
         request.tools = tools;
         request.temperature = params.temperature;
-        let most = self.limits.max_tokens;
+        let max_tokens = self.limits.max_tokens;
         request.max_tokens = Some(match u32::try_from(params.max_tokens) {
-            Ok(0) => most,
-            Ok(wanted) => wanted.min(most),
-            Err(_) => most,
+            Ok(0) => max_tokens,
+            Ok(wanted) => wanted.min(max_tokens),
+            Err(_) => max_tokens,
         });
         if let Some(stop) = params.extra.get("stopSequences").and_then(Value::as_array) {
             request.stop = stop.iter().filter_map(Value::as_str).map(str::to_owned).collect();

@@ -23,7 +23,7 @@ pub(crate) struct Mismatch {
     pub(crate) actual: String,
 }
 
-/// What matchers refer to: captured values and files.
+/// The captured values and the files that matchers refer to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Context<'a> {
     pub(crate) vars: &'a Vars,

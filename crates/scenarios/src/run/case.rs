@@ -11,7 +11,7 @@ pub struct Case {
     pub(crate) cell: Cell,
 }
 
-/// Which cases to run.
+/// The cases to run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Filter<'a> {
     /// Parts of a case's name (id/transport/revision/store) or file, or seeds (`000/2.1` is its

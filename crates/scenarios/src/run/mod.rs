@@ -162,7 +162,7 @@ impl Suite {
 ///
 /// # Panics
 ///
-/// With the report when a scenario fails, when a file cannot be used, and when there is no scenario
+/// Panics with the report if a scenario fails, if a file cannot be used, or if there is no scenario
 /// for this server.
 #[track_caller]
 pub fn assert_all_pass(path: impl AsRef<Path>, server: impl TestedServer + 'static) {

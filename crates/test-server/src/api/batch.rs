@@ -216,8 +216,8 @@ async fn work(
     shared.live.send("runStarted", Some(&id), &started);
     client.send(event("started", &started)).await;
     let total = request.cases.len();
-    let most = shared.options.max_running.max(1);
-    let concurrency = request.concurrency.unwrap_or(most).clamp(1, most);
+    let max_running = shared.options.max_running.max(1);
+    let concurrency = request.concurrency.unwrap_or(max_running).clamp(1, max_running);
     let mut results = stream::iter(request.cases.into_iter().enumerate())
         .map(|(index, mut case)| {
             if let Some(configuration) = &configuration {

@@ -285,9 +285,9 @@ struct StreamSlot(Shared);
 impl StreamSlot {
     fn enter(shared: Shared) -> Result<Self, ApiError> {
         let open = shared.live.streams.fetch_add(1, Ordering::Relaxed);
-        let most = shared.options.max_streams;
+        let max_streams = shared.options.max_streams;
         let slot = Self(shared);
-        if open >= most { Err(ApiError::TooManyStreams(most)) } else { Ok(slot) }
+        if open >= max_streams { Err(ApiError::TooManyStreams(max_streams)) } else { Ok(slot) }
     }
 }
 

@@ -59,7 +59,7 @@ pub struct ApiOptions {
     pub max_batch: usize,
     /// Batches that are open at a time; 16 by default. Others are answered with 503.
     pub max_batches: usize,
-    /// How long a batch waits for its client to read events; 60 s by default. Then it ends like a
+    /// Time that a batch waits for its client to read events; 60 s by default. Then it ends like a
     /// batch whose client has left. Tests that run do not wait for the client.
     pub batch_read_timeout: Duration,
     /// Event streams of `/api/test/events` that are open at a time; 64 by default. Others are
@@ -213,10 +213,10 @@ impl ApiState {
 struct Waiter<'a>(&'a AtomicUsize);
 
 impl<'a> Waiter<'a> {
-    fn new(count: &'a AtomicUsize, most: usize) -> Result<Self, ApiError> {
+    fn new(count: &'a AtomicUsize, max_waiting: usize) -> Result<Self, ApiError> {
         let waiting = count.fetch_add(1, Ordering::Relaxed);
         let waiter = Self(count);
-        if waiting >= most { Err(ApiError::Busy { waiting }) } else { Ok(waiter) }
+        if waiting >= max_waiting { Err(ApiError::Busy { waiting }) } else { Ok(waiter) }
     }
 }
 
