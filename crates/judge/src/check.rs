@@ -93,8 +93,8 @@ fn pairs_of(fits: &[Vec<bool>], calls: usize, matching: Matching) -> Vec<(usize,
     }
 }
 
-/// Returns whether a call is the expected one, by tool, server and arguments. A call that was not sent to a
-/// server does not count.
+/// Returns whether a call is the expected one, by tool, server and arguments. A call that was not
+/// sent to a server does not count.
 pub fn has_call(expected: &ExpectedTool, call: &ToolCallRecord) -> bool {
     call.was_sent()
         && expected.name == call.tool_name

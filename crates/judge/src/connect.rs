@@ -461,6 +461,7 @@ async fn open(
         request_timeout: timeout,
         // Some servers without `server/discover` do not answer it at all.
         probe_timeout: (timeout / 4).min(Duration::from_secs(5)),
+        // A result over the limit is cut, not refused, so its message may be longer.
         max_message_bytes: usize::try_from(limits.max_result_bytes)
             .unwrap_or(usize::MAX)
             .saturating_mul(4)

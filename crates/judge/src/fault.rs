@@ -299,7 +299,8 @@ mod tests {
         }
     }
 
-    /// A judge that answers yes always, or only if the evidence shows the two right calls, with success.
+    /// A judge that answers yes always, or only if the evidence shows the two right calls, with
+    /// success.
     struct Scripted {
         always_yes: bool,
     }

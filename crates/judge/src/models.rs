@@ -128,8 +128,8 @@ impl RemoteModels {
         })
     }
 
-    /// Returns models whose key and URL `access` decides. It must not send a key of this machine to a URL
-    /// from a case, because the author of the case would receive the key.
+    /// Returns models whose key and URL `access` decides. It must not send a key of this machine to
+    /// a URL from a case, because the author of the case would receive the key.
     pub fn with_access(
         access: impl Fn(Provider, &ModelSettings) -> Result<ModelAccess, ChatError>
         + Send

@@ -375,7 +375,8 @@ fn file_name(name: &str) -> String {
     if plain == name { plain } else { format!("{plain}-{:08x}", checksum(name)) }
 }
 
-/// Returns the FNV-1a hash, whose values stay the same in all versions, unlike those of the standard library.
+/// Returns the FNV-1a hash, whose values stay the same in all versions, unlike those of the
+/// standard library.
 fn checksum(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

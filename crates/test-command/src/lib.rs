@@ -64,8 +64,8 @@ impl fmt::Debug for Environment<'_> {
 ///
 /// # Errors
 ///
-/// Returns an error if a test did not pass or could not be run. [`Failed::code`] is the exit status: 1 if a test failed, 2 for wrong arguments or files, 3 if a
-/// test could not be run.
+/// Returns an error if a test did not pass or could not be run. [`Failed::code`] is the exit
+/// status: 1 if a test failed, 2 for wrong arguments or files, 3 if a test could not be run.
 pub fn test(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed> {
     match &arguments.task {
         Some(Task::History { name, limit, json, database }) => {

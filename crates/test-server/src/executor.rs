@@ -83,7 +83,7 @@ impl Tests {
         let mut servers = servers.iter();
         let names_command = servers.any(|server| matches!(server, ServerConfig::Stdio { .. }));
         (names_command && self.defaults.commands == Commands::Refused).then(|| {
-            "this server runs no commands from requests: leave serverConfigs out, name URLs, or allow commands where it is started".to_owned()
+            "this server does not run commands from requests: leave serverConfigs out, name URLs, or allow commands where it is started".to_owned()
         })
     }
 

@@ -107,7 +107,8 @@ impl RemoteModel {
     ///
     /// # Errors
     ///
-    /// Returns an error ([`ChatError::Config`]) if the key, the base URL or the model's name is missing or invalid.
+    /// Returns an error ([`ChatError::Config`]) if the key, the base URL or the model's name is
+    /// missing or invalid.
     pub fn new(config: ModelConfig) -> Result<Self, ChatError> {
         if config.model.trim().is_empty() {
             return Err(ChatError::Config("the model has no name".to_owned()));

@@ -236,7 +236,7 @@ impl Agent {
                         return Ok(json!({ "method": method, "params": params }));
                     }
                     Ok(_) => {}
-                    Err(error) => return Err(format!("no more notifications come: {error}")),
+                    Err(error) => return Err(format!("the stream of notifications ended: {error}")),
                 }
             }
         };

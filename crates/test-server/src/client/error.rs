@@ -46,7 +46,7 @@ pub enum ClientError {
     Malformed(String),
     /// The answer ends too early. Results that were stored can be read later.
     #[error(
-        "the answer of the test server ended before its end; `results` returns what was stored"
+        "the answer of the test server broke off; `results` returns the stored results"
     )]
     CutStream,
     /// The answer is longer than the client reads.
