@@ -352,5 +352,5 @@ test("a server with a token refuses requests without it, but not the health chec
 
 test("a server without commands refuses tests that name them", { skip }, async (t) => {
   const { url, fileTest } = await fileWorld(t, {}, { args: ["--no-commands"] });
-  await assert.rejects(new MCPTestSDK(url).runTest(fileTest()), { status: 403, message: /runs no commands/ });
+  await assert.rejects(new MCPTestSDK(url).runTest(fileTest()), { status: 403, message: /does not run commands/ });
 });

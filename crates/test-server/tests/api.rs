@@ -881,7 +881,7 @@ async fn configurations_of_clumsy_and_hostile_users_are_refused_with_the_reason(
         (create, json!({"name": ""}), 400, "name is blank"),
         (create, json!({"name": "a", "cases": []}), 400, "unknown field `cases`"),
         (create, json!({"name": "a", "judgeConfig": key}), 400, "judgeConfig.apiKey has a value"),
-        (create, json!({"name": "a", "serverConfigs": [server]}), 403, "runs no commands"),
+        (create, json!({"name": "a", "serverConfigs": [server]}), 403, "does not run commands"),
         (
             create,
             json!({"name": "a", "serverConfigs": [{"type": "http", "url": huge}]}),

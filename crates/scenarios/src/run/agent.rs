@@ -236,7 +236,9 @@ impl Agent {
                         return Ok(json!({ "method": method, "params": params }));
                     }
                     Ok(_) => {}
-                    Err(error) => return Err(format!("the stream of notifications ended: {error}")),
+                    Err(error) => {
+                        return Err(format!("the stream of notifications ended: {error}"));
+                    }
                 }
             }
         };

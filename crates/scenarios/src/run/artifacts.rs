@@ -54,7 +54,8 @@ pub(crate) async fn find(agent: &Agent, reports: &Reports) -> Result<Vec<FoundAr
         let params = if cursor.is_null() { Value::Null } else { json!({ "cursor": cursor }) };
         let outcome = agent.request("resources/list", params).await?;
         let page = outcome.get("result").ok_or_else(|| format!("resources/list: {outcome}"))?;
-        let resources = page["resources"].as_array().ok_or("the result of resources/list has no resources")?;
+        let resources =
+            page["resources"].as_array().ok_or("the result of resources/list has no resources")?;
         for resource in resources {
             let uri = resource["uri"].as_str().unwrap_or_default();
             let Some((base, newest)) = uri.split_once("?version=") else {

@@ -45,9 +45,7 @@ pub enum ClientError {
     #[error("the answer of the test server is malformed: {0}")]
     Malformed(String),
     /// The answer ends too early. Results that were stored can be read later.
-    #[error(
-        "the answer of the test server broke off; `results` returns the stored results"
-    )]
+    #[error("the answer of the test server broke off; `results` returns the stored results")]
     CutStream,
     /// The answer is longer than the client reads.
     #[error("the answer of the test server is longer than {0} bytes")]
