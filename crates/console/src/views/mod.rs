@@ -35,7 +35,11 @@ use serde::Deserialize;
 use tokio::sync::mpsc;
 
 pub use self::conversation::ForModel;
-use self::{audit::AuditLog, conversation::Conversation, session::Session};
+use self::{
+    audit::AuditLog,
+    conversation::Conversation,
+    session::{Session, SessionDetails},
+};
 pub(crate) use self::{routes::router, sandbox::sandbox_router, socket::socket_router};
 use crate::{
     Backend, ChangedLists, Events, Messages, ServerTools, ViewOptions, Viewer, random::secret_name,
@@ -159,19 +163,16 @@ impl Views {
         bridge.sandbox = Some(sandbox.resource(document.html.clone()));
         let notes = document.problems.iter().map(ToString::to_string);
         let notes = notes.chain(problems.iter().map(ToString::to_string)).collect();
-        let opening = session::Opening {
+        let details = SessionDetails {
             id: secret_name(),
             number: self.inner.last.fetch_add(1, Ordering::Relaxed) + 1,
-            ticket: secret_name(),
             tool: name,
             uri: uri.as_str().to_owned(),
-            server,
             viewer: viewer.clone(),
             call,
             sandbox,
             prefers_border: document.meta.prefers_border,
             notes,
-            bridge,
         };
         let mut sessions = self.sessions();
         if self.inner.is_closed.load(Ordering::Relaxed) {
@@ -186,7 +187,7 @@ impl Views {
         if sessions.len() >= options.max_views {
             return Err(OpenError::TooMany(sessions.len()));
         }
-        let session = Arc::new(Session::new(opening, self.clone()));
+        let session = Arc::new(Session::new(details, secret_name(), server, bridge, self.clone()));
         sessions.insert(session.id().to_owned(), session.clone());
         drop(sessions);
         // A View that was left keeps its context until the user's next message: the user may have

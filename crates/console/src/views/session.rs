@@ -31,17 +31,9 @@ const MAX_HOST_EVENTS: usize = 64;
 
 /// One View that a page shows.
 pub(super) struct Session {
-    id: String,
-    /// Identifies the View in logs, because its id is a secret.
-    number: u64,
-    tool: String,
-    viewer: Viewer,
-    call: Option<String>,
+    details: SessionDetails,
     /// Whose context for the model it sets.
     speaker: String,
-    sandbox: Sandbox,
-    prefers_border: Option<bool>,
-    notes: Vec<String>,
     started: Instant,
     /// Messages in the audit log.
     messages: AtomicU64,
@@ -51,22 +43,20 @@ pub(super) struct Session {
     closed: watch::Sender<bool>,
 }
 
-/// The parts of a new session.
-pub(super) struct Opening {
+/// The constant properties of a session.
+pub(super) struct SessionDetails {
     pub(super) id: String,
+    /// Identifies the View in logs, because its id is a secret.
     pub(super) number: u64,
-    pub(super) ticket: String,
     pub(super) tool: String,
     /// The URI of the View.
     pub(super) uri: String,
-    pub(super) server: ServerTools,
     pub(super) viewer: Viewer,
     pub(super) call: Option<String>,
     pub(super) sandbox: Sandbox,
     pub(super) prefers_border: Option<bool>,
     /// Notes for the user about the View's metadata.
     pub(super) notes: Vec<String>,
-    pub(super) bridge: BridgeOptions,
 }
 
 struct SessionState {
@@ -83,24 +73,20 @@ struct SessionState {
 }
 
 impl Session {
-    pub(super) fn new(opening: Opening, views: Views) -> Self {
-        let Opening {
-            id,
-            number,
-            ticket,
-            tool,
-            uri,
-            server,
-            viewer,
-            call,
-            sandbox,
-            prefers_border,
-            notes,
-            bridge,
-        } = opening;
+    /// Creates a session whose socket opens with `ticket`.
+    pub(super) fn new(
+        details: SessionDetails,
+        ticket: String,
+        server: ServerTools,
+        bridge: BridgeOptions,
+        views: Views,
+    ) -> Self {
         // The View of a call has one context, however often it is loaded: a later document takes
         // the place of the one before.
-        let speaker = call.as_ref().map_or_else(|| id.clone(), |call| format!("{call} {uri}"));
+        let speaker = match &details.call {
+            Some(call) => format!("{call} {}", details.uri),
+            None => details.id.clone(),
+        };
         let (host_events, receiver) = mpsc::channel(MAX_HOST_EVENTS);
         let state = SessionState {
             bridge: Bridge::new(bridge),
@@ -110,38 +96,28 @@ impl Session {
             ticket: Some(ticket),
             host_events: Some(receiver),
         };
-        let state = Mutex::new(state);
-        let started = Instant::now();
-        let closed = watch::Sender::new(false);
         Self {
-            id,
-            number,
-            tool,
-            viewer,
-            call,
+            details,
             speaker,
-            sandbox,
-            prefers_border,
-            notes,
-            started,
+            started: Instant::now(),
             messages: AtomicU64::new(0),
             views,
-            state,
+            state: Mutex::new(state),
             host_events,
-            closed,
+            closed: watch::Sender::new(false),
         }
     }
 
     pub(super) fn id(&self) -> &str {
-        &self.id
+        &self.details.id
     }
 
     pub(super) fn number(&self) -> u64 {
-        self.number
+        self.details.number
     }
 
     pub(super) fn tool(&self) -> &str {
-        &self.tool
+        &self.details.tool
     }
 
     /// Names the View of a call for the conversation, whichever session shows it.
@@ -150,11 +126,11 @@ impl Session {
     }
 
     pub(super) fn viewer(&self) -> &Viewer {
-        &self.viewer
+        &self.details.viewer
     }
 
     pub(super) fn sandbox(&self) -> &Sandbox {
-        &self.sandbox
+        &self.details.sandbox
     }
 
     /// Returns whether the frame's document may be served, which is true once.
@@ -179,21 +155,21 @@ impl Session {
         let state = self.state();
         let limits = &self.views.options().limits;
         json!({
-            "id": self.id,
-            "number": self.number,
+            "id": self.details.id,
+            "number": self.details.number,
             "ticket": state.ticket,
-            "tool": self.tool,
+            "tool": self.details.tool,
             "server": state.server.server,
-            "frame": sandbox_origin.map(|origin| format!("{origin}/view/{}", self.id)),
-            "allow": self.sandbox.allow_attribute(),
-            "sandbox": self.sandbox.sandbox_attribute(),
-            "policy": self.sandbox.policy(),
-            "prefersBorder": self.prefers_border,
+            "frame": sandbox_origin.map(|origin| format!("{origin}/view/{}", self.details.id)),
+            "allow": self.details.sandbox.allow_attribute(),
+            "sandbox": self.details.sandbox.sandbox_attribute(),
+            "policy": self.details.sandbox.policy(),
+            "prefersBorder": self.details.prefers_border,
             "maxMessageBytes": limits.max_message_bytes,
             "maxSocketBytes": self.views.max_socket_bytes(),
             "maxMessages": self.max_messages(),
             "messagesPerSecond": self.messages_per_second(),
-            "notes": self.notes,
+            "notes": self.details.notes,
         })
     }
 
@@ -225,8 +201,8 @@ impl Session {
             SessionAction::Agreed(token) => {
                 // The View may have cancelled its request meanwhile.
                 let Some(message) = self.state().asked.remove(&token) else { return Vec::new() };
-                let owner = self.viewer.owner.as_deref();
-                self.views.conversation().add_message(owner, &self.tool, &message);
+                let owner = self.details.viewer.owner.as_deref();
+                self.views.conversation().add_message(owner, &self.details.tool, &message);
                 self.handle(Event::Answer { token, answer: Ok(json!({})) })
             }
         }
@@ -247,13 +223,13 @@ impl Session {
     /// Carries out the server's part of an effect, and returns the frame that tells the page its
     /// part.
     fn perform(&self, state: &mut SessionState, effect: Effect) -> Option<String> {
-        let owner = self.viewer.owner.as_deref();
+        let owner = self.details.viewer.owner.as_deref();
         match &effect {
             Effect::Audit(record) => {
-                let call = self.call.as_deref();
+                let call = self.details.call.as_deref();
                 let sequence = self.messages.fetch_add(1, Ordering::Relaxed) + 1;
-                let number = self.number;
-                let tool = &*self.tool;
+                let number = self.details.number;
+                let tool = &*self.details.tool;
                 let view = LoggedView { number, sequence, tool, owner, call };
                 self.views.audit().push(&view, record);
                 return None;
@@ -261,7 +237,7 @@ impl Session {
             Effect::Send(text) => self.log(Direction::Sent, text),
             Effect::SetModelContext(context) => {
                 let conversation = self.views.conversation();
-                conversation.set_context(owner, &self.speaker, &self.tool, context.clone());
+                conversation.set_context(owner, &self.speaker, &self.details.tool, context.clone());
             }
             Effect::Request { token, request: HostRequest::AddMessage(message) } => {
                 state.asked.insert(*token, message.clone());
@@ -314,9 +290,9 @@ impl Session {
         self.views.messages().push(NewMessage {
             side: Side::View,
             direction,
-            peer: &self.tool,
-            owner: self.viewer.owner.as_deref(),
-            call: self.call.as_deref(),
+            peer: &self.details.tool,
+            owner: self.details.viewer.owner.as_deref(),
+            call: self.details.call.as_deref(),
             bytes: json.len(),
             json: Bytes::copy_from_slice(&json.as_bytes()[..json.len().min(MAX_MESSAGE)]),
         });
