@@ -31,10 +31,10 @@ use super::{
     conversation::{ClientFacts, Conversation},
     fair::{Full, Slot},
     in_flight::InFlightGuard,
+    methods::{Found, Outcome},
     outgoing::Outgoing,
     peer::Peer,
     reply::Stamp,
-    table::{Found, Outcome},
 };
 
 /// An accepted request: its revision is known, and its id is in flight.

@@ -21,9 +21,9 @@ use super::{
     context::Parts,
     conversation::{ClientFacts, Conversation},
     fair::{ReturnableSlot, Slot},
+    methods::Found,
     notifier::{Filter, Listener},
     outgoing::{Outgoing, counted, nowhere},
-    table::Found,
 };
 
 /// A request from outside of the protocol's transports, for example from a REST facade. It is in
