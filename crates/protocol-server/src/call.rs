@@ -2,18 +2,11 @@
 
 use std::{
     future::{Future, poll_fn},
-    panic::AssertUnwindSafe,
     pin::Pin,
     sync::Arc,
     task::Poll,
 };
 
-use futures_util::FutureExt;
-use jsonrpsee::{
-    ConnectionId, Extensions,
-    core::server::{MethodCallback, MethodResponse},
-    types::{Id, Params},
-};
 use marquetry_protocol_wire::{
     Era, Notification, Request, RequestId, Revision, RpcError, error_code,
     members::Members,
@@ -31,24 +24,23 @@ use super::{
     conversation::{ClientFacts, Conversation},
     fair::{Full, Slot},
     in_flight::InFlightGuard,
-    methods::{Found, Outcome},
     outgoing::Outgoing,
     peer::Peer,
     reply::Stamp,
+    table::{Method, MethodCall},
 };
 
 /// An accepted request: its revision is known, and its id is in flight.
 pub(super) struct Accepted {
     server: Server,
-    conversation: Arc<Conversation>,
     in_flight: InFlightGuard,
     /// See [`Peer::cut`].
     cut: CancellationToken,
-    callback: MethodCallback,
+    method: Method,
     /// Boxed: it is large, and an accepted request is moved several times.
     parts: Box<Parts>,
-    /// Parameters for a method of an extension.
-    params: Params<'static>,
+    /// See [`MethodCall::raw_params`].
+    raw_params: Option<Box<RawValue>>,
 }
 
 impl Server {
@@ -95,12 +87,12 @@ impl Server {
         if conversation.ending.is_cancelled() {
             return Err(RpcError::invalid_request("the session has ended"));
         }
-        let Found { name: method, callback, is_extension } = self
+        let method = self
             .shared
             .tables
             .find(revision.era(), &request.method)
             .ok_or_else(|| RpcError::method_not_found(&request.method))?;
-        let rounds = match (revision.era(), method) {
+        let rounds = match (revision.era(), method.name) {
             (Era::Stateless, "tools/call" | "prompts/get" | "resources/read") => {
                 Some(Arc::new(Rounds::of(
                     request,
@@ -121,7 +113,7 @@ impl Server {
         };
         let parts = Box::new(Parts {
             id: request.id.clone(),
-            method,
+            method: method.name,
             params: request.params.map(|_| members.to_owned()),
             revision,
             client,
@@ -137,18 +129,16 @@ impl Server {
             sending: Some(self.shared.shares.sending.clone()),
             rounds,
             question_timeout: self.shared.limits.question_timeout,
-            tasks: (revision.era() == Era::Stateless && method == "tools/call")
+            tasks: (revision.era() == Era::Stateless && method.name == "tools/call")
                 .then(|| self.shared.tasks.clone()),
         });
         Ok(Accepted {
             server: self.clone(),
-            conversation: conversation.clone(),
             in_flight,
             cut: peer.cut.clone(),
-            callback: callback.clone(),
+            raw_params: request.params.filter(|_| method.is_extension).map(ToOwned::to_owned),
+            method,
             parts,
-            params: Params::new(request.params.map(RawValue::get).filter(|_| is_extension))
-                .into_owned(),
         })
     }
 
@@ -213,20 +203,20 @@ impl Accepted {
         self,
         outbound: mpsc::Sender<Outgoing>,
     ) -> impl Future<Output = Option<Outgoing>> + Send {
-        let Self { server, conversation, in_flight, cut, callback, parts, params } = self;
-        let (sending, caller) = (server.shared.shares.sending.clone(), parts.caller.clone());
+        let Self { server, in_flight, cut, method, parts, raw_params } = self;
+        let sending = server.shared.shares.sending.clone();
+        let caller = parts.caller.clone();
         let rounds = parts.rounds.clone();
         let sealer = server.shared.sealer.clone();
         let handler = server.shared.handler.clone();
         let server_info = server.server_info();
-        let (id, revision, method) = (parts.id.clone(), parts.revision, parts.method);
+        let id = parts.id.clone();
+        let revision = parts.revision;
+        let name = method.name;
+        let conversation = parts.conversation.clone();
         let cx = RequestContext::new(parts, outbound, in_flight.cancel.clone());
         async move {
-            let mut extensions = Extensions::new();
-            extensions.insert(server);
-            extensions.insert(conversation);
-            extensions.insert(cx.clone());
-            let work = AssertUnwindSafe(respond(callback, params, extensions)).catch_unwind();
+            let work = method.call(MethodCall { server, conversation, cx: cx.clone(), raw_params });
             let asked = async {
                 match &rounds {
                     Some(rounds) => rounds.asked().await,
@@ -238,25 +228,28 @@ impl Accepted {
                 () = in_flight.cancel.cancelled() => return None,
                 // The handler is polled first, so that all its concurrent questions are sent
                 // together.
-                outcome = work => outcome
-                    .unwrap_or_else(|_| Err(RpcError::internal(format!("method '{method}' panicked")))),
+                outcome = work => outcome,
                 () = asked => match &rounds {
                     Some(rounds) => {
-                        let about = stateless::about(cx.principal().map(|it| &**it), method, cx.params().iter().flat_map(|it| it.iter()));
+                        let about = stateless::about(
+                            cx.principal().map(|it| &**it),
+                            name,
+                            cx.params().iter().flat_map(|it| it.iter()),
+                        );
                         rounds.input_required(about, &sealer).map(Reply::question)
                     }
                     None => Err(RpcError::internal("a question has no rounds to send it in")),
                 },
                 () = cut.cancelled() => Err(cut_off()),
             };
-            let answer = match outcome.and_then(|reply| reply.shaped(method, revision)) {
+            let answer = match outcome.and_then(|reply| reply.shaped(name, revision)) {
                 Ok(reply) => Outgoing::result(match revision.era() {
                     Era::Session => reply.write(&id),
                     Era::Stateless => {
-                        let hint = cache_hint(method, reply.cache(), &*handler);
+                        let hint = cache_hint(name, reply.cache(), &*handler);
                         // The result of `server/discover` has the complete server information
                         // already.
-                        let server_info = (method != "server/discover").then_some(&*server_info);
+                        let server_info = (name != "server/discover").then_some(&*server_info);
                         reply.write_stamped(&id, &Stamp { hint, server_info })
                     }
                 }),
@@ -265,7 +258,7 @@ impl Accepted {
             let answer = match answer.charge(&sending, &caller).await {
                 Ok(answer) => answer,
                 Err(full) => {
-                    tracing::warn!(method, %full, "an answer was dropped: clients read too slowly");
+                    tracing::warn!(method = name, %full, "an answer was dropped: clients read too slowly");
                     Outgoing::error(Some(&id), &no_room(&full))
                 }
             };
@@ -289,40 +282,6 @@ pub(super) fn cut_off() -> RpcError {
 /// Polls a future once: work that is ready immediately needs no task.
 pub(super) async fn poll_once<F: Future + Unpin>(mut work: F) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut work).poll(cx))).await
-}
-
-/// Calls the method and returns its outcome. Our methods put it in the response's [`Extensions`];
-/// methods of protocol extensions return it as JSON.
-pub(super) async fn respond(
-    callback: MethodCallback,
-    params: Params<'static>,
-    extensions: Extensions,
-) -> Result<Reply, RpcError> {
-    // This id is a placeholder; the caller writes the real one. jsonrpsee does not support negative
-    // ids, and would copy the result to write one.
-    let (id, connection, no_limit) = (Id::Number(0), ConnectionId(0), usize::MAX);
-    let mut response: MethodResponse = match callback {
-        MethodCallback::Async(call) => call(id, params, connection, no_limit, extensions).await,
-        MethodCallback::Sync(call) => call(id, params, no_limit, extensions),
-        MethodCallback::Subscription(_) | MethodCallback::Unsubscription(_) => {
-            return Err(RpcError::internal(
-                "subscriptions of jsonrpsee are not part of this protocol",
-            ));
-        }
-    };
-    if let Some(Outcome(outcome)) = response.extensions_mut().remove::<Outcome>() {
-        return outcome;
-    }
-    #[derive(Deserialize)]
-    struct Given {
-        result: Option<Box<RawValue>>,
-        error: Option<RpcError>,
-    }
-    match serde_json::from_str::<Given>(response.as_json().get()) {
-        Ok(Given { result: Some(result), .. }) => Ok(Reply::raw(result)),
-        Ok(Given { error: Some(error), .. }) => Err(error),
-        _ => Err(RpcError::internal("the method returned neither a result nor an error")),
-    }
 }
 
 /// Boxed: it is large, and passes through several results.

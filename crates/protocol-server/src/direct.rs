@@ -7,7 +7,6 @@ use std::{
 
 use bytes::Bytes;
 use futures_util::FutureExt as _;
-use jsonrpsee::{Extensions, types::Params};
 use marquetry_protocol_wire::{
     Era, RequestId, Revision, RpcError, members::Members, types::ClientCapabilities,
 };
@@ -17,13 +16,13 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     Peer, Principal, Reply, RequestContext, Server,
-    call::{cut_off, no_room, respond},
+    call::{cut_off, no_room},
     context::Parts,
     conversation::{ClientFacts, Conversation},
     fair::{ReturnableSlot, Slot},
-    methods::Found,
     notifier::{Filter, Listener},
     outgoing::{Outgoing, counted, nowhere},
+    table::MethodCall,
 };
 
 /// A request from outside of the protocol's transports, for example from a REST facade. It is in
@@ -59,8 +58,14 @@ impl Server {
         let time_left = peer.principal.as_deref().and_then(Principal::time_left);
         let end = time_left.and_then(|left| Instant::now().checked_add(left));
         let conversation = self.alone(&peer);
-        let (method, capabilities) = ("resources/subscribe", ClientCapabilities::default());
-        let cx = self.direct_context(&peer, &conversation, method, None, capabilities, Weak::new());
+        let cx = self.direct_context(
+            &peer,
+            &conversation,
+            "resources/subscribe",
+            None,
+            ClientCapabilities::default(),
+            Weak::new(),
+        );
         // It listens before it is subscribed, so that no change is missed in between.
         let listener = self.notifier().listen(
             Filter::Listen {
@@ -137,14 +142,16 @@ impl DirectCall {
         Fut: Future<Output = Result<T, E>>,
     {
         let Self { server, peer, capabilities, slot } = self;
-        let (conversation, slot) = (server.alone(peer), Arc::downgrade(slot));
+        let conversation = server.alone(peer);
+        let slot = Arc::downgrade(slot);
         let capabilities = capabilities.clone();
         let cx = server.direct_context(peer, &conversation, method, None, capabilities, slot);
-        let panicked = || E::from(RpcError::internal(format!("method '{method}' panicked")));
         let work = AssertUnwindSafe(async move { work(cx).await }).catch_unwind();
         tokio::select! {
             biased;
-            outcome = work => outcome.unwrap_or_else(|_| Err(panicked())),
+            outcome = work => outcome.unwrap_or_else(|_| {
+                Err(RpcError::internal(format!("method '{method}' panicked")).into())
+            }),
             () = peer.cut.cancelled() => Err(cut_off().into()),
         }
     }
@@ -165,7 +172,7 @@ impl DirectCall {
         params: Option<&RawValue>,
     ) -> Result<Reply, RpcError> {
         let Self { server, peer, capabilities, slot } = self;
-        let Found { name, callback, is_extension } = server
+        let method = server
             .shared
             .tables
             .find(Era::Session, method)
@@ -173,17 +180,13 @@ impl DirectCall {
         let conversation = server.alone(peer);
         let slot = Arc::downgrade(slot);
         let capabilities = capabilities.clone();
+        let name = method.name;
         let cx = server.direct_context(peer, &conversation, name, params, capabilities, slot);
-        let params = Params::new(params.map(RawValue::get).filter(|_| is_extension)).into_owned();
-        let mut extensions = Extensions::new();
-        extensions.insert(server.clone());
-        extensions.insert(conversation);
-        extensions.insert(cx);
-        let work = AssertUnwindSafe(respond(callback.clone(), params, extensions)).catch_unwind();
+        let raw_params = params.filter(|_| method.is_extension).map(ToOwned::to_owned);
+        let call = MethodCall { server: server.clone(), conversation, cx, raw_params };
         let outcome = tokio::select! {
             biased;
-            outcome = work => outcome
-                .unwrap_or_else(|_| Err(RpcError::internal(format!("method '{name}' panicked")))),
+            outcome = method.call(call) => outcome,
             () = peer.cut.cancelled() => Err(cut_off()),
         };
         outcome.and_then(|reply| reply.shaped(name, Revision::LATEST_SESSION))

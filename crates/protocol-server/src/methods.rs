@@ -1,4 +1,4 @@
-//! The methods of each era, as jsonrpsee's method tables.
+//! The methods of each era.
 
 use std::{
     future::Future,
@@ -6,14 +6,6 @@ use std::{
     sync::{Arc, PoisonError},
 };
 
-use jsonrpsee::{
-    Extensions,
-    core::{
-        RegisterMethodError,
-        server::{MethodCallback, MethodResponse, Methods},
-    },
-    types::Params,
-};
 use marquetry_protocol_wire::{
     Era, Feature, Revision, RpcError,
     envelope::write_notification,
@@ -26,58 +18,18 @@ use marquetry_protocol_wire::{
     },
 };
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{
-    json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{json, value::to_raw_value};
 
 use super::{
     Handler, Reply, RequestContext, Server,
-    conversation::{ClientFacts, Conversation, SessionFacts},
+    conversation::{ClientFacts, SessionFacts},
     notifier::{Filter, tagged},
     outgoing::Outgoing,
     reply::keep_object_schemas,
-    subscriptions::{Subscriptions, Unsubscribing},
+    subscriptions::Subscriptions,
+    table::{MethodCall, MethodTable, Tables},
     task_methods, tasks,
 };
-
-/// A table for each era.
-#[derive(Clone)]
-pub(super) struct Tables {
-    session: Methods,
-    stateless: Methods,
-    /// Methods of extensions, in both eras.
-    extension: Methods,
-}
-
-/// A method from the table.
-pub(super) struct Found<'a> {
-    pub(super) name: &'static str,
-    pub(super) callback: &'a MethodCallback,
-    /// Whether it takes its parameters from jsonrpsee; the protocol's own methods take them from
-    /// the [`RequestContext`], without a copy.
-    pub(super) is_extension: bool,
-}
-
-/// A server has a method with that name already.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the server has a method '{name}' already; give the new one another name")]
-pub struct MethodExists {
-    /// The name.
-    pub name: &'static str,
-}
-
-/// The result of one of our methods, stored in the extensions of its response, so that a large
-/// result is not serialised again.
-#[derive(Clone)]
-pub(super) struct Outcome(pub(super) Result<Reply, RpcError>);
-
-/// A call of one of our methods.
-struct Call {
-    server: Server,
-    conversation: Arc<Conversation>,
-    cx: RequestContext,
-}
 
 /// The parameters of a method for one resource.
 #[derive(Deserialize)]
@@ -129,10 +81,10 @@ pages! {
 impl Tables {
     pub(super) fn new() -> Self {
         let mut session = common();
-        add(&mut session, "initialize", initialize);
-        add(&mut session, "ping", async |_| Reply::json(&json!({})));
-        add(&mut session, "logging/setLevel", set_level);
-        add(&mut session, "resources/subscribe", async |call: Call| {
+        session.add("initialize", initialize);
+        session.add("ping", async |_| Reply::json(&json!({})));
+        session.add("logging/setLevel", set_level);
+        session.add("resources/subscribe", async |call: MethodCall| {
             let UriAlone { uri } = call.params()?;
             if let Some(facts) = call.conversation.session.get() {
                 let handler = &call.server.shared.handler;
@@ -140,7 +92,7 @@ impl Tables {
             }
             Reply::json(&json!({}))
         });
-        add(&mut session, "resources/unsubscribe", async |call: Call| {
+        session.add("resources/unsubscribe", async |call: MethodCall| {
             let UriAlone { uri } = call.params()?;
             if let Some(facts) = call.conversation.session.get() {
                 facts.subscriptions.remove(&uri).await;
@@ -148,68 +100,32 @@ impl Tables {
             Reply::json(&json!({}))
         });
         let mut stateless = common();
-        add(&mut stateless, "server/discover", discover);
-        add(&mut stateless, "subscriptions/listen", listen);
-        add(&mut stateless, "tasks/get", async |call: Call| {
+        stateless.add("server/discover", discover);
+        stateless.add("subscriptions/listen", listen);
+        stateless.add("tasks/get", async |call: MethodCall| {
             task_methods::get(&call.server.shared.tasks, &call.cx, call.params()?)
         });
-        add(&mut stateless, "tasks/update", async |call: Call| {
+        stateless.add("tasks/update", async |call: MethodCall| {
             task_methods::update(&call.server.shared.tasks, &call.cx, call.params()?)
         });
-        add(&mut stateless, "tasks/cancel", async |call: Call| {
+        stateless.add("tasks/cancel", async |call: MethodCall| {
             task_methods::cancel(&call.server.shared.tasks, &call.cx, call.params()?)
         });
-        Self { session, stateless, extension: Methods::new() }
-    }
-
-    /// Adds a method of an extension.
-    ///
-    /// # Errors
-    /// If a method has that name.
-    pub(super) fn with<F, Fut>(
-        mut self,
-        name: &'static str,
-        answer: F,
-    ) -> Result<Self, MethodExists>
-    where
-        F: Fn(Option<Box<RawValue>>, RequestContext) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
-    {
-        let exists = |_: RegisterMethodError| MethodExists { name };
-        let extension = method(name, answer).map_err(exists)?;
-        self.session.clone().merge(extension.clone()).map_err(exists)?;
-        self.stateless.clone().merge(extension.clone()).map_err(exists)?;
-        self.extension.merge(extension).map_err(exists)?;
-        Ok(self)
-    }
-
-    pub(super) fn find(&self, era: Era, method: &str) -> Option<Found<'_>> {
-        let ours = match era {
-            Era::Session => &self.session,
-            Era::Stateless => &self.stateless,
-        };
-        match ours.method_with_name(method) {
-            Some((name, callback)) => Some(Found { name, callback, is_extension: false }),
-            None => self.extension.method_with_name(method).map(|(name, callback)| Found {
-                name,
-                callback,
-                is_extension: true,
-            }),
-        }
+        Self { session, stateless, extension: MethodTable::default() }
     }
 }
 
 /// Returns the methods of both eras.
-fn common() -> Methods {
-    let mut table = Methods::new();
-    add(&mut table, "tools/list", async |call: Call| {
+fn common() -> MethodTable {
+    let mut table = MethodTable::default();
+    table.add("tools/list", async |call: MethodCall| {
         let mut list = call.pages(|handler, cursor, cx| handler.list_tools(cursor, cx)).await?;
         if call.cx.revision().era() == Era::Session {
             keep_object_schemas(&mut list.tools);
         }
         Reply::json(&list)
     });
-    add(&mut table, "tools/call", async |call: Call| {
+    table.add("tools/call", async |call: MethodCall| {
         let params = call.tool_call()?;
         let handler = &call.server.shared.handler;
         let tool = Called::of(&**handler, &params);
@@ -220,14 +136,15 @@ fn common() -> Methods {
             None => tool.checked(handler.call_tool(params, &call.cx).await?),
             Some(options) => {
                 let handler = handler.clone();
-                let work = async move |cx: RequestContext| {
-                    tool.checked(handler.call_tool(params, &cx).await?)
-                };
-                call.cx.run_as_task(options, work).await
+                call.cx
+                    .run_as_task(options, async move |cx: RequestContext| {
+                        tool.checked(handler.call_tool(params, &cx).await?)
+                    })
+                    .await
             }
         }
     });
-    add(&mut table, "resources/list", async |call: Call| {
+    table.add("resources/list", async |call: MethodCall| {
         let list = call.pages(|handler, cursor, cx| handler.list_resources(cursor, cx)).await?;
         if call.cx.revision() != Revision::V2024_10_07 {
             return Reply::json(&list);
@@ -238,21 +155,21 @@ fn common() -> Methods {
         let templates = templates.map(|list| list.resource_templates).unwrap_or_default();
         Reply::json(&json!({ "resources": list.resources, "resourceTemplates": templates }))
     });
-    add(&mut table, "resources/templates/list", async |call: Call| {
+    table.add("resources/templates/list", async |call: MethodCall| {
         Reply::json(
             &call.pages(|handler, cursor, cx| handler.list_resource_templates(cursor, cx)).await?,
         )
     });
-    add(&mut table, "resources/read", async |call: Call| {
+    table.add("resources/read", async |call: MethodCall| {
         call.server.shared.handler.read_resource(call.params()?, &call.cx).await
     });
-    add(&mut table, "completion/complete", async |call: Call| {
+    table.add("completion/complete", async |call: MethodCall| {
         Reply::json(&call.server.shared.handler.complete(call.params()?, &call.cx).await?)
     });
-    add(&mut table, "prompts/list", async |call: Call| {
+    table.add("prompts/list", async |call: MethodCall| {
         Reply::json(&call.pages(|handler, cursor, cx| handler.list_prompts(cursor, cx)).await?)
     });
-    add(&mut table, "prompts/get", async |call: Call| {
+    table.add("prompts/get", async |call: MethodCall| {
         call.server.shared.handler.get_prompt(call.params()?, &call.cx).await
     });
     table
@@ -261,12 +178,7 @@ fn common() -> Methods {
 impl Server {
     /// Returns an empty set of subscriptions for one client.
     pub(super) fn subscriptions(&self, most: usize) -> Arc<Subscriptions> {
-        let handler = self.shared.handler.clone();
-        let unsubscribe = move |uri: String| -> Unsubscribing {
-            let handler = handler.clone();
-            Box::pin(async move { handler.unsubscribe(&uri).await })
-        };
-        Subscriptions::new(Arc::new(unsubscribe), most)
+        Subscriptions::new(self.shared.handler.clone(), most)
     }
 }
 
@@ -311,7 +223,7 @@ impl Called {
     }
 }
 
-impl Call {
+impl MethodCall {
     /// Returns an empty set of subscriptions for the client.
     fn subscriptions(&self) -> Arc<Subscriptions> {
         self.server.subscriptions(self.server.limits().max_subscriptions)
@@ -377,64 +289,7 @@ fn kind_unless_object(json: &str) -> Option<&'static str> {
     }
 }
 
-fn add<F, Fut>(table: &mut Methods, name: &'static str, method: F)
-where
-    F: Fn(Call) -> Fut + Send + Sync + Copy + 'static,
-    Fut: Future<Output = Result<Reply, RpcError>> + Send,
-{
-    let callback = MethodCallback::Async(Arc::new(
-        move |_id, _params, _connection, _limit, extensions: Extensions| {
-            Box::pin(async move {
-                let outcome = match call_of(&extensions) {
-                    Some(call) => method(call).await,
-                    None => Err(RpcError::internal("call came without its context")),
-                };
-                let mut extensions = Extensions::new();
-                extensions.insert(Outcome(outcome));
-                MethodResponse::notification().with_extensions(extensions)
-            })
-        },
-    ));
-    table.verify_and_insert(name, callback).expect("each name is added once, just above");
-}
-
-/// Returns a table with one method of an extension.
-fn method<F, Fut>(name: &'static str, answer: F) -> Result<Methods, RegisterMethodError>
-where
-    F: Fn(Option<Box<RawValue>>, RequestContext) -> Fut + Send + Sync + 'static,
-    Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
-{
-    let answer = Arc::new(answer);
-    let callback = MethodCallback::Async(Arc::new(
-        move |_id, params: Params<'static>, _connection, _limit, extensions: Extensions| {
-            let answer = answer.clone();
-            Box::pin(async move {
-                let params = params.as_str().map(|text| RawValue::from_string(text.to_owned()));
-                let outcome = match (extensions.get::<RequestContext>(), params.transpose()) {
-                    (Some(cx), Ok(params)) => answer(params, cx.clone()).await,
-                    (None, _) => Err(RpcError::internal("call came without its context")),
-                    (_, Err(error)) => Err(RpcError::invalid_params(error.to_string())),
-                };
-                let mut extensions = Extensions::new();
-                extensions.insert(Outcome(outcome));
-                MethodResponse::notification().with_extensions(extensions)
-            })
-        },
-    ));
-    let mut table = Methods::new();
-    table.verify_and_insert(name, callback)?;
-    Ok(table)
-}
-
-fn call_of(extensions: &Extensions) -> Option<Call> {
-    Some(Call {
-        server: extensions.get::<Server>()?.clone(),
-        conversation: extensions.get::<Arc<Conversation>>()?.clone(),
-        cx: extensions.get::<RequestContext>()?.clone(),
-    })
-}
-
-async fn initialize(call: Call) -> Result<Reply, RpcError> {
+async fn initialize(call: MethodCall) -> Result<Reply, RpcError> {
     let params: InitializeParams = call.params()?;
     let revision = Revision::negotiate(&params.protocol_version);
     let subscriptions = call.subscriptions();
@@ -470,7 +325,7 @@ async fn initialize(call: Call) -> Result<Reply, RpcError> {
     reply.shaped("initialize", revision)
 }
 
-async fn set_level(call: Call) -> Result<Reply, RpcError> {
+async fn set_level(call: MethodCall) -> Result<Reply, RpcError> {
     #[derive(Deserialize)]
     struct LevelAlone {
         level: LogLevel,
@@ -484,7 +339,7 @@ async fn set_level(call: Call) -> Result<Reply, RpcError> {
     Reply::json(&json!({}))
 }
 
-async fn discover(call: Call) -> Result<Reply, RpcError> {
+async fn discover(call: MethodCall) -> Result<Reply, RpcError> {
     let description = call.server.shared.handler.describe_for(call.cx.capabilities());
     let mut meta = JsonObject::new();
     meta.insert(meta_key::SERVER_INFO.to_owned(), json!(description.info));
@@ -514,7 +369,7 @@ struct NotificationFilter {
 
 /// Answers `subscriptions/listen`: the answer comes when the server stops, the notifications come
 /// before it.
-async fn listen(call: Call) -> Result<Reply, RpcError> {
+async fn listen(call: MethodCall) -> Result<Reply, RpcError> {
     #[derive(Deserialize)]
     struct ListenParams {
         notifications: NotificationFilter,

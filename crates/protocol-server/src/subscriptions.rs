@@ -2,33 +2,30 @@
 
 use std::{
     collections::HashSet,
-    pin::Pin,
     sync::{Arc, Mutex, PoisonError},
 };
 
 use marquetry_protocol_wire::RpcError;
 
+use super::Handler;
+
 /// The resources that one session, or one `subscriptions/listen`, is subscribed to. Dropping it
 /// unsubscribes from all of them.
 pub(super) struct Subscriptions {
     /// [`None`] only in tests.
-    unsubscribe: Option<Arc<Unsubscribe>>,
+    handler: Option<Arc<dyn Handler>>,
     uris: Mutex<HashSet<String>>,
     most: usize,
 }
 
-/// Notifies the handler of an ended subscription.
-pub(super) type Unsubscribe = dyn Fn(String) -> Unsubscribing + Send + Sync;
-pub(super) type Unsubscribing = Pin<Box<dyn Future<Output = ()> + Send>>;
-
 impl Subscriptions {
-    pub(super) fn new(unsubscribe: Arc<Unsubscribe>, most: usize) -> Arc<Self> {
-        Arc::new(Self { unsubscribe: Some(unsubscribe), uris: Mutex::default(), most })
+    pub(super) fn new(handler: Arc<dyn Handler>, most: usize) -> Arc<Self> {
+        Arc::new(Self { handler: Some(handler), uris: Mutex::default(), most })
     }
 
     #[cfg(test)]
     pub(super) fn none() -> Arc<Self> {
-        Arc::new(Self { unsubscribe: None, uris: Mutex::default(), most: 0 })
+        Arc::new(Self { handler: None, uris: Mutex::default(), most: 0 })
     }
 
     pub(super) fn contains(&self, uri: &str) -> bool {
@@ -45,7 +42,7 @@ impl Subscriptions {
         uri: &str,
         subscribe: impl Future<Output = Result<(), RpcError>>,
     ) -> Result<(), RpcError> {
-        let Some(unsubscribe) = &self.unsubscribe else { return Ok(()) };
+        let Some(handler) = &self.handler else { return Ok(()) };
         {
             let uris = self.uris.lock().unwrap_or_else(PoisonError::into_inner);
             if uris.contains(uri) {
@@ -62,7 +59,7 @@ impl Subscriptions {
         if !is_new {
             // Two concurrent subscriptions to the same resource: the handler gets two starts, so it
             // must get one end now.
-            unsubscribe(uri.to_owned()).await;
+            handler.unsubscribe(uri).await;
         }
         Ok(())
     }
@@ -70,8 +67,10 @@ impl Subscriptions {
     /// Removes a resource; unknown ones are ignored.
     pub(super) async fn remove(&self, uri: &str) {
         let was_there = self.uris.lock().unwrap_or_else(PoisonError::into_inner).remove(uri);
-        if let (true, Some(unsubscribe)) = (was_there, &self.unsubscribe) {
-            unsubscribe(uri.to_owned()).await;
+        if let Some(handler) = &self.handler
+            && was_there
+        {
+            handler.unsubscribe(uri).await;
         }
     }
 }
@@ -79,12 +78,15 @@ impl Subscriptions {
 impl Drop for Subscriptions {
     fn drop(&mut self) {
         let uris = std::mem::take(self.uris.get_mut().unwrap_or_else(PoisonError::into_inner));
-        let (Some(unsubscribe), false) = (self.unsubscribe.take(), uris.is_empty()) else { return };
+        let Some(handler) = self.handler.take() else { return };
+        if uris.is_empty() {
+            return;
+        }
         // Without a runtime no client is left.
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 for uri in uris {
-                    unsubscribe(uri).await;
+                    handler.unsubscribe(&uri).await;
                 }
             });
         }
