@@ -23,5 +23,5 @@ async fn main() -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/mcp", listener.local_addr()?);
     let endpoint = HttpEndpoint::new(Server::new(tools), HttpOptions::default());
-    serve(listener, endpoint, Default::default(), Default::default()).await
+    serve(listener, endpoint).await
 }

@@ -30,5 +30,5 @@ async fn main() -> std::io::Result<()> {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     println!("http://{}/mcp", listener.local_addr()?);
     let endpoint = HttpEndpoint::new(server, HttpOptions::default());
-    serve(listener, endpoint, Default::default(), Default::default()).await
+    serve(listener, endpoint).await
 }

@@ -3,7 +3,7 @@
 
 use marquetry_protocol::server::{
     Server, Toolbox,
-    http::{HttpEndpoint, HttpOptions, ServeOptions, serve},
+    http::{HttpEndpoint, HttpOptions, serve},
     serve_pipe,
 };
 use marquetry_scenarios::{CommandServer, PipeServer, Revision, UrlServer, assert_all_pass};
@@ -47,7 +47,7 @@ fn at_a_url() {
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let endpoint = HttpEndpoint::new(adder(), HttpOptions::default());
-    runtime.spawn(serve(listener, endpoint, ServeOptions::default(), CancellationToken::new()));
+    runtime.spawn(serve(listener, endpoint).into_future());
     assert_all_pass(SCENARIOS, UrlServer::new(url));
 }
 

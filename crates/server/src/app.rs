@@ -230,13 +230,13 @@ impl App {
     ///
     /// The listener fails; errors of one connection end that connection.
     pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
-        let options = self.inner.serve_options.clone();
         let is_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
         let router = self.inner.router.clone().layer(Extension(OnLoopback(is_loopback)));
         let service = hyper_util::service::TowerToHyperService::new(router);
-        let stop = self.inner.stop.clone();
-        let serve = marquetry_protocol::server::http::serve(listener, service, options, stop);
-        self.inner.serving.track_future(serve).await
+        let serve = marquetry_protocol::server::http::serve(listener, service)
+            .with_options(self.inner.serve_options.clone())
+            .until(self.inner.stop.clone());
+        self.inner.serving.track_future(serve.into_future()).await
     }
 
     /// Serves the frames of Views of tools for the console until [`App::shutdown`]. The listener is
@@ -260,9 +260,10 @@ impl App {
         let origin = self.inner.views_origin.clone();
         console.allow_frames_of(origin.unwrap_or_else(|| format!("http://{address}")));
         let service = hyper_util::service::TowerToHyperService::new(console.sandbox_router());
-        let (options, stop) = (self.inner.serve_options.clone(), self.inner.stop.clone());
-        let serve = marquetry_protocol::server::http::serve(listener, service, options, stop);
-        self.inner.serving.track_future(serve).await
+        let serve = marquetry_protocol::server::http::serve(listener, service)
+            .with_options(self.inner.serve_options.clone())
+            .until(self.inner.stop.clone());
+        self.inner.serving.track_future(serve.into_future()).await
     }
 
     /// Serves MCP, one message on each line, until `reader` ends or [`App::shutdown`] is called.

@@ -264,7 +264,7 @@ async fn a_server_behind_a_url_is_connected_to() {
     let url = format!("http://{}/mcp", listener.local_addr().unwrap());
     let server = Server::new(crate::notes::toolbox());
     let endpoint = HttpEndpoint::new(server, HttpOptions::default());
-    let serving = tokio::spawn(serve(listener, endpoint, Default::default(), Default::default()));
+    let serving = tokio::spawn(serve(listener, endpoint).into_future());
     for config in [
         ServerConfig::http(&url),
         serde_json::from_value(json!({"type": "sse", "url": url})).unwrap(),

@@ -16,10 +16,7 @@ use marquetry_protocol::{
     auth::Challenge,
     server::{
         Handler, Reply, RequestContext, Server, ServerDescription, TaskOptions,
-        http::{
-            HttpEndpoint, HttpOptions, LegacySseEndpoint, RequestBody, ResponseBody, ServeOptions,
-            serve,
-        },
+        http::{HttpEndpoint, HttpOptions, LegacySseEndpoint, RequestBody, ResponseBody, serve},
     },
     types::{
         CallToolParams, CallToolResult, ElicitParams, Implementation, ServerCapabilities,
@@ -128,7 +125,7 @@ pub(super) fn open(listener: TcpListener, url: String, options: ResourceServerOp
         }
     });
     let serving = tokio::spawn(async move {
-        serve(listener, service, ServeOptions::default(), Default::default()).await.unwrap();
+        serve(listener, service).await.unwrap();
     });
     Site { url, serving }
 }

@@ -74,8 +74,8 @@ impl Default for ServeOptions {
 /// Time for the answers of calls that a shutdown has ended.
 const CANCELLED_GRACE: Duration = Duration::from_secs(1);
 
-/// Serves connections of `listener` until `stop` is cancelled and the requests in flight have
-/// finished or their time is over. The listener closes as soon as `stop` is cancelled.
+/// Serves connections of `listener` when it is awaited:
+/// `serve(listener, endpoint).with_options(options).until(stop).await`.
 ///
 /// Speaks HTTP/1.1, and HTTP/2 with clients that begin with it ("prior knowledge"). Requests have a
 /// [`ConnectionInfo`] among their extensions.
@@ -84,13 +84,35 @@ const CANCELLED_GRACE: Duration = Duration::from_secs(1);
 /// 40 ms a step.
 ///
 /// # Errors
-/// If the listener fails. Errors of one connection end only that connection.
-pub async fn serve<S, B>(
+/// Returns an error if the listener fails. Errors of one connection end only that connection.
+pub fn serve<S>(listener: TcpListener, service: S) -> Serve<S> {
+    Serve { listener, service, options: ServeOptions::default(), stop: CancellationToken::new() }
+}
+
+/// A server of connections that starts when it is awaited; see [`serve()`].
+#[derive(Debug)]
+#[must_use = "it serves nothing until it is awaited"]
+pub struct Serve<S> {
     listener: TcpListener,
     service: S,
     options: ServeOptions,
     stop: CancellationToken,
-) -> io::Result<()>
+}
+
+impl<S> Serve<S> {
+    /// Serves with these options instead of the default ones.
+    pub fn with_options(self, options: ServeOptions) -> Self {
+        Self { options, ..self }
+    }
+
+    /// Serves until `stop` is cancelled and the requests in flight have finished or their time is
+    /// over. The listener closes as soon as `stop` is cancelled.
+    pub fn until(self, stop: CancellationToken) -> Self {
+        Self { stop, ..self }
+    }
+}
+
+impl<S, B> IntoFuture for Serve<S>
 where
     S: Service<HttpRequest<RequestBody>, Response = HttpResponse<B>, Error = Infallible>
         + Clone
@@ -98,19 +120,25 @@ where
         + 'static,
     S::Future: Send,
     B: Body<Data = Bytes> + Send + 'static,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    B::Error: Into<Failure>,
 {
-    let boxed = move || -> BoxedService {
-        let service = service.clone();
-        Box::new(move |request| {
+    type Output = io::Result<()>;
+    type IntoFuture = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let Self { listener, service, options, stop } = self;
+        let new_service = Box::new(move || -> BoxedService {
             let service = service.clone();
-            Box::pin(async move {
-                let Ok(response) = service.call(request).await;
-                response.map(|body| UnsyncBoxBody::new(body.map_err(Into::into)))
+            Box::new(move |request| {
+                let service = service.clone();
+                Box::pin(async move {
+                    let Ok(response) = service.call(request).await;
+                    response.map(|body| UnsyncBoxBody::new(body.map_err(Into::into)))
+                })
             })
-        })
-    };
-    serve_connections(listener, Box::new(boxed), options, stop).await
+        });
+        Box::pin(serve_connections(listener, new_service, options, stop))
+    }
 }
 
 /// The service of a connection. It is boxed, so that hyper's connections are compiled once, here,
@@ -128,7 +156,8 @@ async fn serve_connections(
     let open =
         Arc::new(Connections::new(options.max_connections, options.max_connections_per_address));
     let tasks = TaskTracker::new();
-    let (cut, kill) = (CancellationToken::new(), CancellationToken::new());
+    let cut = CancellationToken::new();
+    let kill = CancellationToken::new();
     let ended = loop {
         let accepted = tokio::select! {
             accepted = accept(&listener) => accepted,
@@ -154,7 +183,8 @@ async fn serve_connections(
             stop: stop.clone(),
             streams: Streams { tasks: tasks.clone(), kill: connection.kill.clone() },
         };
-        let (open, kill) = (open.clone(), kill.clone());
+        let open = open.clone();
+        let kill = kill.clone();
         tasks.spawn(async move {
             let _leave = Leave { open: &open, connection: &connection };
             let ended = tokio::select! {
@@ -414,7 +444,8 @@ impl Watch {
             if self.connection.silence().is_some_and(|silence| silence >= self.idle) {
                 return Verdict::Idle;
             }
-            let (now, sent) = (Instant::now(), self.connection.sent());
+            let now = Instant::now();
+            let sent = self.connection.sent();
             let time = now.duration_since(self.since);
             if self.connection.is_backlogged() && time < self.pace.timeout {
                 continue;
@@ -424,7 +455,8 @@ impl Watch {
             if self.connection.is_backlogged() && taken < wanted.max(1.0) {
                 return Verdict::TooSlow;
             }
-            (self.since, self.sent) = (now, sent);
+            self.since = now;
+            self.sent = sent;
         }
     }
 }
@@ -510,7 +542,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let stop = CancellationToken::new();
-        let serving = tokio::spawn(serve(listener, upgrade, ServeOptions::default(), stop.clone()));
+        let serving = tokio::spawn(serve(listener, upgrade).until(stop.clone()).into_future());
         let mut client = TcpStream::connect(address).await.unwrap();
         let request =
             b"GET / HTTP/1.1\r\nhost: localhost\r\nconnection: upgrade\r\nupgrade: echo\r\n\r\n";

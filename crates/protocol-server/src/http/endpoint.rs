@@ -12,7 +12,7 @@ use http::{
 };
 use http_body::Body;
 use marquetry_protocol_wire::{
-    Era, Incoming, Message, Request, Revision, RpcError, error_code, members::Members,
+    Era, Incoming, Message, Request, RequestId, Revision, RpcError, error_code, members::Members,
     types::meta_key,
 };
 use serde::Deserialize;
@@ -26,7 +26,7 @@ use super::{
     connection::{Connection, ConnectionInfo},
     guard::HostGuard,
     receive::{ReceiveError, Received},
-    replay::{Replay, ReplayRoom},
+    replay::{Replay, ReplayStore},
     response::{RETRY_AFTER, Response, answered, empty, events, not_allowed, refused},
     sessions::{Session, Sessions},
     standard_headers,
@@ -36,6 +36,7 @@ use crate::{
     call::{poll_once, stateless_revision},
     conversation::Conversation,
     fair::Full,
+    notifier::Listener,
     outgoing::{Kind, Outgoing, nowhere},
     peer::Peer,
     session_slots::IdleSessions as _,
@@ -69,14 +70,15 @@ impl Default for HttpOptions {
 /// An endpoint for Streamable HTTP, cheap to clone. It can be mounted at any path.
 #[derive(Clone)]
 pub struct HttpEndpoint {
-    inner: Arc<Inner>,
+    shared: Arc<EndpointShared>,
 }
 
-struct Inner {
+/// The parts that all clones of an endpoint share.
+struct EndpointShared {
     server: Server,
     options: HttpOptions,
     sessions: Arc<Sessions>,
-    replay: Arc<ReplayRoom>,
+    replay: Arc<ReplayStore>,
     /// Starts the task that ends expired sessions, with the first session.
     sweeps: Once,
     /// Cancelled by [`HttpEndpoint::close`].
@@ -100,6 +102,14 @@ impl Client {
 
     pub(super) fn principal(&self) -> Option<&Principal> {
         self.peer.principal.as_deref()
+    }
+
+    /// Completes when the client has shut down its writing side.
+    async fn half_closed(&self) {
+        match &self.connection {
+            Some(connection) => connection.half_closed.cancelled().await,
+            None => std::future::pending().await,
+        }
     }
 }
 
@@ -136,9 +146,9 @@ impl HttpEndpoint {
         let limits = server.limits();
         let slots = server.shared.shares.sessions.clone();
         let sessions = Sessions::new(slots, limits.session_idle);
-        let replay = ReplayRoom::new(limits);
+        let replay = ReplayStore::new(limits);
         Self {
-            inner: Arc::new(Inner {
+            shared: Arc::new(EndpointShared {
                 server,
                 options,
                 sessions,
@@ -152,8 +162,8 @@ impl HttpEndpoint {
     /// Ends every session and stream, and cancels requests in flight. Later requests get status
     /// 503.
     pub fn close(&self) {
-        self.inner.closed.cancel();
-        self.inner.sessions.end_all();
+        self.shared.closed.cancel();
+        self.shared.sessions.end_all();
     }
 
     /// Answers one HTTP request.
@@ -162,14 +172,14 @@ impl HttpEndpoint {
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if let Err(refusal) = self.inner.options.guard.check_request(&request) {
+        if let Err(refusal) = self.shared.options.guard.check_request(&request) {
             return refused(StatusCode::FORBIDDEN, refusal);
         }
-        if self.inner.closed.is_cancelled() {
+        if self.shared.closed.is_cancelled() {
             return closed();
         }
         let (head, body) = request.into_parts();
-        let authenticator = self.inner.options.authenticator.as_ref();
+        let authenticator = self.shared.options.authenticator.as_ref();
         let principal = match principal(authenticator, &head).await {
             Ok(principal) => principal,
             Err(denied) => return *denied,
@@ -210,12 +220,12 @@ impl HttpEndpoint {
                 "accept must name application/json and text/event-stream",
             );
         }
-        let Inner { server, options, .. } = &*self.inner;
+        let EndpointShared { server, options, .. } = &*self.shared;
         let received = match read_body(body, server, options, &client.peer).await {
             Ok(received) => received,
             Err(response) => return *response,
         };
-        match Incoming::parse(received.bytes(), self.inner.server.limits().max_nesting) {
+        match Incoming::parse(received.bytes(), self.shared.server.limits().max_nesting) {
             Ok(Incoming::Message(Message::Request(request))) => {
                 self.request(&client, headers, &request, accepts).await
             }
@@ -227,10 +237,7 @@ impl HttpEndpoint {
                 Ok(session) => self.without_answer(&session, &client, incoming, accepts).await,
                 Err((status, why)) => refused(status, why),
             },
-            Err(error) => answered(
-                StatusCode::BAD_REQUEST,
-                Outgoing::error(error.id.as_ref(), &error.error).bytes,
-            ),
+            Err(error) => bad_request(error.id.as_ref(), &error.error),
         }
     }
 
@@ -246,12 +253,12 @@ impl HttpEndpoint {
             Some(version) => {
                 self.stateless(client, headers, request, &members, &version, accepts).await
             }
+            // The header alone is not enough in 2026-07-28. Without this case the client would be
+            // told to open a session, which its revision does not have.
             None if names_stateless_version(headers) => {
-                let error = RpcError::invalid_params(format!(
-                    "_meta lacks '{}'",
-                    meta_key::PROTOCOL_VERSION
-                ));
-                answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), &error).bytes)
+                let version = meta_key::PROTOCOL_VERSION;
+                let error = RpcError::invalid_params(format!("_meta lacks '{version}'"));
+                bad_request(Some(&request.id), &error)
             }
             None if request.method == "initialize" => {
                 self.initialize(client, request, &members).await
@@ -278,7 +285,7 @@ impl HttpEndpoint {
             Incoming::Message(message) => {
                 match message {
                     Message::Notification(notification) => {
-                        self.inner.server.notified(conversation, &notification);
+                        self.shared.server.notified(conversation, &notification);
                     }
                     Message::Response(response) => conversation.questions.answered(response),
                     // Handled above.
@@ -287,13 +294,11 @@ impl HttpEndpoint {
                 return empty(StatusCode::ACCEPTED);
             }
         };
-        match self.inner.server.accept_batch(conversation, &client.peer, messages) {
+        match self.shared.server.accept_batch(conversation, &client.peer, messages) {
             Ok(batch) if !batch.wants_answer() => empty(StatusCode::ACCEPTED),
             Ok(batch) => {
-                let held = conversation.clone();
-                let work = move |before| async move { (batch.run(before).await, held).0 };
                 let on_disconnect = session_stream(session);
-                self.run(work, client, accepts, |_| StatusCode::OK, on_disconnect).await
+                self.run(|before| batch.run(before), client, accepts, on_disconnect).await
             }
             Err(refused) => answered(StatusCode::BAD_REQUEST, refused.bytes),
         }
@@ -308,15 +313,12 @@ impl HttpEndpoint {
         version: &str,
         accepts: Accepts,
     ) -> Response {
-        let bad = |error: &RpcError| {
-            answered(StatusCode::BAD_REQUEST, Outgoing::error(Some(&request.id), error).bytes)
-        };
         let headers_agree = standard_headers::check(headers, request, members, version)
             .and_then(|()| stateless_revision(version))
             .and_then(|_| called_tool(request, members));
         let tool = match headers_agree {
             Ok(tool) => tool,
-            Err(error) => return bad(&error),
+            Err(error) => return bad_request(Some(&request.id), &error),
         };
         if let Some(tool) = tool {
             let marks = match self.header_arguments(&tool, &client.peer.caller).await {
@@ -325,14 +327,16 @@ impl HttpEndpoint {
             };
             let checked = marks.map(|it| standard_headers::check_params(headers, members, &it));
             if let Some(Err(error)) = checked {
-                return bad(&error);
+                return bad_request(Some(&request.id), &error);
             }
         }
+        // A subscription lasts as long as its client listens, so it must not take a slot of the
+        // requests, which are expected to end.
         let listens = request.method == "subscriptions/listen";
         if listens && !accepts.events {
             return refused(StatusCode::NOT_ACCEPTABLE, "accept must name text/event-stream");
         }
-        let shares = &self.inner.server.shared.shares;
+        let shares = &self.shared.server.shared.shares;
         let slots = if listens { &shares.listening } else { &shares.calls };
         let slot = match slots.enter(&client.peer.caller, 1).await {
             Ok(slot) => slot,
@@ -343,7 +347,7 @@ impl HttpEndpoint {
         let conversation = Conversation::new(None, 1).of(client.peer.principal.clone());
         let conversation = Arc::new(conversation);
         let accepted =
-            self.inner.server.accept(&conversation, &client.peer, request, members, Some(slot));
+            self.shared.server.accept(&conversation, &client.peer, request, members, Some(slot));
         match accepted {
             Ok(call) => {
                 // Closing the connection cancels its request.
@@ -351,8 +355,7 @@ impl HttpEndpoint {
                     client.principal().filter(|_| listens).and_then(Principal::time_left);
                 let on_disconnect =
                     OnDisconnect::Cancel { on_drop: call.cancellation().drop_guard(), time_left };
-                let work = move |before| call.run(before);
-                self.run(work, client, accepts, stateless_status, on_disconnect).await
+                self.run(|before| call.run(before), client, accepts, on_disconnect).await
             }
             Err(refused) => answered(refused_status(refused.kind), refused.bytes),
         }
@@ -365,7 +368,7 @@ impl HttpEndpoint {
         tool: &str,
         caller: &Caller,
     ) -> Result<Option<Arc<HeaderArguments>>, Full> {
-        let handler = &self.inner.server.shared.handler;
+        let handler = &self.shared.server.shared.handler;
         let Some(headers) = handler.tool_headers() else {
             // A tool with invalid marks is not listed, so its author notices.
             let schema = handler.input_schema(tool);
@@ -390,10 +393,10 @@ impl HttpEndpoint {
                 "the system gives no random numbers",
             );
         };
-        let limits = self.inner.server.limits();
+        let limits = self.shared.server.limits();
         let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight);
         let conversation = Arc::new(conversation.of(client.peer.principal.clone()));
-        let server = &self.inner.server;
+        let server = &self.shared.server;
         let caller = &client.peer.caller;
         let slot = match server.shared.shares.calls.enter(caller, 1).await {
             Ok(slot) => slot,
@@ -404,19 +407,21 @@ impl HttpEndpoint {
             Ok(call) => call,
             Err(refused) => return answered(StatusCode::OK, refused.bytes),
         };
+        // The answer is plain JSON with the session's id in its head: nothing is sent before it.
         let Some(answer) = call.run(nowhere()).await else { return empty(StatusCode::ACCEPTED) };
+        // A refused `initialize` opens no session.
         if answer.kind != Kind::Answer(None) {
             return answered(StatusCode::OK, answer.bytes);
         }
-        let replay = self.inner.replay.replay();
-        let sessions = &self.inner.sessions;
+        let replay = self.shared.replay.add_session();
+        let sessions = &self.shared.sessions;
         if let Err(full) = sessions.insert(id.clone(), conversation, caller.clone(), replay) {
             return overloaded(request, &full);
         }
         self.sweep();
         // If the endpoint was closed meanwhile, the new session must end, too.
-        if self.inner.closed.is_cancelled() {
-            self.inner.sessions.end_all();
+        if self.shared.closed.is_cancelled() {
+            self.shared.sessions.end_all();
             return closed();
         }
         let mut response = answered(StatusCode::OK, answer.bytes);
@@ -426,19 +431,21 @@ impl HttpEndpoint {
         response
     }
 
-    /// Starts the task that ends expired sessions, as long as the endpoint exists.
+    /// Starts the task that ends expired sessions, as long as the endpoint exists. Some clients
+    /// never delete their session (openai/codex#41600).
     fn sweep(&self) {
-        self.inner.sweeps.call_once(|| {
-            let limits = self.inner.server.limits();
+        self.shared.sweeps.call_once(|| {
+            let limits = self.shared.server.limits();
             let shortest = limits.session_idle.min(limits.replay_time);
             let pause = (shortest / 4).clamp(Duration::from_millis(10), Duration::from_secs(30));
-            let (inner, closed) = (Arc::downgrade(&self.inner), self.inner.closed.clone());
+            let shared = Arc::downgrade(&self.shared);
+            let closed = self.shared.closed.clone();
             tokio::spawn(closed.run_until_cancelled_owned(async move {
                 loop {
                     tokio::time::sleep(pause).await;
-                    let Some(inner) = inner.upgrade() else { return };
-                    inner.sessions.end_expired();
-                    inner.replay.forget_old();
+                    let Some(shared) = shared.upgrade() else { return };
+                    shared.sessions.end_expired();
+                    shared.replay.drop_expired();
                 }
             }));
         });
@@ -453,13 +460,13 @@ impl HttpEndpoint {
         accepts: Accepts,
     ) -> Response {
         let conversation = &session.conversation;
-        let slot = self.inner.server.shared.shares.calls.try_enter(&client.peer.caller, 1).ok();
-        match self.inner.server.accept(conversation, &client.peer, request, members, slot) {
+        // If no slot is free, the request waits for one in `run_in_turn`, after it is accepted:
+        // only then can a `notifications/cancelled` reach it while it waits.
+        let slot = self.shared.server.shared.shares.calls.try_enter(&client.peer.caller, 1).ok();
+        match self.shared.server.accept(conversation, &client.peer, request, members, slot) {
             Ok(call) => {
-                let held = conversation.clone();
-                let work = move |before| async move { (call.run_in_turn(before).await, held).0 };
                 let on_disconnect = session_stream(session);
-                self.run(work, client, accepts, |_| StatusCode::OK, on_disconnect).await
+                self.run(|before| call.run_in_turn(before), client, accepts, on_disconnect).await
             }
             Err(refused) => answered(StatusCode::OK, refused.bytes),
         }
@@ -471,16 +478,16 @@ impl HttpEndpoint {
         work: impl FnOnce(mpsc::Sender<Outgoing>) -> F,
         client: &Client,
         accepts: Accepts,
-        status: fn(Option<i32>) -> StatusCode,
         on_disconnect: OnDisconnect,
     ) -> Response
     where
         F: Future<Output = Option<Outgoing>> + Send + 'static,
     {
-        let (sender, mut messages) = mpsc::channel(self.inner.server.limits().queue());
+        let (sender, mut messages) = mpsc::channel(self.shared.server.limits().queue());
         // A client that does not accept events loses the messages before the answer.
         let mut work = Box::pin(work(if accepts.events { sender.clone() } else { nowhere() }));
-        // Most answers are ready at once, and need neither a task nor another thread.
+        // Most answers are ready at once, and need neither a task nor another thread: a stateless
+        // echo takes 19 µs of CPU instead of 29 (2026-11-21).
         match poll_once(work.as_mut()).await {
             Poll::Ready(Some(answer)) => match messages.try_recv() {
                 Ok(first) => {
@@ -494,39 +501,35 @@ impl HttpEndpoint {
                     let Kind::Answer(error) = answer.kind else {
                         return on_disconnect.whole(answer);
                     };
-                    return answered(status(error), answer.into_counted_bytes());
+                    return answered(on_disconnect.status(error), answer.into_counted_bytes());
                 }
                 Err(_) => return on_disconnect.whole(answer),
             },
             Poll::Ready(None) => return empty(StatusCode::ACCEPTED),
             Poll::Pending => {}
         }
-        tokio::spawn(self.inner.closed.clone().run_until_cancelled_owned(async move {
+        tokio::spawn(self.shared.closed.clone().run_until_cancelled_owned(async move {
             if let Some(answer) = work.await {
                 _ = sender.send(answer).await;
             }
         }));
-        // Only writes to a stream show whether a client that has shut down its writing side still
-        // reads.
-        let half_closed = async {
-            match &client.connection {
-                Some(connection) => connection.half_closed.cancelled().await,
-                None => std::future::pending().await,
-            }
-        };
+        // A stream begins with status 200, so it begins as late as possible: until then, an error
+        // can still have the status that its revision requires.
         let first = tokio::select! {
             first = messages.recv() => first,
-            () = tokio::time::sleep(self.inner.options.stream_after), if accepts.events => {
+            () = tokio::time::sleep(self.shared.options.stream_after), if accepts.events => {
                 return on_disconnect.stream(None, messages, client);
             }
-            () = half_closed, if accepts.events => return on_disconnect.stream(None, messages, client),
+            // Only writes to a stream show whether a client that has shut down its writing side
+            // still reads.
+            () = client.half_closed(), if accepts.events => return on_disconnect.stream(None, messages, client),
         };
         match first {
             Some(answer @ Outgoing { kind: Kind::Answer(error), .. }) if accepts.json => {
-                answered(status(error), answer.into_counted_bytes())
+                answered(on_disconnect.status(error), answer.into_counted_bytes())
             }
             Some(first) => on_disconnect.stream(Some(first), messages, client),
-            None if self.inner.closed.is_cancelled() => closed(),
+            None if self.shared.closed.is_cancelled() => closed(),
             // A cancelled request has no answer, but HTTP requires one.
             None => empty(StatusCode::ACCEPTED),
         }
@@ -543,18 +546,19 @@ impl HttpEndpoint {
             Ok(session) => session,
             Err((status, why)) => return refused(status, why),
         };
-        if let Some(last) = headers.get("last-event-id") {
-            let last = last.to_str().ok().and_then(|last| last.parse().ok());
-            let most_queued = self.inner.server.limits().queue();
-            return match last.and_then(|last| session.replay.resume(last, most_queued)) {
+        if let Some(id) = headers.get("last-event-id") {
+            let last = id.to_str().ok().and_then(|id| id.parse().ok());
+            let max_queued = self.shared.server.limits().queue();
+            return match last.and_then(|last| session.replay.resume(last, max_queued)) {
                 Some(messages) => {
                     let body = ResponseBody::events(None, messages, BodyEnd::default());
                     events(body.probing(client.connection.as_ref()))
                 }
-                // Not 404, which would mean that the session has ended.
+                // Not 404, which means that the session has ended: the client would initialise
+                // again (2025-11-25, "Session Management").
                 None => refused(
                     StatusCode::BAD_REQUEST,
-                    "what came after that event is no longer known",
+                    "events after Last-Event-ID are no longer available",
                 ),
             };
         }
@@ -565,22 +569,12 @@ impl HttpEndpoint {
         let (sender, messages) = mpsc::channel(1);
         let stream_open = session.open_stream();
         let ending = session.conversation.ending.clone();
-        let shutdown = self.inner.server.shared.shutdown.clone();
+        let shutdown = self.shared.server.shared.shutdown.clone();
         let replaced = stream_open.clone();
         let cut = client.peer.cut.clone();
         tokio::spawn(async move {
-            let forward = async {
-                loop {
-                    // Reserve a slot first: a message that is taken from the queue must be sent.
-                    let Ok(room) = sender.reserve().await else { return };
-                    tokio::select! {
-                        message = listener.next() => room.send(Outgoing::notification(message)),
-                        () = sender.closed() => return,
-                    }
-                }
-            };
             tokio::select! {
-                () = forward => {}
+                () = forward(&listener, sender) => {}
                 () = ending.cancelled() => {}
                 () = shutdown.cancelled() => {}
                 () = replaced.cancelled() => {}
@@ -588,9 +582,10 @@ impl HttpEndpoint {
             }
         });
         let end = BodyEnd { _on_drop: Some(stream_open.drop_guard()), until_answered: false };
-        let body = ResponseBody::events(None, messages, end);
-        let body = body.within(client.principal().and_then(Principal::time_left));
-        events(body.probing(client.connection.as_ref()))
+        let body = ResponseBody::events(None, messages, end)
+            .within(client.principal().and_then(Principal::time_left))
+            .probing(client.connection.as_ref());
+        events(body)
     }
 
     fn delete(&self, principal: Option<&Principal>, headers: &HeaderMap) -> Response {
@@ -599,19 +594,19 @@ impl HttpEndpoint {
         }
         match headers.get(SESSION_ID).and_then(|id| id.to_str().ok()) {
             None => refused(StatusCode::BAD_REQUEST, "header 'Mcp-Session-Id' is missing"),
-            Some(id) if self.inner.sessions.end(id, principal) => empty(StatusCode::NO_CONTENT),
+            Some(id) if self.shared.sessions.end(id, principal) => empty(StatusCode::NO_CONTENT),
             Some(_) => refused(StatusCode::NOT_FOUND, "there is no such session"),
         }
     }
 
     #[cfg(test)]
     pub(super) fn session_of(&self, id: &str) -> Option<Arc<Session>> {
-        self.inner.sessions.get(id, None)
+        self.shared.sessions.get(id, None)
     }
 
     #[cfg(test)]
     pub(super) fn replay_bytes(&self) -> usize {
-        self.inner.replay.bytes()
+        self.shared.replay.bytes()
     }
 
     /// Returns the session in the headers, or the status and the reason of a refusal.
@@ -625,7 +620,7 @@ impl HttpEndpoint {
             if known.is_none() {
                 return Err((
                     StatusCode::BAD_REQUEST,
-                    "header 'Mcp-Protocol-Version' names no known revision",
+                    "header 'Mcp-Protocol-Version' does not name a known revision",
                 ));
             }
         }
@@ -635,8 +630,20 @@ impl HttpEndpoint {
                 "header 'Mcp-Session-Id' is missing: send initialize first, or name a revision without sessions in 'MCP-Protocol-Version'",
             ));
         };
-        let session = id.to_str().ok().and_then(|id| self.inner.sessions.get(id, principal));
+        let session = id.to_str().ok().and_then(|id| self.shared.sessions.get(id, principal));
         session.ok_or((StatusCode::NOT_FOUND, "there is no such session; it may have ended"))
+    }
+}
+
+/// Forwards announcements until the receiver is dropped.
+async fn forward(listener: &Listener, sender: mpsc::Sender<Outgoing>) {
+    loop {
+        // Reserve a slot first: a message that is taken from the queue must be sent.
+        let Ok(room) = sender.reserve().await else { return };
+        tokio::select! {
+            message = listener.next() => room.send(Outgoing::notification(message)),
+            () = sender.closed() => return,
+        }
     }
 }
 
@@ -651,8 +658,8 @@ where
     B: Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let most = server.limits().max_message_bytes;
-    let error = match server.receive(peer, body, most, options.body_timeout).await {
+    let max_bytes = server.limits().max_message_bytes;
+    let error = match server.receive(peer, body, max_bytes, options.body_timeout).await {
         Ok(received) => return Ok(received),
         Err(error) => error,
     };
@@ -691,16 +698,19 @@ impl Accepts {
             named = true;
             for range in value.to_str().unwrap_or_default().split(',') {
                 let range = range.split(';').next().unwrap_or_default().trim();
-                let is = |name: &str| range.eq_ignore_ascii_case(name);
-                if is("*/*") {
+                if range == "*/*" {
                     return Self { json: true, events: true };
                 }
-                accepts.json |= is("application/json") || is("application/*");
-                accepts.events |= is("text/event-stream") || is("text/*");
+                accepts.json |= is_one_of(range, ["application/json", "application/*"]);
+                accepts.events |= is_one_of(range, ["text/event-stream", "text/*"]);
             }
         }
         if named { accepts } else { Self { json: true, events: false } }
     }
+}
+
+fn is_one_of(range: &str, names: [&str; 2]) -> bool {
+    names.iter().any(|name| range.eq_ignore_ascii_case(name))
 }
 
 pub(super) fn is_json(headers: &HeaderMap) -> bool {
@@ -731,19 +741,6 @@ pub(super) fn session_id() -> Option<Arc<str>> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).ok()?;
     Some(bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>().into())
-}
-
-/// Returns the HTTP status of an error in the stateless era (2026-07-28, "Streamable HTTP").
-fn stateless_status(error: Option<i32>) -> StatusCode {
-    match error {
-        Some(error_code::METHOD_NOT_FOUND) => StatusCode::NOT_FOUND,
-        Some(
-            error_code::HEADER_MISMATCH
-            | error_code::MISSING_CAPABILITY
-            | error_code::UNSUPPORTED_VERSION,
-        ) => StatusCode::BAD_REQUEST,
-        _ => StatusCode::OK,
-    }
 }
 
 /// Returns the status of a request that was refused before its method was called.
@@ -778,6 +775,23 @@ fn session_stream(session: &Session) -> OnDisconnect {
 }
 
 impl OnDisconnect {
+    /// Returns the HTTP status of an answer. Only the stateless era has others than 200 (2026-07-28,
+    /// "Streamable HTTP").
+    fn status(&self, error: Option<i32>) -> StatusCode {
+        match (self, error) {
+            (Self::Cancel { .. }, Some(error_code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,
+            (
+                Self::Cancel { .. },
+                Some(
+                    error_code::HEADER_MISMATCH
+                    | error_code::MISSING_CAPABILITY
+                    | error_code::UNSUPPORTED_VERSION,
+                ),
+            ) => StatusCode::BAD_REQUEST,
+            _ => StatusCode::OK,
+        }
+    }
+
     /// Returns the response with an answer that is ready and has no messages before it.
     fn whole(self, answer: Outgoing) -> Response {
         events(match self {
@@ -814,6 +828,11 @@ fn called_tool(request: &Request<'_>, members: &Members<'_>) -> Result<Option<St
         "tools/call" => standard_headers::target(request, members),
         _ => Ok(None),
     }
+}
+
+/// Refuses a message with an error.
+fn bad_request(id: Option<&RequestId>, error: &RpcError) -> Response {
+    answered(StatusCode::BAD_REQUEST, Outgoing::error(id, error).bytes)
 }
 
 /// Refuses a request because of load.

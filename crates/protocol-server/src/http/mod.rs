@@ -23,7 +23,7 @@ mod sessions;
 mod standard_headers;
 
 pub use self::{
-    accept::{ServeOptions, serve},
+    accept::{Serve, ServeOptions, serve},
     authentication::{Authenticator, Denial},
     body::ResponseBody,
     connection::ConnectionInfo,

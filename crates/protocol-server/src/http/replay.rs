@@ -24,30 +24,35 @@ use crate::{
 
 /// The events of all sessions of an endpoint, with a common limit.
 #[derive(Debug)]
-pub(super) struct ReplayRoom {
+pub(super) struct ReplayStore {
     replays: Mutex<Vec<Weak<Replay>>>,
     bytes: AtomicUsize,
     /// Number of bytes below which no attempt is made to free more, because the last attempt freed
-    /// too little.
+    /// too little. Without it, each event would walk over all sessions for nothing.
     retry_above_bytes: AtomicUsize,
-    most_bytes: usize,
-    most_bytes_each: usize,
+    max_bytes: usize,
+    max_session_bytes: usize,
+    /// Time for which a stream stays after its end: the connection may break while the answer is on
+    /// its way. rmcp 3.9 resumes such a stream with status 200 and no event; the answer is lost.
     time: Duration,
 }
 
 /// The streams of one session with their stored events. At the limit of bytes, the oldest events
 /// are dropped first. An ended stream is dropped after some time.
+///
+/// The streams are locked before the events of one of them.
 #[derive(Debug)]
 pub(super) struct Replay {
-    state: Mutex<Streams>,
-    room: Arc<ReplayRoom>,
+    streams: Mutex<Streams>,
+    store: Arc<ReplayStore>,
 }
 
 #[derive(Debug, Default)]
 struct Streams {
     next: u64,
-    known: BTreeMap<u64, Arc<Log>>,
-    /// Ended streams with the time of their end, the earliest first.
+    logs: BTreeMap<u64, Arc<Log>>,
+    /// Ended streams with the time of their end, the earliest first. A timer for each stream, and a
+    /// walk over all of them, took three quarters of the CPU time of a small call.
     ended: VecDeque<(Instant, u64)>,
     bytes: usize,
 }
@@ -57,7 +62,7 @@ struct Streams {
 pub(super) struct Log {
     stream: u64,
     replay: Weak<Replay>,
-    state: Mutex<Events>,
+    events: Mutex<Events>,
     changed: Notify,
 }
 
@@ -65,7 +70,7 @@ pub(super) struct Log {
 struct Events {
     /// Number of the first stored event.
     first: u64,
-    kept: VecDeque<Bytes>,
+    stored: VecDeque<Bytes>,
     ended: bool,
 }
 
@@ -73,21 +78,21 @@ struct Events {
 /// streams are limited, too.
 const STREAM_BYTES: usize = 256;
 
-impl ReplayRoom {
+impl ReplayStore {
     pub(super) fn new(limits: &Limits) -> Arc<Self> {
         Arc::new(Self {
             replays: Mutex::default(),
             bytes: AtomicUsize::new(0),
             retry_above_bytes: AtomicUsize::new(0),
-            most_bytes: limits.replay_total_bytes,
-            most_bytes_each: limits.replay_bytes,
+            max_bytes: limits.replay_total_bytes,
+            max_session_bytes: limits.replay_bytes,
             time: limits.replay_time,
         })
     }
 
-    /// Creates the storage of a new session.
-    pub(super) fn replay(self: &Arc<Self>) -> Arc<Replay> {
-        let replay = Arc::new(Replay { state: Mutex::default(), room: self.clone() });
+    /// Adds the storage of a new session.
+    pub(super) fn add_session(self: &Arc<Self>) -> Arc<Replay> {
+        let replay = Arc::new(Replay { streams: Mutex::default(), store: self.clone() });
         let mut replays = locked(&self.replays);
         // Entries of ended sessions are removed when the list is full, so that the cost for each
         // session is small.
@@ -99,48 +104,48 @@ impl ReplayRoom {
     }
 
     /// Drops expired streams.
-    pub(super) fn forget_old(&self) {
+    pub(super) fn drop_expired(&self) {
         for replay in self.all() {
-            replay.forget_old();
+            replay.drop_expired();
         }
     }
 
-    /// Frees an eighth of the limit: sessions drop ended streams, beginning with the session whose
-    /// stream ended first. Then the largest sessions drop the oldest events of running streams.
-    /// Each running stream keeps its newest event and its entry, so very many running streams may
-    /// exceed the limit.
+    /// Frees an eighth of the limit, so that not every event walks over all sessions. Sessions drop
+    /// ended streams, beginning with the session whose stream ended first. Then the largest sessions
+    /// drop the oldest events of running streams. Each running stream keeps its newest event and its
+    /// entry, so very many running streams may exceed the limit.
     fn make_room(&self) {
-        let enough = self.most_bytes - self.most_bytes / 8;
-        let is_enough = || self.bytes.load(Ordering::Relaxed) <= enough;
+        let enough = self.max_bytes - self.max_bytes / 8;
         let all = self.all();
         let mut with_ended: Vec<(Instant, &Arc<Replay>)> = all
             .iter()
-            .filter_map(|replay| Some((locked(&replay.state).ended.front()?.0, replay)))
+            .filter_map(|replay| Some((locked(&replay.streams).ended.front()?.0, replay)))
             .collect();
         with_ended.sort_by_key(|(oldest, _)| *oldest);
         for (_, replay) in with_ended {
-            while !is_enough() && replay.forget_first_ended(&mut locked(&replay.state), None) {}
+            while self.bytes() > enough
+                && replay.drop_first_ended(&mut locked(&replay.streams), None)
+            {}
         }
-        if !is_enough() {
+        if self.bytes() > enough {
             let mut by_size: Vec<(usize, &Arc<Replay>)> =
-                all.iter().map(|replay| (locked(&replay.state).bytes, replay)).collect();
+                all.iter().map(|replay| (locked(&replay.streams).bytes, replay)).collect();
             by_size.sort_by_key(|(bytes, _)| std::cmp::Reverse(*bytes));
             for (_, replay) in by_size {
-                replay.trim(&mut locked(&replay.state), |_| is_enough());
+                replay.trim(&mut locked(&replay.streams), |_| self.bytes() <= enough);
             }
         }
-        let kept = self.bytes.load(Ordering::Relaxed);
-        let next = if kept <= enough { 0 } else { kept.saturating_add(self.most_bytes / 8) };
+        let left = self.bytes();
+        let next = if left <= enough { 0 } else { left.saturating_add(self.max_bytes / 8) };
         self.retry_above_bytes.store(next, Ordering::Relaxed);
     }
 
     /// Returns whether the limit is exceeded and something may be dropped.
     fn is_full(&self) -> bool {
-        let bytes = self.bytes.load(Ordering::Relaxed);
-        bytes > self.most_bytes && bytes > self.retry_above_bytes.load(Ordering::Relaxed)
+        let bytes = self.bytes();
+        bytes > self.max_bytes && bytes > self.retry_above_bytes.load(Ordering::Relaxed)
     }
 
-    #[cfg(test)]
     pub(super) fn bytes(&self) -> usize {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -161,19 +166,19 @@ impl ReplayRoom {
 impl Replay {
     /// Creates the log of a new stream.
     pub(super) fn open(self: &Arc<Self>) -> Arc<Log> {
-        let mut state = locked(&self.state);
-        let stream = state.next;
-        state.next += 1;
+        let mut streams = locked(&self.streams);
+        let stream = streams.next;
+        streams.next += 1;
         let events = Events { first: 1, ..Events::default() };
         let log = Arc::new(Log {
             stream,
             replay: Arc::downgrade(self),
-            state: Mutex::new(events),
+            events: Mutex::new(events),
             changed: Notify::new(),
         });
-        state.known.insert(stream, log.clone());
-        state.bytes += STREAM_BYTES;
-        self.room.add(STREAM_BYTES);
+        streams.logs.insert(stream, log.clone());
+        streams.bytes += STREAM_BYTES;
+        self.store.add(STREAM_BYTES);
         log
     }
 
@@ -182,21 +187,23 @@ impl Replay {
     pub(super) fn resume(
         &self,
         last: EventId,
-        most_queued: usize,
+        max_queued: usize,
     ) -> Option<mpsc::Receiver<Outgoing>> {
-        self.forget_old();
-        let log = locked(&self.state).known.get(&last.stream).cloned()?;
+        // Between two sweeps, a client must not resume a stream whose time is over.
+        self.drop_expired();
+        let log = locked(&self.streams).logs.get(&last.stream).cloned()?;
         let mut number = last.number.checked_add(1)?;
         {
-            let events = locked(&log.state);
-            let end = events.first + events.kept.len() as u64;
+            let events = locked(&log.events);
+            let end = events.first + events.stored.len() as u64;
             if !(events.first..=end).contains(&number) {
                 return None;
             }
         }
-        let (sender, events) = mpsc::channel(most_queued);
+        let (sender, events) = mpsc::channel(max_queued);
         tokio::spawn(async move {
             loop {
+                // Created before the look at the events, so that a change in between wakes it.
                 let changed = log.changed.notified();
                 let (event, ended) = log.event(&mut number);
                 match event {
@@ -221,59 +228,59 @@ impl Replay {
     /// Frees space: drops ended streams first, then the oldest events of running streams. The
     /// newest event of a running stream stays, even a long one: it may be an answer. The newest
     /// stream stays, too.
-    fn make_room(&self, state: &mut Streams) {
-        let most = self.room.most_bytes_each;
-        let newest = state.next.checked_sub(1);
-        while state.bytes > most && self.forget_first_ended(state, newest) {}
-        if state.bytes <= most {
+    fn make_room(&self, streams: &mut Streams) {
+        let most = self.store.max_session_bytes;
+        let newest = streams.next.checked_sub(1);
+        while streams.bytes > most && self.drop_first_ended(streams, newest) {}
+        if streams.bytes <= most {
             return;
         }
-        self.trim(state, |bytes| bytes <= most);
+        self.trim(streams, |bytes| bytes <= most);
     }
 
     /// Drops the oldest events of each stream except its newest, until the session has few enough
     /// bytes.
-    fn trim(&self, state: &mut Streams, is_enough: impl Fn(usize) -> bool) {
-        let Streams { known, bytes, .. } = state;
-        for log in known.values() {
-            let mut events = locked(&log.state);
-            while !is_enough(*bytes) && events.kept.len() > 1 {
-                let gone = events.kept.pop_front().map_or(0, |event| event.len());
+    fn trim(&self, streams: &mut Streams, is_enough: impl Fn(usize) -> bool) {
+        let Streams { logs, bytes, .. } = streams;
+        for log in logs.values() {
+            let mut events = locked(&log.events);
+            while !is_enough(*bytes) && events.stored.len() > 1 {
+                let gone = events.stored.pop_front().map_or(0, |event| event.len());
                 events.first += 1;
                 *bytes -= gone;
-                self.room.remove(gone);
+                self.store.remove(gone);
             }
         }
     }
 
     /// Drops the stream that ended first, except `spare`. Returns false if there is none.
-    fn forget_first_ended(&self, state: &mut Streams, spare: Option<u64>) -> bool {
-        let Some((_, stream)) = state.ended.front().copied() else { return false };
+    fn drop_first_ended(&self, streams: &mut Streams, spare: Option<u64>) -> bool {
+        let Some((_, stream)) = streams.ended.front().copied() else { return false };
         if spare == Some(stream) {
             return false;
         }
-        state.ended.pop_front();
-        if let Some(log) = state.known.remove(&stream) {
-            let bytes = STREAM_BYTES + locked(&log.state).bytes();
-            state.bytes -= bytes;
-            self.room.remove(bytes);
+        streams.ended.pop_front();
+        if let Some(log) = streams.logs.remove(&stream) {
+            let bytes = STREAM_BYTES + locked(&log.events).bytes();
+            streams.bytes -= bytes;
+            self.store.remove(bytes);
         }
         true
     }
 
-    fn forget_old(&self) {
-        let mut state = locked(&self.state);
-        let Some(oldest) = Instant::now().checked_sub(self.room.time) else { return };
-        while state.ended.front().is_some_and(|(ended, _)| *ended <= oldest) {
-            self.forget_first_ended(&mut state, None);
+    fn drop_expired(&self) {
+        let mut streams = locked(&self.streams);
+        let Some(oldest) = Instant::now().checked_sub(self.store.time) else { return };
+        while streams.ended.front().is_some_and(|(ended, _)| *ended <= oldest) {
+            self.drop_first_ended(&mut streams, None);
         }
     }
 }
 
 impl Drop for Replay {
     fn drop(&mut self) {
-        let state = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
-        self.room.remove(state.bytes);
+        let streams = self.streams.get_mut().unwrap_or_else(PoisonError::into_inner);
+        self.store.remove(streams.bytes);
     }
 }
 
@@ -286,24 +293,26 @@ impl Log {
 
     /// Stores an event and returns its id.
     pub(super) fn append(&self, bytes: &Bytes) -> EventId {
+        // The events are unlocked before the streams are locked; `trim` locks both, streams first.
         let number = {
-            let mut events = locked(&self.state);
-            events.kept.push_back(bytes.clone());
-            events.first + events.kept.len() as u64 - 1
+            let mut events = locked(&self.events);
+            events.stored.push_back(bytes.clone());
+            events.first + events.stored.len() as u64 - 1
         };
         if let Some(replay) = self.replay.upgrade() {
-            let mut state = locked(&replay.state);
+            let mut streams = locked(&replay.streams);
             // A stream that was dropped while it was running is not counted.
-            if state.known.contains_key(&self.stream) {
-                state.bytes += bytes.len();
-                replay.room.add(bytes.len());
+            if streams.logs.contains_key(&self.stream) {
+                streams.bytes += bytes.len();
+                replay.store.add(bytes.len());
             }
-            if state.bytes > replay.room.most_bytes_each {
-                replay.make_room(&mut state);
+            if streams.bytes > replay.store.max_session_bytes {
+                replay.make_room(&mut streams);
             }
-            drop(state);
-            if replay.room.is_full() {
-                replay.room.make_room();
+            // Freeing space locks the streams of every session, of this one too.
+            drop(streams);
+            if replay.store.is_full() {
+                replay.store.make_room();
             }
         }
         self.changed.notify_waiters();
@@ -312,15 +321,15 @@ impl Log {
 
     /// Marks the end of the stream. Its events are stored for some time.
     pub(super) fn end(&self) {
-        if std::mem::replace(&mut locked(&self.state).ended, true) {
+        if std::mem::replace(&mut locked(&self.events).ended, true) {
             return;
         }
         self.changed.notify_waiters();
         if let Some(replay) = self.replay.upgrade() {
-            locked(&replay.state).ended.push_back((Instant::now(), self.stream));
+            locked(&replay.streams).ended.push_back((Instant::now(), self.stream));
             // Now something can be dropped.
-            replay.room.retry_above_bytes.store(0, Ordering::Relaxed);
-            replay.forget_old();
+            replay.store.retry_above_bytes.store(0, Ordering::Relaxed);
+            replay.drop_expired();
         }
     }
 
@@ -348,18 +357,18 @@ impl Log {
     /// Returns the event with a number, or the first stored one after it; and whether the stream
     /// has ended.
     fn event(&self, number: &mut u64) -> (Option<Bytes>, bool) {
-        let events = locked(&self.state);
+        let events = locked(&self.events);
         // A slow reader has lost dropped events; the rest, in particular the answer, is still
         // stored.
         *number = (*number).max(events.first);
         let index = number.checked_sub(events.first).and_then(|index| usize::try_from(index).ok());
-        (index.and_then(|index| events.kept.get(index).cloned()), events.ended)
+        (index.and_then(|index| events.stored.get(index).cloned()), events.ended)
     }
 }
 
 impl Events {
     fn bytes(&self) -> usize {
-        self.kept.iter().map(Bytes::len).sum()
+        self.stored.iter().map(Bytes::len).sum()
     }
 }
 
@@ -373,7 +382,7 @@ mod tests {
 
     #[tokio::test]
     async fn resume_sends_stored_and_later_events() {
-        let replay = room(1_000, Duration::from_mins(1)).replay();
+        let replay = session(1_000, Duration::from_mins(1));
         let log = replay.open();
         for text in ["a", "b", "c"] {
             log.append(&Bytes::from_static(text.as_bytes()));
@@ -394,7 +403,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bytes_and_time_are_bounded() {
-        let replay = room(STREAM_BYTES + 10, Duration::from_secs(20)).replay();
+        let replay = session(STREAM_BYTES + 10, Duration::from_secs(20));
         let old = replay.open();
         for _ in 0..5 {
             old.append(&Bytes::from_static(b"12345"));
@@ -411,10 +420,10 @@ mod tests {
         tokio::time::advance(Duration::from_secs(19)).await;
         assert!(replay.resume(new.opening(), 4).is_some());
         tokio::time::advance(Duration::from_secs(1)).await;
-        replay.room.forget_old();
-        let state = locked(&replay.state);
-        assert_eq!((state.known.len(), state.ended.len(), state.bytes), (0, 0, 0));
-        assert_eq!(replay.room.bytes.load(Ordering::Relaxed), 0);
+        replay.store.drop_expired();
+        let streams = locked(&replay.streams);
+        assert_eq!((streams.logs.len(), streams.ended.len(), streams.bytes), (0, 0, 0));
+        assert_eq!(replay.store.bytes.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -424,8 +433,8 @@ mod tests {
             replay_total_bytes: 4 * (STREAM_BYTES + 100),
             ..Limits::default()
         };
-        let room = ReplayRoom::new(&limits);
-        let sessions: Vec<_> = (0..5).map(|_| room.replay()).collect();
+        let store = ReplayStore::new(&limits);
+        let sessions: Vec<_> = (0..5).map(|_| store.add_session()).collect();
         let opened = sessions.iter().map(|session| {
             let log = session.open();
             log.append(&Bytes::from(vec![b'x'; 100]));
@@ -439,22 +448,24 @@ mod tests {
         assert_eq!(kept, [false, false, true, true, true], "an eighth is freed, the oldest first");
         drop(sessions);
         // A resumed stream holds its log, not its session.
-        assert_eq!(room.bytes.load(Ordering::Relaxed), 0);
+        assert_eq!(store.bytes.load(Ordering::Relaxed), 0);
     }
 
     #[tokio::test]
     async fn the_largest_session_makes_room_where_nothing_has_ended() {
         let limits =
             Limits { replay_bytes: 1_000_000, replay_total_bytes: 8_000, ..Limits::default() };
-        let room = ReplayRoom::new(&limits);
-        let (small, large) = (room.replay(), room.replay());
-        let (quiet, talks) = (small.open(), large.open());
+        let store = ReplayStore::new(&limits);
+        let small = store.add_session();
+        let quiet = small.open();
+        let large = store.add_session();
+        let talks = large.open();
         for _ in 0..5 {
             quiet.append(&Bytes::from_static(b"quiet"));
         }
         for _ in 0..1_000 {
             talks.append(&Bytes::from(vec![b'x'; 100]));
-            assert!(room.bytes() <= 8_000, "{}", room.bytes());
+            assert!(store.bytes() <= 8_000, "{}", store.bytes());
         }
         assert!(small.resume(quiet.opening(), 1).is_some());
         assert!(large.resume(talks.opening(), 1).is_none());
@@ -463,17 +474,17 @@ mod tests {
         let logs: Vec<_> = (0..100).map(|_| small.open()).collect();
         let mut tries = 0;
         for log in &logs {
-            let before = room.retry_above_bytes.load(Ordering::Relaxed);
+            let before = store.retry_above_bytes.load(Ordering::Relaxed);
             log.append(&Bytes::from_static(b"an answer"));
-            tries += usize::from(room.retry_above_bytes.load(Ordering::Relaxed) != before);
+            tries += usize::from(store.retry_above_bytes.load(Ordering::Relaxed) != before);
         }
         assert!((1..5).contains(&tries), "{tries}");
-        assert_eq!(locked(&small.state).known.len(), 101);
+        assert_eq!(locked(&small.streams).logs.len(), 101);
     }
 
     #[tokio::test]
     async fn a_slow_reader_gets_the_answer_though_it_has_missed_some() {
-        let replay = room(STREAM_BYTES + 10, Duration::from_mins(1)).replay();
+        let replay = session(STREAM_BYTES + 10, Duration::from_mins(1));
         let log = replay.open();
         let mut events = replay.resume(log.opening(), 1).unwrap();
         for text in ["11111", "22222", "33333", "44444", "55555"] {
@@ -491,12 +502,13 @@ mod tests {
         assert_eq!(last, Some(("0-5".to_owned(), Bytes::from_static(b"55555"))));
     }
 
-    fn room(most_bytes_each: usize, time: Duration) -> Arc<ReplayRoom> {
-        ReplayRoom::new(&Limits {
-            replay_bytes: most_bytes_each,
+    fn session(max_session_bytes: usize, time: Duration) -> Arc<Replay> {
+        ReplayStore::new(&Limits {
+            replay_bytes: max_session_bytes,
             replay_time: time,
             ..Limits::default()
         })
+        .add_session()
     }
 
     #[test]
@@ -508,7 +520,7 @@ mod tests {
 
     #[tokio::test]
     async fn ids_from_the_future_are_refused() {
-        let replay = room(1_000, Duration::from_mins(1)).replay();
+        let replay = session(1_000, Duration::from_mins(1));
         replay.open().append(&Bytes::from_static(b"a"));
         for (id, known) in
             [("0-0", true), ("0-1", true), ("0-2", false), ("0-18446744073709551615", false)]

@@ -184,7 +184,7 @@ impl IdleSessions for Sessions {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Limits, http::replay::ReplayRoom, limits::Shares};
+    use crate::{Limits, http::replay::ReplayStore, limits::Shares};
 
     #[test]
     fn a_callers_own_longest_idle_session_makes_room() {
@@ -251,6 +251,6 @@ mod tests {
     }
 
     fn replay() -> Arc<Replay> {
-        ReplayRoom::new(&Limits::default()).replay()
+        ReplayStore::new(&Limits::default()).add_session()
     }
 }

@@ -41,7 +41,7 @@ async fn main() -> std::io::Result<()> {
     let server = skills::serve(Server::new(Fixtures { server: own.clone() }));
     _ = own.set(server.clone());
     let endpoint = HttpEndpoint::new(server, HttpOptions::default());
-    serve(listener, endpoint, Default::default(), Default::default()).await
+    serve(listener, endpoint).await
 }
 
 struct Fixtures {

@@ -14,7 +14,7 @@ use marquetry_protocol::{
     client::{CallOptions, Client, ClientOptions, HttpTarget, RevisionChoice},
     server::{
         Handler, Limits, Reply, RequestContext, Server, ServerDescription,
-        http::{HttpEndpoint, HttpOptions, ServeOptions, serve},
+        http::{HttpEndpoint, HttpOptions, serve},
         serve_pipe,
     },
     types::{
@@ -83,7 +83,7 @@ async fn over_http(revision: Revision) -> (DropGuard, Arc<AtomicUsize>, Client) 
     let server = Server::with_limits(handler, Limits::default());
     let endpoint = HttpEndpoint::new(server, HttpOptions::default());
     let stop = CancellationToken::new();
-    let serving = serve(listener, endpoint, ServeOptions::default(), stop.clone());
+    let serving = serve(listener, endpoint).until(stop.clone());
     tokio::spawn(async move { serving.await.unwrap() });
     let options =
         ClientOptions { revision: RevisionChoice::Only(revision), ..ClientOptions::default() };

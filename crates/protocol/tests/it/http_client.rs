@@ -22,7 +22,7 @@ use marquetry_protocol::{
         ClientOptions, CloseReason, HttpTarget, Interaction, Network, ProtocolError, Refusal,
         RevisionChoice,
     },
-    server::http::{RequestBody, ServeOptions, serve},
+    server::http::{RequestBody, serve},
     types::{CallToolParams, ClientCapabilities, ListRootsResult},
 };
 use serde_json::{Value, json};
@@ -787,7 +787,7 @@ async fn script(
         }
     });
     let stop = CancellationToken::new();
-    let serving = serve(listener, service, ServeOptions::default(), stop.clone());
+    let serving = serve(listener, service).until(stop.clone());
     tokio::spawn(async move { serving.await.unwrap() });
     Script { url, seen, _stop: stop.drop_guard() }
 }

@@ -133,8 +133,9 @@ async fn site(limits: Limits, options: ServeOptions) -> Site {
     let address = listener.local_addr().unwrap();
     let stop = CancellationToken::new();
     let stopped = stop.clone();
-    let serving =
-        tokio::spawn(async move { serve(listener, endpoint, options, stopped).await.unwrap() });
+    let serving = tokio::spawn(async move {
+        serve(listener, endpoint).with_options(options).until(stopped).await.unwrap();
+    });
     Site { address, gone, _stop: stop.clone().drop_guard(), stop, serving }
 }
 

@@ -9,7 +9,7 @@ use marquetry_protocol::{
     client::{Client, ClientOptions, HttpTarget, RevisionChoice},
     server::{
         Handler, Limits, Reply, RequestContext, Server, ServerDescription,
-        http::{HttpEndpoint, HttpOptions, LegacySseEndpoint, RequestBody, ServeOptions, serve},
+        http::{HttpEndpoint, HttpOptions, LegacySseEndpoint, RequestBody, serve},
         page, serve_pipe,
     },
     types::{
@@ -240,7 +240,7 @@ pub(crate) async fn client_of(
             let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
             let url = format!("http://{}/mcp", listener.local_addr().unwrap());
             let endpoint = HttpEndpoint::new(server, HttpOptions::default());
-            tokio::spawn(serve(listener, endpoint, ServeOptions::default(), stopped));
+            tokio::spawn(serve(listener, endpoint).until(stopped).into_future());
             Client::http(HttpTarget { url, ..HttpTarget::default() }, options).await.unwrap()
         }
     };
@@ -272,7 +272,7 @@ pub(crate) async fn listening(limits: Limits) -> World {
     let address = listener.local_addr().unwrap();
     let endpoint = HttpEndpoint::new(world.server.clone(), HttpOptions::default());
     let serving = tokio::spawn(async move {
-        serve(listener, endpoint, ServeOptions::default(), stop).await.unwrap();
+        serve(listener, endpoint).until(stop).await.unwrap();
     });
     World { address: Some(address), serving: Some(serving), ..world }
 }
@@ -294,7 +294,7 @@ async fn listening_sse(limits: Limits) -> World {
         }
     });
     let serving = tokio::spawn(async move {
-        serve(listener, service, ServeOptions::default(), stop).await.unwrap();
+        serve(listener, service).until(stop).await.unwrap();
     });
     World { address: Some(address), serving: Some(serving), ..world }
 }

@@ -152,7 +152,8 @@ impl HttpUpstream {
         let stop = CancellationToken::new();
         let options =
             ServeOptions { shutdown_grace: Duration::from_millis(100), ..ServeOptions::default() };
-        let task = tokio::spawn(serve(listener, endpoint, options, stop.clone()));
+        let serve = serve(listener, endpoint).with_options(options).until(stop.clone());
+        let task = tokio::spawn(serve.into_future());
         Ok(Self { url, behaviour, server, journal, stop, task })
     }
 

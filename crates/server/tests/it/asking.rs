@@ -106,7 +106,8 @@ impl AskingOverHttp {
         let service = hyper_util::service::TowerToHyperService::new(router);
         let stop = CancellationToken::new();
         let options = ServeOptions { shutdown_grace: Duration::ZERO, ..ServeOptions::default() };
-        tokio::spawn(serve(listener, service, options, stop.clone()));
+        let serve = serve(listener, service).with_options(options).until(stop.clone());
+        tokio::spawn(serve.into_future());
         Self { asking, url, stop }
     }
 

@@ -87,7 +87,8 @@ impl Scripted {
         let stop = CancellationToken::new();
         let service = hyper_util::service::TowerToHyperService::new(router);
         let options = ServeOptions { shutdown_grace: Default::default(), ..Default::default() };
-        tokio::spawn(serve(listener, service, options, stop.clone()));
+        let serve = serve(listener, service).with_options(options).until(stop.clone());
+        tokio::spawn(serve.into_future());
         Self { url, revision, seen, stop }
     }
 

@@ -106,7 +106,8 @@ impl HttpUpstream {
         let endpoint = HttpEndpoint::new(upstream.server(), HttpOptions::default());
         let stop = CancellationToken::new();
         let options = ServeOptions { shutdown_grace: Duration::ZERO, ..ServeOptions::default() };
-        let serving = tokio::spawn(serve(listener, endpoint, options, stop.clone()));
+        let serve = serve(listener, endpoint).with_options(options).until(stop.clone());
+        let serving = tokio::spawn(serve.into_future());
         Self { upstream, url, stop, serving }
     }
 

@@ -17,7 +17,6 @@ mod tests;
 
 use std::{
     io,
-    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
@@ -180,14 +179,11 @@ impl TestApi {
         stop: impl Future<Output = ()> + Send + 'static,
     ) -> io::Result<()> {
         let service = TowerToHyperService::new(self.router());
-        let options = self.shared.options.connections.clone();
         let stopping = CancellationToken::new();
-        let mut serving = pin!(marquetry_protocol::server::http::serve(
-            listener,
-            service,
-            options,
-            stopping.clone()
-        ));
+        let mut serving = marquetry_protocol::server::http::serve(listener, service)
+            .with_options(self.shared.options.connections.clone())
+            .until(stopping.clone())
+            .into_future();
         tokio::select! {
             ended = serving.as_mut() => return ended,
             () = stop => stopping.cancel(),
