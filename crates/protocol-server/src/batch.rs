@@ -18,7 +18,7 @@ impl Server {
     /// Accepts a batch; its notifications and answers are handled at once.
     ///
     /// # Errors
-    /// The answer to the whole batch, if the session's revision has no batches.
+    /// Returns an error if the session's revision has no batches. It is the answer to the batch.
     pub(super) fn accept_batch(
         &self,
         conversation: &Arc<Conversation>,
@@ -82,7 +82,8 @@ impl Batch {
             bytes.extend_from_slice(&answer.bytes);
         }
         bytes.push(b']');
-        let (mut held, mut charged) = (Vec::new(), Vec::new());
+        let mut held = Vec::new();
+        let mut charged = Vec::new();
         for answer in answers {
             held.extend(answer.held);
             charged.extend(answer.charged);

@@ -48,7 +48,7 @@ impl Server {
     /// [`Limits::queue_time`] for a free slot.
     ///
     /// # Errors
-    /// If no slot became free in that time.
+    /// Returns an error if no slot became free in that time.
     ///
     /// [`Limits::queue_time`]: super::Limits::queue_time
     pub(super) async fn slot(&self, caller: &Caller) -> Result<Slot, RpcError> {
@@ -60,7 +60,7 @@ impl Server {
     /// its answer is sent.
     ///
     /// # Errors
-    /// If the request is refused; the error is the answer to send.
+    /// Returns an error if the request is refused; the error is the answer to send.
     pub(super) fn accept(
         &self,
         conversation: &Arc<Conversation>,
@@ -213,10 +213,9 @@ impl Accepted {
         let id = parts.id.clone();
         let revision = parts.revision;
         let name = method.name;
-        let conversation = parts.conversation.clone();
         let cx = RequestContext::new(parts, outbound, in_flight.cancel.clone());
         async move {
-            let work = method.call(MethodCall { server, conversation, cx: cx.clone(), raw_params });
+            let work = method.call(MethodCall { server, cx: cx.clone(), raw_params });
             let asked = async {
                 match &rounds {
                     Some(rounds) => rounds.asked().await,

@@ -114,7 +114,8 @@ impl Channel {
     /// Forwards the server's announcements until the channel closes.
     fn forward_announcements(&self) {
         let Some(facts) = self.conversation.session.get() else { return };
-        let (listener, outbound) = (facts.listener.clone(), self.outbound.clone());
+        let listener = facts.listener.clone();
+        let outbound = self.outbound.clone();
         let ending = self.conversation.ending.clone();
         tokio::spawn(ending.run_until_cancelled_owned(async move {
             while outbound.send(Outgoing::notification(listener.next().await)).await.is_ok() {}

@@ -135,6 +135,10 @@ impl RequestContext {
         }
     }
 
+    pub(super) fn parts(&self) -> &Parts {
+        &self.inner.parts
+    }
+
     pub(super) fn job(&self) -> Option<&Arc<Job>> {
         self.inner.job.as_ref()
     }
@@ -357,7 +361,7 @@ impl RequestContext {
     /// [carry](Self::carry) the results of expensive work over.
     ///
     /// # Errors
-    /// If the client lacks the capability, answers with an error, or does not answer.
+    /// Returns an error if the client lacks the capability, answers with an error, or does not answer.
     pub async fn elicit(&self, key: &str, params: &ElicitParams) -> Result<ElicitResult, RpcError> {
         self.ask_typed(key, "elicitation/create", params).await
     }
@@ -365,7 +369,7 @@ impl RequestContext {
     /// Asks the client's model. The rest is as with [`Self::elicit`].
     ///
     /// # Errors
-    /// As [`Self::elicit`].
+    /// Returns an error as [`Self::elicit`] does.
     pub async fn sample(
         &self,
         key: &str,
@@ -378,7 +382,7 @@ impl RequestContext {
     /// [`Self::elicit`].
     ///
     /// # Errors
-    /// As [`Self::elicit`].
+    /// Returns an error as [`Self::elicit`] does.
     pub async fn roots(&self, key: &str) -> Result<ListRootsResult, RpcError> {
         self.ask_typed(key, "roots/list", &json!({})).await
     }
@@ -394,7 +398,7 @@ impl RequestContext {
     /// Returns the value that an earlier round of this request has [carried](Self::carry) over.
     ///
     /// # Errors
-    /// If it is not a `T`.
+    /// Returns an error if it is not a `T`.
     pub fn carried<T: DeserializeOwned>(&self) -> Result<Option<T>, RpcError> {
         let Some(carried) = self.inner.parts.rounds.as_ref().and_then(|rounds| rounds.carried())
         else {
@@ -409,7 +413,7 @@ impl RequestContext {
     /// this does nothing. The client can see the value, but not change it.
     ///
     /// # Errors
-    /// If it cannot be serialised.
+    /// Returns an error if it cannot be serialised.
     pub fn carry(&self, value: &impl Serialize) -> Result<(), RpcError> {
         if let Some(rounds) = &self.inner.parts.rounds {
             rounds
@@ -440,10 +444,9 @@ impl RequestContext {
         method: &str,
         params: &(impl Serialize + Sync),
     ) -> Result<T, RpcError> {
-        let internal = |error: serde_json::Error| RpcError::internal(error.to_string());
-        let params = to_raw_value(params).map_err(internal)?;
+        let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
         let answer = self.ask(key, method, &params).await?;
-        serde_json::from_str(answer.get()).map_err(internal)
+        serde_json::from_str(answer.get()).map_err(|error| RpcError::internal(error.to_string()))
     }
 
     fn offered(&self, method: &str, params: &RawValue) -> Result<Question, RpcError> {
@@ -463,7 +466,7 @@ impl RequestContext {
     /// directions. Otherwise as [`Self::elicit`].
     ///
     /// # Errors
-    /// As [`Self::elicit`]; "method not found" for other methods.
+    /// Returns an error as [`Self::elicit`] does, and "method not found" for other methods.
     pub async fn ask(
         &self,
         key: &str,
@@ -540,7 +543,8 @@ impl RequestContext {
     /// waiting requests.
     ///
     /// # Errors
-    /// If no slot was free within [`Limits::queue_time`](super::Limits::queue_time) after the wait.
+    /// Returns an error if no slot was free within
+    /// [`Limits::queue_time`](super::Limits::queue_time) after the wait.
     pub async fn without_slot<T>(&self, wait: impl Future<Output = T>) -> Result<T, RpcError> {
         let waited = ReturnableSlot::released_while(&self.inner.parts.slot, wait).await;
         waited.map_err(|full| RpcError::too_many_requests(full.to_string()))

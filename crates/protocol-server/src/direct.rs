@@ -2,7 +2,7 @@
 
 use std::{
     panic::AssertUnwindSafe,
-    sync::{Arc, OnceLock, Weak},
+    sync::{Arc, Weak},
 };
 
 use bytes::Bytes;
@@ -39,7 +39,8 @@ impl Server {
     /// requests in flight of its caller, and waits for a slot as others do.
     ///
     /// # Errors
-    /// If no slot became free within [`Limits::queue_time`](super::Limits::queue_time).
+    /// Returns an error if no slot became free within
+    /// [`Limits::queue_time`](super::Limits::queue_time).
     pub async fn direct_call(&self, peer: Peer) -> Result<DirectCall, RpcError> {
         let slot = ReturnableSlot::new(Some(self.slot(&peer.caller).await?));
         let capabilities = ClientCapabilities::default();
@@ -50,22 +51,16 @@ impl Server {
     /// listen for announcements.
     ///
     /// # Errors
-    /// If too many clients listen; the errors of [`Handler::subscribe`](super::Handler::subscribe).
+    /// Returns an error if too many clients listen, or
+    /// [`Handler::subscribe`](super::Handler::subscribe) fails.
     pub async fn watch(&self, peer: Peer, uri: &str) -> Result<Watch, RpcError> {
         let slot = self.shared.shares.listening.enter(&peer.caller, 1).await;
         let slot = slot.map_err(|full| RpcError::too_many_requests(full.to_string()))?;
         let subscriptions = self.subscriptions(1);
         let time_left = peer.principal.as_deref().and_then(Principal::time_left);
         let end = time_left.and_then(|left| Instant::now().checked_add(left));
-        let conversation = self.alone(&peer);
-        let cx = self.direct_context(
-            &peer,
-            &conversation,
-            "resources/subscribe",
-            None,
-            ClientCapabilities::default(),
-            Weak::new(),
-        );
+        let capabilities = ClientCapabilities::default();
+        let cx = self.direct_context(&peer, "resources/subscribe", None, capabilities, Weak::new());
         // It listens before it is subscribed, so that no change is missed in between.
         let listener = self.notifier().listen(
             Filter::Listen {
@@ -79,32 +74,26 @@ impl Server {
         Ok(Watch { listener, end, shutdown: self.shared.shutdown.clone(), _slot: slot })
     }
 
-    /// Creates a conversation for one request.
-    fn alone(&self, peer: &Peer) -> Arc<Conversation> {
-        let conversation = Conversation::new(None, self.limits().max_in_flight);
-        let principal = peer.principal.clone();
-        Arc::new(Conversation { session: OnceLock::new(), principal, ..conversation })
-    }
-
+    /// Creates the context of a request in a conversation of its own.
     fn direct_context(
         &self,
         peer: &Peer,
-        conversation: &Arc<Conversation>,
         method: &'static str,
         params: Option<&RawValue>,
         capabilities: ClientCapabilities,
         slot: Weak<ReturnableSlot>,
     ) -> RequestContext {
-        let client = Arc::new(ClientFacts { info: None, capabilities });
+        let conversation = Conversation::new(None, self.limits().max_in_flight);
+        let principal = peer.principal.clone();
         let parts = Parts {
             id: RequestId::from(0_u64),
             method,
             params: params.map(|params| Members::of(Some(params)).to_owned()),
             revision: Revision::LATEST_SESSION,
-            client,
+            client: Arc::new(ClientFacts { info: None, capabilities }),
             progress_token: None,
             log_level: None,
-            principal: peer.principal.clone(),
+            principal: principal.clone(),
             #[cfg(feature = "http")]
             http: peer.http.clone(),
             notifier: self.shared.notifier.clone(),
@@ -112,7 +101,7 @@ impl Server {
             slot,
             // Nothing is sent before the answer, and `DirectCall::answer` counts that.
             sending: None,
-            conversation: conversation.clone(),
+            conversation: Arc::new(Conversation { principal, ..conversation }),
             rounds: None,
             question_timeout: self.shared.limits.question_timeout,
             tasks: None,
@@ -129,30 +118,32 @@ impl DirectCall {
         Self { capabilities, ..self }
     }
 
+    fn context(&self, method: &'static str, params: Option<&RawValue>) -> RequestContext {
+        let capabilities = self.capabilities.clone();
+        let slot = Arc::downgrade(&self.slot);
+        self.server.direct_context(&self.peer, method, params, capabilities, slot)
+    }
+
     /// Runs work for the caller that is not a method of the protocol, such as a call of one
     /// specific upstream. The work gets the context of a request of `method`. Dropping the future
     /// cancels it.
     ///
     /// # Errors
-    /// The errors of the work; an error if it panics, or if a shutdown no longer waits for it.
+    /// Returns an error if the work fails or panics, or if a shutdown no longer waits for it.
     pub async fn run<T, E, F, Fut>(&self, method: &'static str, work: F) -> Result<T, E>
     where
         E: From<RpcError>,
         F: FnOnce(RequestContext) -> Fut,
         Fut: Future<Output = Result<T, E>>,
     {
-        let Self { server, peer, capabilities, slot } = self;
-        let conversation = server.alone(peer);
-        let slot = Arc::downgrade(slot);
-        let capabilities = capabilities.clone();
-        let cx = server.direct_context(peer, &conversation, method, None, capabilities, slot);
+        let cx = self.context(method, None);
         let work = AssertUnwindSafe(async move { work(cx).await }).catch_unwind();
         tokio::select! {
             biased;
             outcome = work => outcome.unwrap_or_else(|_| {
                 Err(RpcError::internal(format!("method '{method}' panicked")).into())
             }),
-            () = peer.cut.cancelled() => Err(cut_off().into()),
+            () = self.peer.cut.cancelled() => Err(cut_off().into()),
         }
     }
 
@@ -164,30 +155,27 @@ impl DirectCall {
     /// Dropping the future cancels the request. The caller must limit the size of requests.
     ///
     /// # Errors
-    /// Those of the method; "method not found"; an error if a shutdown no longer waits for the
+    /// Returns an error if the method is unknown or fails, or if a shutdown no longer waits for the
     /// request.
     pub async fn request(
         &self,
         method: &str,
         params: Option<&RawValue>,
     ) -> Result<Reply, RpcError> {
-        let Self { server, peer, capabilities, slot } = self;
-        let method = server
+        let method = self
+            .server
             .shared
             .tables
             .find(Era::Session, method)
             .ok_or_else(|| RpcError::method_not_found(method))?;
-        let conversation = server.alone(peer);
-        let slot = Arc::downgrade(slot);
-        let capabilities = capabilities.clone();
         let name = method.name;
-        let cx = server.direct_context(peer, &conversation, name, params, capabilities, slot);
         let raw_params = params.filter(|_| method.is_extension).map(ToOwned::to_owned);
-        let call = MethodCall { server: server.clone(), conversation, cx, raw_params };
+        let call =
+            MethodCall { server: self.server.clone(), cx: self.context(name, params), raw_params };
         let outcome = tokio::select! {
             biased;
             outcome = method.call(call) => outcome,
-            () = peer.cut.cancelled() => Err(cut_off()),
+            () = self.peer.cut.cancelled() => Err(cut_off()),
         };
         outcome.and_then(|reply| reply.shaped(name, Revision::LATEST_SESSION))
     }
@@ -196,7 +184,7 @@ impl DirectCall {
     /// bytes stay counted, until the last part of them is dropped.
     ///
     /// # Errors
-    /// If the limit of unsent bytes is exceeded.
+    /// Returns an error if the limit of unsent bytes is exceeded.
     pub async fn answer(self, bytes: Vec<u8>) -> Result<Bytes, RpcError> {
         let Self { server, peer, slot, .. } = self;
         let sending = &server.shared.shares.sending;

@@ -84,8 +84,8 @@ async fn open_session(endpoint: &HttpEndpoint) -> String {
 
 fn parse(request: &[u8], session: &str) -> Option<Request<Full<Bytes>>> {
     let at = request.windows(2).position(|window| window == b"\n\n")?;
-    let (head, body) = (&request[..at], &request[at + 2..]);
-    let mut lines = split(head, b"\n").into_iter();
+    let body = &request[at + 2..];
+    let mut lines = split(&request[..at], b"\n").into_iter();
     let mut builder = Request::builder().method(lines.next()?).uri("/mcp");
     for line in lines {
         let at = line.iter().position(|byte| *byte == b':')?;
@@ -267,7 +267,7 @@ pub fn shape(data: &[u8]) {
             continue;
         };
         match serde_json::from_str::<Value>(shaped.get()) {
-            Ok(shaped) if shaped.is_object() => knows(method, revision, &shaped),
+            Ok(shaped) if shaped.is_object() => check_parts(method, revision, &shaped),
             Ok(_) => {}
             // A number that cannot be parsed passes if nothing is converted.
             Err(error) => assert!(revision >= Revision::V2025_11_25, "{error}"),
@@ -275,39 +275,25 @@ pub fn shape(data: &[u8]) {
     }
 }
 
-fn knows(method: &str, revision: Revision, result: &Value) {
-    let lacks = |value: &Value, feature: Feature, members: &[&str]| {
-        for member in members.iter().filter(|_| !revision.has(feature)) {
-            assert!(value.get(member).is_none(), "{method} in {revision}: {member} in {value}");
-        }
-    };
-    let items = |value: &Value| value.as_array().cloned().unwrap_or_default();
-    let content = |item: &Value| {
-        for (kind, feature) in [
-            ("audio", Feature::Audio),
-            ("resource_link", Feature::ResourceLinks),
-            ("resource", Feature::EmbeddedResources),
-        ] {
-            assert!(
-                revision.has(feature) || item["type"] != kind,
-                "{method} in {revision}: {item}"
-            );
-        }
-        lacks(item, Feature::Titles, &["_meta"]);
-    };
+/// Asserts that a result has no parts that the revision lacks.
+fn check_parts(method: &str, revision: Revision, result: &Value) {
     match method {
         "tools/call" => {
-            lacks(result, Feature::StructuredContent, &["structuredContent"]);
-            lacks(result, Feature::ContentList, &["content", "isError"]);
-            items(&result["content"]).iter().for_each(content);
-            items(&result["toolResult"]).iter().for_each(content);
-        }
-        "prompts/get" => {
-            for message in &items(&result["messages"]) {
-                content(&message["content"]);
+            check_absent(revision, result, Feature::StructuredContent, &["structuredContent"]);
+            check_absent(revision, result, Feature::ContentList, &["content", "isError"]);
+            for item in items(&result["content"]).chain(items(&result["toolResult"])) {
+                check_content(revision, item);
             }
         }
-        "initialize" => lacks(&result["serverInfo"], Feature::Icons, &["icons", "websiteUrl"]),
+        "prompts/get" => {
+            for message in items(&result["messages"]) {
+                check_content(revision, &message["content"]);
+            }
+        }
+        "initialize" => {
+            let info = &result["serverInfo"];
+            check_absent(revision, info, Feature::Icons, &["icons", "websiteUrl"]);
+        }
         _ => {
             let lists = ["tools", "prompts", "resources", "resourceTemplates"];
             let of_method = lists.iter().filter(|list| {
@@ -315,18 +301,39 @@ fn knows(method: &str, revision: Revision, result: &Value) {
                     || method == format!("{list}/list")
             });
             for entry in of_method.flat_map(|list| items(&result[*list])) {
-                lacks(&entry, Feature::Icons, &["icons"]);
-                lacks(&entry, Feature::Titles, &["title", "_meta"]);
+                check_absent(revision, entry, Feature::Icons, &["icons"]);
+                check_absent(revision, entry, Feature::Titles, &["title", "_meta"]);
                 if method == "tools/list" {
-                    lacks(&entry, Feature::StructuredContent, &["outputSchema"]);
-                    lacks(&entry, Feature::ToolAnnotations, &["annotations"]);
+                    check_absent(revision, entry, Feature::StructuredContent, &["outputSchema"]);
+                    check_absent(revision, entry, Feature::ToolAnnotations, &["annotations"]);
                 }
             }
             if method.ends_with("/list") {
-                lacks(result, Feature::Pagination, &["nextCursor"]);
+                check_absent(revision, result, Feature::Pagination, &["nextCursor"]);
             }
         }
     }
+}
+
+fn check_content(revision: Revision, item: &Value) {
+    for (kind, feature) in [
+        ("audio", Feature::Audio),
+        ("resource_link", Feature::ResourceLinks),
+        ("resource", Feature::EmbeddedResources),
+    ] {
+        assert!(revision.has(feature) || item["type"] != kind, "{revision}: {item}");
+    }
+    check_absent(revision, item, Feature::Titles, &["_meta"]);
+}
+
+fn check_absent(revision: Revision, value: &Value, feature: Feature, members: &[&str]) {
+    for member in members.iter().filter(|_| !revision.has(feature)) {
+        assert!(value.get(member).is_none(), "{revision}: {member} in {value}");
+    }
+}
+
+fn items(value: &Value) -> impl Iterator<Item = &Value> {
+    value.as_array().into_iter().flatten()
 }
 
 #[cfg(test)]

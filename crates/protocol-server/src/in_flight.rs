@@ -36,7 +36,7 @@ impl InFlight {
     /// those of all clients.
     ///
     /// # Errors
-    /// If the id is in flight already: with two answers for one id, one request would wait for
+    /// Returns an error if the id is in flight already: with two answers for one id, one request would wait for
     /// ever. If too many requests are in flight.
     pub(super) fn enter(
         self: &Arc<Self>,
@@ -68,8 +68,8 @@ impl InFlight {
         if let Some(entry) = calls.get_mut(id) {
             // The first cancellation counts: the handler may already have read its reason.
             if !entry.cancel.is_cancelled() {
-                let cut = |reason: &str| reason[..reason.floor_char_boundary(MAX_REASON)].into();
-                entry.reason = reason.map(cut);
+                entry.reason =
+                    reason.map(|reason| reason[..reason.floor_char_boundary(MAX_REASON)].into());
             }
             entry.cancel.cancel();
         }

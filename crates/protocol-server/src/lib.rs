@@ -40,10 +40,7 @@ mod toolbox;
 
 use std::sync::{Arc, OnceLock};
 
-use marquetry_protocol_wire::{
-    RpcError,
-    types::{Implementation, TASKS_EXTENSION},
-};
+use marquetry_protocol_wire::{RpcError, types::Implementation};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
@@ -122,7 +119,7 @@ impl Server {
     /// [`Reply::cached`].
     ///
     /// # Errors
-    /// If the protocol has a method with that name, or one was added before.
+    /// Returns an error if the protocol has a method with that name, or one was added before.
     pub fn with_method<F, Fut>(self, name: &'static str, answer: F) -> Result<Self, MethodExists>
     where
         F: Fn(Option<Box<RawValue>>, RequestContext) -> Fut + Send + Sync + 'static,
@@ -143,36 +140,29 @@ impl Server {
     fn from_parts(handler: Arc<dyn Handler>, tables: Tables, limits: Limits) -> Self {
         let mut key = [0; 32];
         getrandom::fill(&mut key).expect("the system gives random numbers");
-        let notifier = Arc::new(Notifier::new(limits.max_queued_notifications));
-        let sealer = Sealer::new(key, limits.request_state_time);
-        let shutdown = CancellationToken::new();
-        let described = handler.clone();
-        let declared = move || described.describe().capabilities.has_extension(TASKS_EXTENSION);
-        let tasks = Tasks::new(&limits, Box::new(declared));
-        let server_info = OnceLock::new();
-        let shares = Shares::new(&limits);
-        let shared = Shared {
-            handler,
-            tables,
-            limits,
-            shares,
-            notifier,
-            sealer,
-            tasks,
-            shutdown,
-            server_info,
-        };
-        Self { shared: Arc::new(shared) }
+        Self {
+            shared: Arc::new(Shared {
+                tasks: Tasks::new(&limits, handler.clone()),
+                handler,
+                tables,
+                shares: Shares::new(&limits),
+                notifier: Arc::new(Notifier::new(limits.max_queued_notifications)),
+                sealer: Sealer::new(key, limits.request_state_time),
+                limits,
+                shutdown: CancellationToken::new(),
+                server_info: OnceLock::new(),
+            }),
+        }
     }
 
     /// Returns name, version and title as JSON. The rest may be long; `server/discover` returns it.
     fn server_info(&self) -> Arc<str> {
-        let describe = || {
+        let info = self.shared.server_info.get_or_init(|| {
             let Implementation { name, version, title, .. } = self.shared.handler.describe().info;
             let info = Implementation { title, ..Implementation::new(name, version) };
             serde_json::to_string(&info).expect("strings serialise").into()
-        };
-        self.shared.server_info.get_or_init(describe).clone()
+        });
+        info.clone()
     }
 
     /// Returns the notifier of all clients.

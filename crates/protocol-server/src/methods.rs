@@ -86,7 +86,7 @@ impl Tables {
         session.add("logging/setLevel", set_level);
         session.add("resources/subscribe", async |call: MethodCall| {
             let UriAlone { uri } = call.params()?;
-            if let Some(facts) = call.conversation.session.get() {
+            if let Some(facts) = call.cx.parts().conversation.session.get() {
                 let handler = &call.server.shared.handler;
                 facts.subscriptions.add(&uri, handler.subscribe(&uri, &call.cx)).await?;
             }
@@ -94,7 +94,7 @@ impl Tables {
         });
         session.add("resources/unsubscribe", async |call: MethodCall| {
             let UriAlone { uri } = call.params()?;
-            if let Some(facts) = call.conversation.session.get() {
+            if let Some(facts) = call.cx.parts().conversation.session.get() {
                 facts.subscriptions.remove(&uri).await;
             }
             Reply::json(&json!({}))
@@ -304,7 +304,7 @@ async fn initialize(call: MethodCall) -> Result<Reply, RpcError> {
         ),
         subscriptions,
     };
-    if call.conversation.session.set(facts).is_err() {
+    if call.cx.parts().conversation.session.set(facts).is_err() {
         return Err(RpcError::invalid_request("the session is already initialized"));
     }
     let mut description = call.server.shared.handler.describe_for(&client.capabilities);
@@ -334,7 +334,7 @@ async fn set_level(call: MethodCall) -> Result<Reply, RpcError> {
         return Err(RpcError::method_not_found(call.cx.method()));
     }
     let LevelAlone { level } = call.params()?;
-    *call.conversation.log_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+    *call.cx.parts().conversation.log_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
     call.server.shared.handler.set_log_level(level, &call.cx).await;
     Reply::json(&json!({}))
 }
@@ -425,7 +425,7 @@ async fn listen(call: MethodCall) -> Result<Reply, RpcError> {
                 }
             }
             () = call.server.shared.shutdown.cancelled() => break,
-            () = call.conversation.ending.cancelled() => break,
+            () = call.cx.parts().conversation.ending.cancelled() => break,
         }
     }
     let end = json!({ "_meta": { meta_key::SUBSCRIPTION_ID: id } });

@@ -168,8 +168,8 @@ impl Notifier {
     }
 
     fn announce(&self, method: &'static str) {
-        let (audience, params) = (Audience::All, JsonObject::new());
-        self.offer(&Announcement { method, uri: None, audience, params });
+        let params = JsonObject::new();
+        self.offer(&Announcement { method, uri: None, audience: Audience::All, params });
     }
 
     fn offer(&self, announcement: &Announcement<'_>) {
@@ -305,18 +305,16 @@ mod tests {
     #[tokio::test]
     async fn a_change_for_one_principal_reaches_its_clients_alone() {
         let notifier = Notifier::new(8);
-        let principal = |name: &str| Arc::new(Principal::new(None, name));
-        let listen = |principal| notifier.listen(session(), principal);
-        let alice = [listen(Some(principal("alice"))), listen(Some(principal("alice")))];
-        let (bob, local) = (listen(Some(principal("bob"))), listen(None));
-        let waiting = |listener: &Listener| listener.queue.lock().unwrap().len();
-        notifier.resources_changed_for(Some(&principal("alice")));
-        assert_eq!(alice.each_ref().map(|it| waiting(it)), [1, 1]);
-        assert_eq!((waiting(&bob), waiting(&local)), (0, 0));
+        let alice = Arc::new(Principal::new(None, "alice"));
+        let bob = Arc::new(Principal::new(None, "bob"));
+        let listeners = [Some(alice.clone()), Some(alice.clone()), Some(bob), None]
+            .map(|principal| notifier.listen(session(), principal));
+        notifier.resources_changed_for(Some(&alice));
+        assert_eq!(listeners.each_ref().map(waiting), [1, 1, 0, 0]);
         notifier.resources_changed_for(None);
-        assert_eq!((waiting(&bob), waiting(&local)), (0, 1));
+        assert_eq!(listeners.each_ref().map(waiting), [1, 1, 0, 1]);
         notifier.resources_changed();
-        assert_eq!((waiting(&alice[0]), waiting(&bob), waiting(&local)), (1, 1, 1));
+        assert_eq!(listeners.each_ref().map(waiting), [1, 1, 1, 1]);
     }
 
     #[tokio::test]
@@ -329,6 +327,10 @@ mod tests {
         drop(listener);
         notifier.tools_changed();
         assert!(notifier.listeners.lock().unwrap().is_empty());
+    }
+
+    fn waiting(listener: &Arc<Listener>) -> usize {
+        listener.queue.lock().unwrap().len()
     }
 
     fn session() -> Filter {

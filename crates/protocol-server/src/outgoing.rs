@@ -57,7 +57,7 @@ impl Outgoing {
     /// Counts the message as unsent bytes until it is dropped or its bytes are sent.
     ///
     /// # Errors
-    /// If the limit is exceeded.
+    /// Returns an error if the limit is exceeded.
     pub(super) async fn charge(
         mut self,
         sending: &FairLimiter,

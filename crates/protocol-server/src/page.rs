@@ -8,7 +8,7 @@ use marquetry_protocol_wire::RpcError;
 /// the number of items, `size` that of one page.
 ///
 /// # Errors
-/// Invalid parameters for a cursor that this function has not returned.
+/// Returns an error if this function has not returned the cursor.
 pub fn page(
     len: usize,
     cursor: Option<&str>,

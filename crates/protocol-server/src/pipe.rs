@@ -22,7 +22,7 @@ use super::{Server, channel::Channel, outgoing::Outgoing};
 /// Serves one client on standard input and output, until the input ends or `stop` is cancelled.
 ///
 /// # Errors
-/// As [`serve_pipe`].
+/// Returns an error if reading fails.
 #[cfg(feature = "stdio")]
 pub async fn serve_stdio(server: &Server, stop: CancellationToken) -> io::Result<()> {
     let (input, output) = standard_pipes();
@@ -63,7 +63,7 @@ fn standard_pipes() -> (impl AsyncRead + Unpin + Send, impl AsyncWrite + Unpin +
 /// [`Limits::shutdown_grace`]: super::Limits::shutdown_grace
 ///
 /// # Errors
-/// If reading fails. A client that no longer reads is a normal end.
+/// Returns an error if reading fails. A client that no longer reads is a normal end.
 pub async fn serve_pipe<R, W>(
     server: &Server,
     reader: R,

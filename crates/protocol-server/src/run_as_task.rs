@@ -20,7 +20,7 @@ impl RequestContext {
     /// [`Handler::task_options`](super::Handler::task_options).
     ///
     /// # Errors
-    /// If the task is [required](TaskOptions::required) and the client does not support tasks; if
+    /// Returns an error if the task is [required](TaskOptions::required) and the client does not support tasks; if
     /// too many tasks are stored; the error of the work, if the call waits for it.
     pub async fn run_as_task<F, Fut>(
         &self,
@@ -34,9 +34,10 @@ impl RequestContext {
         let known = self.capabilities().has_extension(TASKS_EXTENSION);
         match self.tasks().filter(|tasks| tasks.declared()) {
             Some(tasks) if known => {
-                let work = |job| work(self.of_job(job));
-                let (principal, caller) = (self.principal().cloned(), self.caller());
-                Reply::task(&tasks.start(principal, caller, options, work)?.shown())
+                let principal = self.principal().cloned();
+                let job =
+                    tasks.start(principal, self.caller(), options, |job| work(self.of_job(job)))?;
+                Reply::task(&job.shown())
             }
             Some(_) if options.required => Err(needs_tasks(self.method())),
             _ => work(self.clone()).await,

@@ -44,7 +44,7 @@ impl SessionSlots {
     /// that was idle for the longest; never another caller's.
     ///
     /// # Errors
-    /// The exceeded limit, if no session of the caller is idle.
+    /// Returns an error if the limit is exceeded and no session of the caller is idle.
     pub(super) fn enter(&self, caller: &Caller) -> Result<Slot, Full> {
         loop {
             let full = match self.slots.try_enter(caller, 1) {

@@ -36,7 +36,7 @@ impl Subscriptions {
     /// is dropped if it is not needed.
     ///
     /// # Errors
-    /// The error of the handler; the limit, if it is exceeded.
+    /// Returns an error if the handler fails, or the limit is exceeded.
     pub(super) async fn add(
         &self,
         uri: &str,

@@ -11,7 +11,7 @@ use jsonrpsee::{
 use marquetry_protocol_wire::{Era, RpcError};
 use serde_json::value::RawValue;
 
-use super::{Reply, RequestContext, Server, conversation::Conversation};
+use super::{Reply, RequestContext, Server};
 
 /// A table for each era.
 #[derive(Clone)]
@@ -39,7 +39,6 @@ pub(super) struct Method {
 #[derive(Clone)]
 pub(super) struct MethodCall {
     pub(super) server: Server,
-    pub(super) conversation: Arc<Conversation>,
     pub(super) cx: RequestContext,
     /// The parameters as the client wrote them, for a method of an extension.
     pub(super) raw_params: Option<Box<RawValue>>,

@@ -33,14 +33,13 @@ impl ToolSchema {
     /// Compiles the schemas of a tool.
     ///
     /// # Errors
-    /// If one of them is not a valid JSON Schema.
+    /// Returns an error if one of them is not a valid JSON Schema.
     pub fn of(tool: &Tool) -> Result<Self, SchemaError> {
-        let compile = |member, schema: &Value| {
-            Schema::new(schema).map_err(|why| SchemaError { tool: tool.name.clone(), member, why })
+        let arguments = compile(tool, "inputSchema", &tool.input_schema)?;
+        let result = match &tool.output_schema {
+            Some(schema) => Some(compile(tool, "outputSchema", schema)?),
+            None => None,
         };
-        let arguments = compile("inputSchema", &tool.input_schema)?;
-        let result = tool.output_schema.as_ref();
-        let result = result.map(|schema| compile("outputSchema", schema)).transpose()?;
         Ok(Self { arguments, result })
     }
 
@@ -84,6 +83,10 @@ impl ToolSchema {
             None => Ok(reply),
         }
     }
+}
+
+fn compile(tool: &Tool, member: &'static str, schema: &Value) -> Result<Schema, SchemaError> {
+    Schema::new(schema).map_err(|why| SchemaError { tool: tool.name.clone(), member, why })
 }
 
 /// Returns the error for a result that violates its schema: a bug of the server, which is logged

@@ -30,7 +30,7 @@ struct Params<'a> {
 
 impl Question {
     /// # Errors
-    /// If there is no such question, or the parameters are not an object.
+    /// Returns an error if the method is not a question, or the parameters are not an object.
     pub(crate) fn of(
         method: &str,
         params: &RawValue,
@@ -81,7 +81,7 @@ impl Question {
     }
 
     /// # Errors
-    /// If the answer is not valid for this question.
+    /// Returns an error if the answer is not valid for this question.
     pub(crate) fn check(&self, answer: &RawValue) -> serde_json::Result<()> {
         (self.is_answer)(answer.get())
     }

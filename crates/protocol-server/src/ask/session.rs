@@ -39,7 +39,7 @@ impl Questions {
     /// Sends a question, and waits for the answer.
     ///
     /// # Errors
-    /// The client's error; an internal error if the client has disconnected.
+    /// Returns an error if the client answers with one, or has disconnected.
     pub(crate) async fn ask(
         self: &Arc<Self>,
         outbound: &mpsc::Sender<Outgoing>,

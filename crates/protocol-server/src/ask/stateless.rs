@@ -13,7 +13,7 @@ use std::{
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use marquetry_protocol_wire::{Request, RpcError, members::Members};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::Notify;
 
@@ -71,16 +71,15 @@ const MAC_BYTES: usize = 32;
 
 impl Rounds {
     /// # Errors
-    /// Invalid parameters, if `requestState` is not one of this request, or has expired.
+    /// Returns an error if `requestState` is not one of this request, or has expired.
     pub(crate) fn of(
         request: &Request<'_>,
         members: &Members<'_>,
         principal: Option<&Principal>,
         sealer: &Sealer,
     ) -> Result<Self, RpcError> {
-        let not_valid = |error: serde_json::Error| RpcError::invalid_params(error.to_string());
-        let responses: Option<Answers> = members.read("inputResponses").map_err(not_valid)?;
-        let state: Option<String> = members.read("requestState").map_err(not_valid)?;
+        let responses: Option<Answers> = member(members, "inputResponses")?;
+        let state: Option<String> = member(members, "requestState")?;
         let (answers, carried) = match state {
             Some(sealed) => {
                 let about = about(principal, &request.method, members.iter());
@@ -226,30 +225,34 @@ impl Sealer {
     }
 
     fn open(&self, sealed: &str, about: &str) -> Result<State, RpcError> {
-        let refused = || {
-            RpcError::invalid_params(
-                "requestState is not one that this server gave for this request",
-            )
-        };
-        let bytes = URL_SAFE_NO_PAD.decode(sealed).map_err(|_| refused())?;
-        let (state, mac) =
-            bytes.split_at_checked(bytes.len().saturating_sub(MAC_BYTES)).ok_or_else(refused)?;
-        let mac: [u8; MAC_BYTES] = mac.try_into().map_err(|_| refused())?;
-        // Hashes compare in constant time.
-        if blake3::keyed_hash(&self.key, state) != blake3::Hash::from_bytes(mac) {
-            return Err(refused());
-        }
-        let state: State = serde_json::from_slice(state).map_err(|_| refused())?;
-        if state.about != about {
-            return Err(refused());
-        }
+        let state =
+            self.unsealed(sealed).filter(|state| state.about == about).ok_or_else(|| {
+                RpcError::invalid_params(
+                    "requestState is not one that this server gave for this request",
+                )
+            })?;
         if state.until < now() {
             return Err(RpcError::invalid_params(
-                "requestState has run out; send the request without it",
+                "requestState has expired; send the request without it",
             ));
         }
         Ok(state)
     }
+
+    /// Returns the state if this server has sealed it.
+    fn unsealed(&self, sealed: &str) -> Option<State> {
+        let bytes = URL_SAFE_NO_PAD.decode(sealed).ok()?;
+        let (state, mac) = bytes.split_last_chunk::<MAC_BYTES>()?;
+        // Hashes compare in constant time.
+        if blake3::keyed_hash(&self.key, state) != blake3::Hash::from_bytes(*mac) {
+            return None;
+        }
+        serde_json::from_slice(state).ok()
+    }
+}
+
+fn member<T: DeserializeOwned>(members: &Members<'_>, name: &str) -> Result<Option<T>, RpcError> {
+    members.read(name).map_err(|error| RpcError::invalid_params(error.to_string()))
 }
 
 fn now() -> u64 {
@@ -290,12 +293,6 @@ mod tests {
         let asked = json!({ "name": "delete", "arguments": { "file": "a" } });
         let sealed = round(&asked, &sealer, "sure", Some(json!(1))).unwrap();
         let sealed = sealed["requestState"].as_str().unwrap();
-        let refused = |params: serde_json::Value, sealer: &Sealer| {
-            with(&params, |request| {
-                let members = Members::of(request.params);
-                Rounds::of(request, &members, None, sealer).unwrap_err().message
-            })
-        };
         let other =
             json!({ "name": "delete", "arguments": { "file": "b" }, "requestState": sealed });
         assert!(refused(other, &sealer).contains("for this request"));
@@ -308,19 +305,27 @@ mod tests {
             assert!(refused(params, &sealer).contains("not one"), "{broken}");
         }
         // Differences between values that cannot be parsed are noticed, too.
-        let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
-        let about_raw = |file: &str| {
-            let arguments = raw(&format!(r#"{{"file":"{file}","size":1e999}}"#));
-            about(None, "tools/call", [("arguments", &*arguments)].into_iter())
-        };
-        assert_ne!(about_raw("a"), about_raw("b"));
-        assert_eq!(about_raw("a"), about_raw("a"));
+        assert_ne!(about_huge("a"), about_huge("b"));
+        assert_eq!(about_huge("a"), about_huge("a"));
 
         let late = Sealer::new([7; 32], Duration::ZERO);
         let sealed = round(&asked, &late, "sure", Some(json!(1))).unwrap();
         std::thread::sleep(Duration::from_millis(1_100));
         let params = json!({ "name": "delete", "arguments": { "file": "a" }, "requestState": sealed["requestState"] });
-        assert!(refused(params, &late).contains("run out"));
+        assert!(refused(params, &late).contains("has expired"));
+    }
+
+    fn refused(params: serde_json::Value, sealer: &Sealer) -> String {
+        with(&params, |request| {
+            let members = Members::of(request.params);
+            Rounds::of(request, &members, None, sealer).unwrap_err().message
+        })
+    }
+
+    fn about_huge(file: &str) -> String {
+        let arguments = format!(r#"{{"file":"{file}","size":1e999}}"#);
+        let arguments = RawValue::from_string(arguments).unwrap();
+        about(None, "tools/call", [("arguments", &*arguments)].into_iter())
     }
 
     fn round(

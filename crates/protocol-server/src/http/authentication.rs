@@ -18,7 +18,7 @@ pub trait Authenticator: Send + Sync + 'static {
     /// and its middleware, for example [`ConnectionInfo`](super::ConnectionInfo).
     ///
     /// # Errors
-    /// The refusal to answer with.
+    /// Returns an error if the request is denied; it is the refusal to answer with.
     async fn authenticate(&self, request: &Parts) -> Result<Arc<Principal>, Denial>;
 }
 

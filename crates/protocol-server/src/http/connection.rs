@@ -102,7 +102,7 @@ impl Connections {
     /// one silent for the longest.
     ///
     /// # Errors
-    /// If no silent connection can make room.
+    /// Returns an error if no silent connection can make room.
     pub(super) fn admit(
         &self,
         address: SocketAddr,
@@ -157,12 +157,12 @@ impl Connections {
 /// Returns the connection of `of` that was silent for the longest, otherwise of the address with
 /// the most silent ones; of several such addresses, the one silent for the longest.
 fn victim(open: &HashMap<u64, Arc<Connection>>, of: Option<&Caller>) -> Option<u64> {
-    let silent = || open.values().filter(|connection| connection.is_silent());
+    let silent: Vec<_> = open.values().filter(|connection| connection.is_silent()).collect();
     let caller = if let Some(caller) = of {
         caller
     } else {
         let mut counts = HashMap::<&Caller, (usize, Reverse<u64>)>::new();
-        for connection in silent() {
+        for connection in &silent {
             let since = Reverse(connection.silent_since.load(Ordering::Relaxed));
             let (count, longest) = counts.entry(&connection.caller).or_insert((0, since));
             *count += 1;
@@ -170,7 +170,7 @@ fn victim(open: &HashMap<u64, Arc<Connection>>, of: Option<&Caller>) -> Option<u
         }
         counts.into_iter().max_by_key(|(_, count)| *count)?.0
     };
-    let own = silent().filter(|connection| connection.caller == *caller);
+    let own = silent.iter().filter(|connection| connection.caller == *caller);
     let longest = own.min_by_key(|it| (it.silent_since.load(Ordering::Relaxed), it.number))?;
     Some(longest.number)
 }
@@ -287,28 +287,33 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_longest_silent_connection_of_the_address_with_the_most_makes_room() {
         let connections = Connections::new(4, 3);
-        let admit = |address: &str| {
-            let address = SocketAddr::new(address.parse().unwrap(), 1);
-            connections.admit(address, &CancellationToken::new())
-        };
-        let one = admit("192.0.2.1").unwrap();
-        let busy = admit("192.0.2.2").unwrap();
+        let one = admit(&connections, "192.0.2.1").unwrap();
+        let busy = admit(&connections, "192.0.2.2").unwrap();
         let _request = busy.begin();
         tokio::time::advance(Duration::from_secs(1)).await;
-        let silent = [admit("192.0.2.2").unwrap(), admit("192.0.2.2").unwrap()];
-        let new = admit("192.0.2.3").unwrap();
-        let killed = |connection: &Arc<Connection>| connection.kill.is_cancelled();
+        let silent =
+            [admit(&connections, "192.0.2.2").unwrap(), admit(&connections, "192.0.2.2").unwrap()];
+        let new = admit(&connections, "192.0.2.3").unwrap();
         assert_eq!([killed(&one), killed(&busy)], [false, false]);
         assert_eq!(silent.each_ref().map(killed), [true, false]);
         // All addresses have equally many now: the connection silent for the longest is closed.
-        let third = admit("192.0.2.2").unwrap();
+        let third = admit(&connections, "192.0.2.2").unwrap();
         assert_eq!([killed(&one), killed(&silent[1]), killed(&new)], [true, false, false]);
         // One address has too many: one of its own connections is closed.
-        let fourth = admit("192.0.2.2").unwrap();
+        let fourth = admit(&connections, "192.0.2.2").unwrap();
         assert_eq!([killed(&silent[1]), killed(&third), killed(&new)], [true, false, false]);
         let requests = [third.begin(), fourth.begin(), new.begin()];
-        assert!(admit("192.0.2.9").is_err(), "everybody is busy");
+        assert!(admit(&connections, "192.0.2.9").is_err(), "no connection is silent");
         drop(requests);
+    }
+
+    fn killed(connection: &Arc<Connection>) -> bool {
+        connection.kill.is_cancelled()
+    }
+
+    fn admit(connections: &Connections, address: &str) -> Result<Arc<Connection>, Full> {
+        let address = SocketAddr::new(address.parse().unwrap(), 1);
+        connections.admit(address, &CancellationToken::new())
     }
 
     #[tokio::test]

@@ -27,7 +27,7 @@ use super::{
     guard::HostGuard,
     receive::{ReceiveError, Received},
     replay::{Replay, ReplayStore},
-    response::{RETRY_AFTER, Response, answered, empty, events, not_allowed, refused},
+    response::{Response, answered, empty, events, not_allowed, refused, retry_later},
     sessions::{Session, Sessions},
     standard_headers,
 };
@@ -323,7 +323,7 @@ impl HttpEndpoint {
         if let Some(tool) = tool {
             let marks = match self.header_arguments(&tool, &client.peer.caller).await {
                 Ok(marks) => marks,
-                Err(full) => return overloaded(request, &full),
+                Err(full) => return overloaded(Some(&request.id), &full),
             };
             let checked = marks.map(|it| standard_headers::check_params(headers, members, &it));
             if let Some(Err(error)) = checked {
@@ -340,12 +340,11 @@ impl HttpEndpoint {
         let slots = if listens { &shares.listening } else { &shares.calls };
         let slot = match slots.enter(&client.peer.caller, 1).await {
             Ok(slot) => slot,
-            Err(full) => return overloaded(request, &full),
+            Err(full) => return overloaded(Some(&request.id), &full),
         };
         // Ids are unique for each client, and each request may come from another client: each gets
         // its own conversation.
-        let conversation = Conversation::new(None, 1).of(client.peer.principal.clone());
-        let conversation = Arc::new(conversation);
+        let conversation = Arc::new(Conversation::new(None, 1).of(client.peer.principal.clone()));
         let accepted =
             self.shared.server.accept(&conversation, &client.peer, request, members, Some(slot));
         match accepted {
@@ -400,7 +399,7 @@ impl HttpEndpoint {
         let caller = &client.peer.caller;
         let slot = match server.shared.shares.calls.enter(caller, 1).await {
             Ok(slot) => slot,
-            Err(full) => return overloaded(request, &full),
+            Err(full) => return overloaded(Some(&request.id), &full),
         };
         let accepted = server.accept(&conversation, &client.peer, request, members, Some(slot));
         let call = match accepted {
@@ -416,7 +415,7 @@ impl HttpEndpoint {
         let replay = self.shared.replay.add_session();
         let sessions = &self.shared.sessions;
         if let Err(full) = sessions.insert(id.clone(), conversation, caller.clone(), replay) {
-            return overloaded(request, &full);
+            return overloaded(Some(&request.id), &full);
         }
         self.sweep();
         // If the endpoint was closed meanwhile, the new session must end, too.
@@ -595,7 +594,7 @@ impl HttpEndpoint {
         match headers.get(SESSION_ID).and_then(|id| id.to_str().ok()) {
             None => refused(StatusCode::BAD_REQUEST, "header 'Mcp-Session-Id' is missing"),
             Some(id) if self.shared.sessions.end(id, principal) => empty(StatusCode::NO_CONTENT),
-            Some(_) => refused(StatusCode::NOT_FOUND, "there is no such session"),
+            Some(_) => refused(StatusCode::NOT_FOUND, "unknown session"),
         }
     }
 
@@ -631,7 +630,7 @@ impl HttpEndpoint {
             ));
         };
         let session = id.to_str().ok().and_then(|id| self.shared.sessions.get(id, principal));
-        session.ok_or((StatusCode::NOT_FOUND, "there is no such session; it may have ended"))
+        session.ok_or((StatusCode::NOT_FOUND, "unknown session; it may have ended"))
     }
 }
 
@@ -673,13 +672,7 @@ where
         }
         ReceiveError::Broken(_) => refused(StatusCode::BAD_REQUEST, error),
         ReceiveError::Late => refused(StatusCode::REQUEST_TIMEOUT, error),
-        ReceiveError::Full(full) => {
-            let error = RpcError::too_many_requests(full.to_string());
-            let mut response =
-                answered(StatusCode::SERVICE_UNAVAILABLE, Outgoing::error(None, &error).bytes);
-            response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
-            response
-        }
+        ReceiveError::Full(full) => overloaded(None, &full),
     }))
 }
 
@@ -836,12 +829,10 @@ fn bad_request(id: Option<&RequestId>, error: &RpcError) -> Response {
 }
 
 /// Refuses a request because of load.
-fn overloaded(request: &Request<'_>, full: &Full) -> Response {
+fn overloaded(id: Option<&RequestId>, full: &Full) -> Response {
     let error = RpcError::too_many_requests(full.to_string());
-    let json = Outgoing::error(Some(&request.id), &error).bytes;
-    let mut response = answered(StatusCode::SERVICE_UNAVAILABLE, json);
-    response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
-    response
+    let json = Outgoing::error(id, &error).bytes;
+    retry_later(answered(StatusCode::SERVICE_UNAVAILABLE, json))
 }
 
 /// Returns the response of a closed endpoint.

@@ -63,7 +63,7 @@ impl HostGuard {
     /// missing; the two must not differ (RFC 9113, section 8.3.1).
     ///
     /// # Errors
-    /// The refused header; answer with 403.
+    /// Returns an error if a header is refused; answer with 403.
     pub fn check_request<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
         let headers = request.headers();
         let authority = request.uri().authority().filter(|_| request.version() >= Version::HTTP_2);
@@ -86,7 +86,7 @@ impl HostGuard {
     /// Checks the headers of an HTTP/1.1 request. [`Self::check_request`] also supports HTTP/2.
     ///
     /// # Errors
-    /// The refused header; answer with 403.
+    /// Returns an error if a header is refused; answer with 403.
     pub fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
         let host = text(headers.get(header::HOST));
         // If `Host` is repeated, a proxy in front of the server might check a different value than
@@ -209,58 +209,57 @@ mod tests {
     #[test]
     fn headers_may_be_missing_or_repeated() {
         let guard = HostGuard::loopback();
-        let of = |hosts: &[&str], origins: &[&str]| {
-            let mut headers = HeaderMap::new();
-            for host in hosts {
-                headers.append(header::HOST, host.parse().unwrap());
-            }
-            for origin in origins {
-                headers.append(header::ORIGIN, origin.parse().unwrap());
-            }
-            headers
-        };
         let local = "http://localhost";
-        assert_eq!(guard.check(&of(&["localhost"], &[])), Ok(()));
-        assert_eq!(guard.check(&of(&["localhost"], &[local])), Ok(()));
-        let refused = |headers: &HeaderMap| guard.check(headers).unwrap_err();
-        assert_eq!(refused(&of(&[], &[])), Refusal::Host(String::new()));
-        let twice = refused(&of(&["localhost", "localhost"], &[]));
+        assert_eq!(guard.check(&headers_of(&["localhost"], &[])), Ok(()));
+        assert_eq!(guard.check(&headers_of(&["localhost"], &[local])), Ok(()));
+        assert_eq!(guard.check(&headers_of(&[], &[])).unwrap_err(), Refusal::Host(String::new()));
+        let twice = guard.check(&headers_of(&["localhost", "localhost"], &[])).unwrap_err();
         assert_eq!(twice, Refusal::Host("localhost, and another".to_owned()));
-        let twice = refused(&of(&["localhost"], &[local, local]));
+        let twice = guard.check(&headers_of(&["localhost"], &[local, local])).unwrap_err();
         assert_eq!(twice, Refusal::Origin("several at once".to_owned()));
 
         let mut request = Request::post("http://localhost/mcp").version(Version::HTTP_2);
-        *request.headers_mut().unwrap() = of(&["localhost", "localhost"], &[local]);
+        *request.headers_mut().unwrap() = headers_of(&["localhost", "localhost"], &[local]);
         let mut request = request.body(()).unwrap();
         assert_eq!(guard.check_request(&request), Ok(()));
-        *request.headers_mut() = of(&["localhost"], &[local, local]);
+        *request.headers_mut() = headers_of(&["localhost"], &[local, local]);
         assert!(guard.check_request(&request).is_err());
     }
 
     #[test]
     fn over_http2_the_authority_is_the_host() {
-        let check = |uri: &str, host: Option<&str>| {
-            let mut request = Request::post(uri).version(Version::HTTP_2).body(()).unwrap();
-            if let Some(host) = host {
-                request.headers_mut().insert(header::HOST, host.parse().unwrap());
-            }
-            HostGuard::loopback().check_request(&request)
-        };
-        assert_eq!(check("http://127.0.0.1:1/mcp", None), Ok(()));
-        assert_eq!(check("http://127.0.0.1:1/mcp", Some("127.0.0.1:1")), Ok(()));
+        assert_eq!(check_http2("http://127.0.0.1:1/mcp", None), Ok(()));
+        assert_eq!(check_http2("http://127.0.0.1:1/mcp", Some("127.0.0.1:1")), Ok(()));
         let evil = Refusal::Host("evil.example".to_owned());
-        assert_eq!(check("http://evil.example/mcp", None), Err(evil.clone()));
-        assert_eq!(check("/mcp", Some("evil.example")), Err(evil));
-        assert_eq!(check("/mcp", None).unwrap_err().to_string(), "the Host header is missing");
+        assert_eq!(check_http2("http://evil.example/mcp", None), Err(evil.clone()));
+        assert_eq!(check_http2("/mcp", Some("evil.example")), Err(evil));
+        assert_eq!(
+            check_http2("/mcp", None).unwrap_err().to_string(),
+            "the Host header is missing"
+        );
         let both = Refusal::Host("localhost, and another".to_owned());
-        assert_eq!(check("http://evil.example/mcp", Some("localhost")), Err(both));
+        assert_eq!(check_http2("http://evil.example/mcp", Some("localhost")), Err(both));
+    }
+
+    fn check_http2(uri: &str, host: Option<&str>) -> Result<(), Refusal> {
+        let mut request = Request::post(uri).version(Version::HTTP_2).body(()).unwrap();
+        if let Some(host) = host {
+            request.headers_mut().insert(header::HOST, host.parse().unwrap());
+        }
+        HostGuard::loopback().check_request(&request)
     }
 
     fn headers(host: &str, origin: Option<&str>) -> HeaderMap {
+        headers_of(&[host], origin.as_slice())
+    }
+
+    fn headers_of(hosts: &[&str], origins: &[&str]) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        headers.insert(header::HOST, host.parse().unwrap());
-        if let Some(origin) = origin {
-            headers.insert(header::ORIGIN, origin.parse().unwrap());
+        for host in hosts {
+            headers.append(header::HOST, host.parse().unwrap());
+        }
+        for origin in origins {
+            headers.append(header::ORIGIN, origin.parse().unwrap());
         }
         headers
     }

@@ -3,7 +3,7 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
 use bytes::Bytes;
@@ -16,7 +16,7 @@ use super::{
     body::{BodyEnd, ResponseBody},
     endpoint::{Client, HttpOptions, is_json, read_body, session_id},
     guard::Refusal,
-    response::{RETRY_AFTER, Response, empty, events, not_allowed, refused},
+    response::{Response, empty, events, not_allowed, refused, retry_later},
 };
 use crate::{Peer, Principal, Server, channel::Channel, conversation::Conversation};
 
@@ -31,12 +31,12 @@ use crate::{Peer, Principal, Server, channel::Channel, conversation::Conversatio
 /// new stream is refused with status 503, and the error names the limit.
 #[derive(Clone)]
 pub struct LegacySseEndpoint {
-    inner: Arc<Inner>,
+    shared: Arc<LegacyShared>,
     /// The path for messages, which the stream names.
     messages_path: Arc<str>,
 }
 
-struct Inner {
+struct LegacyShared {
     server: Server,
     options: HttpOptions,
     open: Mutex<HashMap<Arc<str>, Arc<Channel>>>,
@@ -48,14 +48,15 @@ impl LegacySseEndpoint {
     #[must_use]
     pub fn new(server: Server, options: HttpOptions, messages_path: impl Into<String>) -> Self {
         let messages_path = messages_path.into().into();
-        Self { inner: Arc::new(Inner { server, options, open: Mutex::default() }), messages_path }
+        let shared = Arc::new(LegacyShared { server, options, open: Mutex::default() });
+        Self { shared, messages_path }
     }
 
     /// Returns the same endpoints with another path for messages, such as that of a router nested
     /// under a path.
     #[must_use]
     pub fn with_messages_path(&self, messages_path: impl Into<String>) -> Self {
-        Self { inner: self.inner.clone(), messages_path: messages_path.into().into() }
+        Self { shared: self.shared.clone(), messages_path: messages_path.into().into() }
     }
 
     /// Answers a request for a stream.
@@ -69,7 +70,7 @@ impl LegacySseEndpoint {
         head.version = request.version();
         head.headers.clone_from(request.headers());
         head.extensions.clone_from(request.extensions());
-        let checked = self.inner.options.guard.check_request(request);
+        let checked = self.shared.options.guard.check_request(request);
         async move { self.open(head, checked).await }
     }
 
@@ -77,7 +78,7 @@ impl LegacySseEndpoint {
         if let Err(refusal) = checked {
             return refused(StatusCode::FORBIDDEN, refusal);
         }
-        let principal = match principal(self.inner.options.authenticator.as_ref(), &head).await {
+        let principal = match principal(self.shared.options.authenticator.as_ref(), &head).await {
             Ok(principal) => principal,
             Err(denied) => return *denied,
         };
@@ -90,16 +91,12 @@ impl LegacySseEndpoint {
                 "the system gives no random numbers",
             );
         };
-        let limits = self.inner.server.limits();
+        let limits = self.shared.server.limits();
         let client = Client::new(principal, &Arc::new(head));
-        let shares = &self.inner.server.shared.shares;
+        let shares = &self.shared.server.shared.shares;
         let slot = match shares.sessions.enter(&client.peer.caller) {
             Ok(slot) => slot,
-            Err(full) => {
-                let mut response = refused(StatusCode::SERVICE_UNAVAILABLE, full);
-                response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
-                return response;
-            }
+            Err(full) => return retry_later(refused(StatusCode::SERVICE_UNAVAILABLE, full)),
         };
         let time_left = client.principal().and_then(Principal::time_left);
         let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight)
@@ -107,21 +104,21 @@ impl LegacySseEndpoint {
         // Each message has its own head; the head of the stream must not stay in memory as long as
         // the stream.
         let peer = Peer { http: None, ..client.peer.clone() };
-        let (stream, messages) = Channel::of(self.inner.server.clone(), conversation, peer);
+        let (stream, messages) = Channel::of(self.shared.server.clone(), conversation, peer);
         let stream = Arc::new(stream);
-        let mut open = self.inner.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.insert(id.clone(), stream.clone());
-        drop(open);
+        self.open_streams().insert(id.clone(), stream.clone());
         let gone = CancellationToken::new();
-        let (endpoint, left, key) = (self.clone(), gone.clone(), id.clone());
+        let endpoint = self.clone();
+        let left = gone.clone();
+        let key = id.clone();
         tokio::spawn(async move {
             let _slot = slot;
             tokio::select! {
                 () = left.cancelled() => {}
-                () = endpoint.inner.server.shared.shutdown.cancelled() => {}
+                () = endpoint.shared.server.shared.shutdown.cancelled() => {}
             }
             // The stream is the session: without it, answers have no receiver.
-            endpoint.inner.open.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+            endpoint.open_streams().remove(&key);
             stream.conversation.end();
         });
         let first = format!("event: endpoint\ndata: {}?sessionId={id}\n\n", self.messages_path);
@@ -136,11 +133,11 @@ impl LegacySseEndpoint {
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
-        if let Err(refusal) = self.inner.options.guard.check_request(&request) {
+        if let Err(refusal) = self.shared.options.guard.check_request(&request) {
             return refused(StatusCode::FORBIDDEN, refusal);
         }
         let (head, body) = request.into_parts();
-        let authenticator = self.inner.options.authenticator.as_ref();
+        let authenticator = self.shared.options.authenticator.as_ref();
         let principal = match principal(authenticator, &head).await {
             Ok(principal) => principal,
             Err(denied) => return *denied,
@@ -156,16 +153,15 @@ impl LegacySseEndpoint {
         }
         let stream = head.uri.query().and_then(|query| {
             let id = query.split('&').find_map(|pair| pair.strip_prefix("sessionId="))?;
-            self.inner.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
+            self.open_streams().get(id).cloned()
         });
-        let is_theirs = |stream: &Arc<Channel>| {
+        let Some(stream) = stream.filter(|stream| {
             Principal::is_same(stream.conversation.principal.as_deref(), principal.as_deref())
-        };
-        let Some(stream) = stream.filter(is_theirs) else {
-            return refused(StatusCode::NOT_FOUND, "there is no such stream; it may have ended");
+        }) else {
+            return refused(StatusCode::NOT_FOUND, "unknown stream; it may have ended");
         };
         let client = Client::new(principal, &Arc::new(head));
-        let Inner { server, options, .. } = &*self.inner;
+        let LegacyShared { server, options, .. } = &*self.shared;
         let received = match read_body(body, server, options, &client.peer).await {
             Ok(received) => received,
             Err(response) => return *response,
@@ -173,5 +169,9 @@ impl LegacySseEndpoint {
         // Every answer is sent on the stream, including errors about invalid messages.
         stream.take_from(&client.peer, received.bytes()).await;
         empty(StatusCode::ACCEPTED)
+    }
+
+    fn open_streams(&self) -> MutexGuard<'_, HashMap<Arc<str>, Arc<Channel>>> {
+        self.shared.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

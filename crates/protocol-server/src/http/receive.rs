@@ -52,7 +52,7 @@ impl Server {
     /// [`Limits::max_receive_bytes`](crate::Limits::max_receive_bytes), in total and for `peer`.
     ///
     /// # Errors
-    /// The exceeded limit, or the error of the connection.
+    /// Returns an error if a limit is exceeded, or the connection fails.
     pub async fn receive<B>(
         &self,
         peer: &Peer,
@@ -74,7 +74,8 @@ impl Server {
             let mut body = std::pin::pin!(body);
             let mut first = Bytes::new();
             let mut whole = BytesMut::new();
-            let (mut counted, mut slots) = (FREE, Vec::new());
+            let mut counted = FREE;
+            let mut slots = Vec::new();
             loop {
                 // Converts the error into one that is `Send`.
                 let frame = body.frame().await.map(|frame| {

@@ -232,10 +232,9 @@ impl Replay {
         let most = self.store.max_session_bytes;
         let newest = streams.next.checked_sub(1);
         while streams.bytes > most && self.drop_first_ended(streams, newest) {}
-        if streams.bytes <= most {
-            return;
+        if streams.bytes > most {
+            self.trim(streams, |bytes| bytes <= most);
         }
-        self.trim(streams, |bytes| bytes <= most);
     }
 
     /// Drops the oldest events of each stream except its newest, until the session has few enough

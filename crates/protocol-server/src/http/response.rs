@@ -41,8 +41,11 @@ pub(super) fn not_allowed(methods: &'static str) -> Response {
     response
 }
 
-/// Seconds after which a client that was refused because of load may try again.
-pub(super) const RETRY_AFTER: HeaderValue = HeaderValue::from_static("1");
+/// Lets a client that was refused because of load try again after a second.
+pub(super) fn retry_later(mut response: Response) -> Response {
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+    response
+}
 
 pub(super) fn empty(status: StatusCode) -> Response {
     HttpResponse::builder().status(status).body(ResponseBody::empty()).expect("a plain head")

@@ -49,7 +49,7 @@ impl Sessions {
     /// Adds a session.
     ///
     /// # Errors
-    /// As [`SessionSlots::enter`].
+    /// Returns an error as [`SessionSlots::enter`] does.
     pub(super) fn insert(
         &self,
         id: Arc<str>,
@@ -116,11 +116,11 @@ impl Session {
     }
 
     fn end(&self) {
-        self.give_up_place();
+        self.release_slot();
         self.conversation.end();
     }
 
-    fn give_up_place(&self) {
+    fn release_slot(&self) {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
@@ -149,10 +149,11 @@ impl Session {
 impl IdleSessions for Sessions {
     fn end_expired(&self) -> bool {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_expired = |session: &Arc<Session>| {
-            session.is_idle() && session.last_used().elapsed() >= self.idle
-        };
-        let expired: Vec<_> = open.extract_if(|_, session| is_expired(session)).collect();
+        let expired: Vec<_> = open
+            .extract_if(|_, session| {
+                session.is_idle() && session.last_used().elapsed() >= self.idle
+            })
+            .collect();
         // Frees memory after a peak of sessions.
         if open.len() < open.capacity() / 4 {
             let most = open.len() * 2;
@@ -190,27 +191,21 @@ mod tests {
     fn a_callers_own_longest_idle_session_makes_room() {
         let sessions = sessions(4, 2, Duration::from_mins(1));
         let ann = Arc::new(Principal::new(None, "ann"));
-        let insert = |id: &str, of: Option<&Arc<Principal>>| {
-            let conversation = Conversation::new(None, 8).of(of.cloned());
-            let caller = Caller::new(of, None);
-            sessions.insert(id.into(), Arc::new(conversation), caller, replay())
-        };
-        for id in ["a", "b"] {
-            insert(id, None).unwrap();
-        }
-        for id in ["c", "d", "e"] {
-            insert(id, Some(&ann)).unwrap();
+        for (id, of) in
+            [("a", None), ("b", None), ("c", Some(&ann)), ("d", Some(&ann)), ("e", Some(&ann))]
+        {
+            insert(&sessions, id, of).unwrap();
         }
         let left =
             |id: &str, of: Option<&Arc<Principal>>| sessions.get(id, of.map(|it| &**it)).is_some();
         assert_eq!(["c", "d", "e"].map(|id| left(id, Some(&ann))), [false, true, true]);
         assert_eq!(["b", "a"].map(|id| left(id, None)), [true, true], "others lose nothing");
         // The total limit is exceeded: one of the caller's own sessions ends.
-        insert("f", None).unwrap();
+        insert(&sessions, "f", None).unwrap();
         assert_eq!(["a", "b", "f"].map(|id| left(id, None)), [true, false, true]);
         assert_eq!(["d", "e"].map(|id| left(id, Some(&ann))), [true, true]);
         let bob = Arc::new(Principal::new(None, "bob"));
-        let refused = insert("g", Some(&bob)).unwrap_err();
+        let refused = insert(&sessions, "g", Some(&bob)).unwrap_err();
         assert_eq!(refused.to_string(), "more than 4 sessions are open (max_sessions)");
     }
 
@@ -252,5 +247,10 @@ mod tests {
 
     fn replay() -> Arc<Replay> {
         ReplayStore::new(&Limits::default()).add_session()
+    }
+
+    fn insert(sessions: &Sessions, id: &str, of: Option<&Arc<Principal>>) -> Result<(), Full> {
+        let conversation = Conversation::new(None, 8).of(of.cloned());
+        sessions.insert(id.into(), Arc::new(conversation), Caller::new(of, None), replay())
     }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 /// the body (2026-07-28, "Standard Request Headers").
 ///
 /// # Errors
-/// Header mismatch (-32020) with the name of the header.
+/// Returns an error if a header does not match (-32020); the message names it.
 pub(super) fn check(
     headers: &HeaderMap,
     request: &Request<'_>,
@@ -30,7 +30,7 @@ pub(super) fn check(
 /// schema marks with `x-mcp-header` (2026-07-28, "Custom Headers").
 ///
 /// # Errors
-/// Header mismatch (-32020) with the name of the header.
+/// Returns an error if a header does not match (-32020); the message names it.
 pub(super) fn check_params(
     headers: &HeaderMap,
     members: &Members<'_>,
@@ -72,7 +72,7 @@ fn is_number(text: &str, number: f64) -> bool {
 /// Returns the target of the request: the tool, the prompt or the resource.
 ///
 /// # Errors
-/// Invalid parameters, if the body has no such text: then no header can match it.
+/// Returns an error if the body has no such text: then no header can match it.
 pub(super) fn target(
     request: &Request<'_>,
     members: &Members<'_>,
@@ -100,16 +100,17 @@ fn agrees_with(
     name: &str,
     agrees: impl FnOnce(&str) -> bool,
 ) -> Result<(), RpcError> {
-    let mismatch = |why: &str| {
-        Err(RpcError::new(error_code::HEADER_MISMATCH, format!("header '{name}' {why}")))
-    };
     let mut values = headers.get_all(name).iter();
-    let Some(value) = values.next() else { return mismatch("is missing") };
+    let Some(value) = values.next() else { return mismatch(name, "is missing") };
     if values.next().is_some() {
-        return mismatch("is repeated");
+        return mismatch(name, "is repeated");
     }
-    let Some(value) = decoded(value.as_bytes()) else { return mismatch("is not readable") };
-    if agrees(&value) { Ok(()) } else { mismatch("differs from the body") }
+    let Some(value) = decoded(value.as_bytes()) else { return mismatch(name, "is not readable") };
+    if agrees(&value) { Ok(()) } else { mismatch(name, "differs from the body") }
+}
+
+fn mismatch(name: &str, why: &str) -> Result<(), RpcError> {
+    Err(RpcError::new(error_code::HEADER_MISMATCH, format!("header '{name}' {why}")))
 }
 
 /// Decodes the text of a header; text that a header cannot contain is sent as `=?base64?…?=`.
@@ -144,6 +145,57 @@ mod tests {
 
     #[test]
     fn marked_arguments_are_repeated() {
+        let both = r#"{"region":"eu","count":3,"other":"x"}"#;
+        assert_eq!(
+            check_marked(&[("mcp-param-region", "eu"), ("mcp-param-count", "3")], both),
+            None
+        );
+        assert_eq!(
+            check_marked(
+                &[("mcp-param-region", "=?base64?ZXU=?="), ("mcp-param-count", "3")],
+                both
+            ),
+            None
+        );
+        assert_eq!(check_marked(&[], r#"{"other":"x"}"#), None);
+        for arguments in [r#"{"region":"eu","other":1e999}"#, r#"{"count":-1e999}"#] {
+            let why = check_marked(&[], arguments).unwrap();
+            assert!(why.contains("cannot be compared"), "{arguments}: {why}");
+        }
+        assert_eq!(check_marked(&[("mcp-param-count", "3.0")], r#"{"count":3}"#), None);
+        assert_eq!(
+            check_marked(&[("mcp-param-deep", "a b")], r#"{"nested":{"deep":"a b"}}"#),
+            None
+        );
+        assert_eq!(
+            check_marked(&[], r#"{"nested":{"deep":"a b"}}"#).unwrap(),
+            "header 'mcp-param-deep' is missing"
+        );
+        assert_eq!(
+            check_marked(
+                &[("mcp-param-count", "9007199254740992")],
+                r#"{"count":9007199254740993}"#
+            )
+            .unwrap(),
+            "header 'mcp-param-count' differs from the body"
+        );
+        let why = check_marked(&[], r#"{"other":1e999}"#).unwrap();
+        assert!(why.contains("cannot be compared with their headers"), "{why}");
+        for (given, arguments, why) in [
+            (&[("mcp-param-count", "3")][..], both, "is missing"),
+            (&[("mcp-param-region", "us")], r#"{"region":"eu"}"#, "differs from the body"),
+            (&[("mcp-param-region", "=?base64?ZXU?=")], r#"{"region":"eu"}"#, "is not readable"),
+            (&[("mcp-param-region", "eu")], "{}", "repeats a missing argument"),
+        ] {
+            assert_eq!(
+                check_marked(given, arguments),
+                Some(format!("header 'mcp-param-region' {why}")),
+                "{arguments}"
+            );
+        }
+    }
+
+    fn check_marked(given: &[(&'static str, &str)], arguments: &str) -> Option<String> {
         let schema = serde_json::json!({ "properties": {
             "region": { "type": "string", "x-mcp-header": "Region" },
             "count": { "type": "integer", "x-mcp-header": "Count" },
@@ -153,57 +205,19 @@ mod tests {
             } },
         } });
         let marks = HeaderArguments::of(&schema).unwrap().unwrap();
-        let check = |given: &[(&'static str, &str)], arguments: &str| {
-            let headers: HeaderMap = given
-                .iter()
-                .map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap()))
-                .collect();
-            let body = format!(
-                r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","arguments":{arguments}}}}}"#
-            );
-            let Ok(Message::Request(request)) = Message::parse(body.as_bytes(), 10) else {
-                panic!("no request")
-            };
-            check_params(&headers, &Members::of(request.params), &marks)
-                .err()
-                .map(|error| error.message)
+        let headers: HeaderMap = given
+            .iter()
+            .map(|(name, value)| (http::HeaderName::from_static(name), value.parse().unwrap()))
+            .collect();
+        let body = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","arguments":{arguments}}}}}"#
+        );
+        let Ok(Message::Request(request)) = Message::parse(body.as_bytes(), 10) else {
+            panic!("no request")
         };
-        let both = r#"{"region":"eu","count":3,"other":"x"}"#;
-        assert_eq!(check(&[("mcp-param-region", "eu"), ("mcp-param-count", "3")], both), None);
-        assert_eq!(
-            check(&[("mcp-param-region", "=?base64?ZXU=?="), ("mcp-param-count", "3")], both),
-            None
-        );
-        assert_eq!(check(&[], r#"{"other":"x"}"#), None);
-        for arguments in [r#"{"region":"eu","other":1e999}"#, r#"{"count":-1e999}"#] {
-            let why = check(&[], arguments).unwrap();
-            assert!(why.contains("cannot be compared"), "{arguments}: {why}");
-        }
-        assert_eq!(check(&[("mcp-param-count", "3.0")], r#"{"count":3}"#), None);
-        assert_eq!(check(&[("mcp-param-deep", "a b")], r#"{"nested":{"deep":"a b"}}"#), None);
-        assert_eq!(
-            check(&[], r#"{"nested":{"deep":"a b"}}"#).unwrap(),
-            "header 'mcp-param-deep' is missing"
-        );
-        assert_eq!(
-            check(&[("mcp-param-count", "9007199254740992")], r#"{"count":9007199254740993}"#)
-                .unwrap(),
-            "header 'mcp-param-count' differs from the body"
-        );
-        let why = check(&[], r#"{"other":1e999}"#).unwrap();
-        assert!(why.contains("cannot be compared with their headers"), "{why}");
-        for (given, arguments, why) in [
-            (&[("mcp-param-count", "3")][..], both, "is missing"),
-            (&[("mcp-param-region", "us")], r#"{"region":"eu"}"#, "differs from the body"),
-            (&[("mcp-param-region", "=?base64?ZXU?=")], r#"{"region":"eu"}"#, "is not readable"),
-            (&[("mcp-param-region", "eu")], "{}", "repeats a missing argument"),
-        ] {
-            assert_eq!(
-                check(given, arguments),
-                Some(format!("header 'mcp-param-region' {why}")),
-                "{arguments}"
-            );
-        }
+        check_params(&headers, &Members::of(request.params), &marks)
+            .err()
+            .map(|error| error.message)
     }
 
     #[track_caller]

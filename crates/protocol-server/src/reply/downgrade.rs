@@ -72,10 +72,9 @@ fn content_with_text(content: Option<&str>, data: &str) -> Option<String> {
     }
     let items: Vec<&RawValue> =
         content.and_then(|content| serde_json::from_str(content).ok()).unwrap_or_default();
-    let is_text = |item: &&RawValue| {
+    if items.iter().any(|item| {
         serde_json::from_str::<Kind<'_>>(item.get()).is_ok_and(|item| item.kind == "text")
-    };
-    if items.iter().any(is_text) {
+    }) {
         return None;
     }
     let text = text(data.to_owned()).to_string();
@@ -87,8 +86,7 @@ fn content_with_text(content: Option<&str>, data: &str) -> Option<String> {
 /// not know.
 pub(crate) fn keep_object_schemas(tools: &mut [Tool]) {
     for tool in tools {
-        let is_of_objects = |schema: &Value| schema.get("type") == Some(&Value::from("object"));
-        tool.output_schema = tool.output_schema.take().filter(is_of_objects);
+        tool.output_schema.take_if(|schema| schema.get("type") != Some(&Value::from("object")));
     }
 }
 
@@ -96,7 +94,7 @@ pub(crate) fn keep_object_schemas(tools: &mut [Tool]) {
 /// removed, with the nearest text in their place.
 ///
 /// # Errors
-/// In 2024-10-07 a failed tool call is an error. An internal error, if the result has a number that
+/// Returns an error if a tool call has failed, in 2024-10-07, or if the result has a number that
 /// cannot be represented.
 pub(crate) fn shape(
     method: &str,
@@ -222,7 +220,9 @@ fn tool_answer(mut object: JsonObject, revision: Revision) -> Result<Box<RawValu
     for content in &mut content {
         item(content, revision);
     }
-    if let (true, Some(structured)) = (content.is_empty(), structured) {
+    if let Some(structured) = structured
+        && content.is_empty()
+    {
         content.push(text(structured.to_string()));
     }
     if revision.has(Feature::ContentList) {
@@ -250,8 +250,8 @@ fn item(content: &mut Value, revision: Revision) {
             format!("[sound, {mime_type}; revision {revision} of the protocol cannot carry it]")
         }
         "resource_link" if !revision.has(Feature::ResourceLinks) => {
-            let part = |name: &str| content[name].as_str().unwrap_or_default();
-            let (name, uri, description) = (part("name"), part("uri"), part("description"));
+            let [name, uri, description] = ["name", "uri", "description"]
+                .map(|member| content[member].as_str().unwrap_or_default());
             format!(
                 "[resource {name} at {uri}{}]",
                 if description.is_empty() { String::new() } else { format!(": {description}") }
@@ -288,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_revision_lacks_becomes_text() {
+    fn content_that_a_revision_lacks_becomes_text() {
         let answer = json!({
             "content": [
                 { "type": "text", "text": "a", "_meta": { "x": 1 } },
@@ -347,79 +347,76 @@ mod tests {
         let tools = json!({ "nextCursor": "p1", "tools": [{
             "name": "t", "title": "T", "icons": [], "annotations": {}, "outputSchema": {}, "_meta": {}, "inputSchema": {},
         }] });
-        let entry = |members: Value| json!({ "nextCursor": "p1", "tools": [members] });
         check("tools/list", Revision::V2026_07_28, &tools, &tools);
         check(
             "tools/list",
             Revision::V2025_06_18,
             &tools,
-            &entry(json!({
+            &json!({ "nextCursor": "p1", "tools": [{
                 "name": "t", "title": "T", "annotations": {}, "outputSchema": {}, "_meta": {}, "inputSchema": {},
-            })),
+            }] }),
         );
-        let plain = json!({ "name": "t", "annotations": {}, "inputSchema": {} });
-        check("tools/list", Revision::V2025_03_26, &tools, &entry(plain));
+        let plain = json!({ "nextCursor": "p1", "tools": [{ "name": "t", "annotations": {}, "inputSchema": {} }] });
+        check("tools/list", Revision::V2025_03_26, &tools, &plain);
         let shown = json!({ "tools": [{ "name": "t", "_meta": { "ui": { "a": 1 }, "ui/resourceUri": "ui://a", "b": 1 } }] });
         let kept = json!({ "tools": [{ "name": "t", "_meta": { "ui": { "a": 1 }, "ui/resourceUri": "ui://a" } }] });
         check("tools/list", Revision::V2024_11_05, &shown, &kept);
-        let plain = json!({ "name": "t", "inputSchema": {} });
-        check("tools/list", Revision::V2024_11_05, &tools, &entry(plain.clone()));
-        check("tools/list", Revision::V2024_10_07, &tools, &json!({ "tools": [plain] }));
+        let mut plain =
+            json!({ "nextCursor": "p1", "tools": [{ "name": "t", "inputSchema": {} }] });
+        check("tools/list", Revision::V2024_11_05, &tools, &plain);
+        plain.as_object_mut().unwrap().remove("nextCursor");
+        check("tools/list", Revision::V2024_10_07, &tools, &plain);
     }
 
     #[test]
     fn sessions_get_no_members_of_2026_07_28_and_objects_alone_as_data() {
         let info = json!({ "name": "upstream" });
-        let check = |method: &str, result: Value, is_complete: bool, want: Option<Value>| {
-            let result = to_raw_value(&result).unwrap();
-            let origin = if is_complete { Origin::Stateless } else { Origin::Handler };
-            let got = for_session(method, &result, origin);
-            let got = got.map(|text| serde_json::from_str::<Value>(&text).unwrap());
-            assert_eq!(got, want, "{method} {result}");
-        };
         let read =
             json!({ "contents": [], "resultType": "complete", "ttlMs": 1, "cacheScope": "public" });
-        check("resources/read", read.clone(), true, Some(json!({ "contents": [] })));
+        check_session("resources/read", read.clone(), true, Some(json!({ "contents": [] })));
         // These members of an older server have another meaning.
-        check("resources/read", read, false, None);
-        let result = |meta: Value| json!({ "content": [], "_meta": meta });
-        check(
+        check_session("resources/read", read, false, None);
+        check_session(
             "tools/call",
-            result(json!({ meta_key::SERVER_INFO: info })),
+            json!({ "content": [], "_meta": { meta_key::SERVER_INFO: info } }),
             true,
             Some(json!({ "content": [] })),
         );
-        check(
+        check_session(
             "tools/call",
-            result(json!({ "x": 1, meta_key::SERVER_INFO: info })),
+            json!({ "content": [], "_meta": { "x": 1, meta_key::SERVER_INFO: info } }),
             true,
-            Some(result(json!({ "x": 1 }))),
+            Some(json!({ "content": [], "_meta": { "x": 1 } })),
         );
-        check("tools/call", result(json!({ "x": 1 })), true, None);
+        check_session("tools/call", json!({ "content": [], "_meta": { "x": 1 } }), true, None);
         for is_complete in [true, false] {
-            let data = |content: Value, data: Value| json!({ "content": content, "structuredContent": data });
             let picture = json!({ "type": "image", "data": "", "mimeType": "image/png" });
             let one = text("[1]".to_owned());
-            check("tools/call", data(json!([one]), json!({ "a": [1] })), is_complete, None);
-            check(
+            check_session(
                 "tools/call",
-                data(json!([one]), json!([1])),
+                json!({ "content": [one], "structuredContent": { "a": [1] } }),
+                is_complete,
+                None,
+            );
+            check_session(
+                "tools/call",
+                json!({ "content": [one], "structuredContent": [1] }),
                 is_complete,
                 Some(json!({ "content": [one] })),
             );
-            check(
+            check_session(
                 "tools/call",
-                data(json!([picture]), json!([1])),
+                json!({ "content": [picture], "structuredContent": [1] }),
                 is_complete,
                 Some(json!({ "content": [picture, one] })),
             );
-            check(
+            check_session(
                 "tools/call",
-                data(json!([]), json!(null)),
+                json!({ "content": [], "structuredContent": null }),
                 is_complete,
                 Some(json!({ "content": [] })),
             );
-            check(
+            check_session(
                 "tools/call",
                 json!({ "structuredContent": "a" }),
                 is_complete,
@@ -430,7 +427,6 @@ mod tests {
 
     #[test]
     fn sessions_get_output_schemas_of_objects_alone() {
-        let tool = |schema: &Value| Tool { output_schema: Some(schema.clone()), ..Tool::default() };
         for (schema, stays) in [
             (json!({ "type": "object" }), true),
             (json!({ "type": "array" }), false),
@@ -438,10 +434,19 @@ mod tests {
             (json!({}), false),
             (json!(true), false),
         ] {
-            let mut tools = [tool(&schema)];
+            let mut tools = [Tool { output_schema: Some(schema.clone()), ..Tool::default() }];
             keep_object_schemas(&mut tools);
             assert_eq!(tools[0].output_schema.is_some(), stays, "{schema}");
         }
+    }
+
+    #[track_caller]
+    fn check_session(method: &str, result: Value, is_complete: bool, want: Option<Value>) {
+        let result = to_raw_value(&result).unwrap();
+        let origin = if is_complete { Origin::Stateless } else { Origin::Handler };
+        let got = for_session(method, &result, origin);
+        let got = got.map(|text| serde_json::from_str::<Value>(&text).unwrap());
+        assert_eq!(got, want, "{method} {result}");
     }
 
     #[track_caller]

@@ -52,7 +52,7 @@ impl Reply {
     /// Serialises `value`, which must be a JSON object.
     ///
     /// # Errors
-    /// An internal error if it cannot be serialised.
+    /// Returns an error if it cannot be serialised.
     pub fn json(value: &impl Serialize) -> Result<Self, RpcError> {
         let json = to_raw_value(value)
             .map_err(|error| RpcError::internal(format!("result is not JSON: {error}")))?;
@@ -235,7 +235,8 @@ impl Reply {
 /// Returns the object without these keys of its `_meta`; `None` if it has none of them.
 fn without_meta(json: &RawValue, keys: &[&str]) -> Option<Box<RawValue>> {
     let mut object = ObjectText::of(json)?;
-    let (mut meta, mut is_changed) = (object.object("_meta")?, false);
+    let mut meta = object.object("_meta")?;
+    let mut is_changed = false;
     for key in keys {
         is_changed |= meta.remove(key);
     }

@@ -48,9 +48,10 @@ impl Stamp<'_> {
             object.set("resultType", r#""complete""#);
         }
         if let Some(hint) = self.hint.filter(|_| origin != Origin::Protocol) {
-            let own = |name: &str| object.get(name).filter(|_| origin == Origin::Stateless);
-            let ttl_ms = own("ttlMs").and_then(|ttl| ttl.parse().ok()).unwrap_or(hint.ttl_ms);
-            let cache_scope = match own("cacheScope") {
+            let [own_ttl, own_scope] = ["ttlMs", "cacheScope"]
+                .map(|name| object.get(name).filter(|_| origin == Origin::Stateless));
+            let ttl_ms = own_ttl.and_then(|ttl| ttl.parse().ok()).unwrap_or(hint.ttl_ms);
+            let cache_scope = match own_scope {
                 Some(r#""public""#) if !is_private => CacheScope::Public,
                 Some(_) => CacheScope::Private,
                 None => hint.cache_scope,
@@ -59,12 +60,14 @@ impl Stamp<'_> {
             object.set("cacheScope", scope(cache_scope));
         }
         if let Some(info) = self.server_info {
-            let meta = object.object("_meta").map(|mut meta| {
-                meta.set(meta_key::SERVER_INFO, info);
-                meta.write()
-            });
-            let alone = || format!(r#"{{"{}":{info}}}"#, meta_key::SERVER_INFO);
-            object.set("_meta", meta.unwrap_or_else(alone));
+            let meta = match object.object("_meta") {
+                Some(mut meta) => {
+                    meta.set(meta_key::SERVER_INFO, info);
+                    meta.write()
+                }
+                None => format!(r#"{{"{}":{info}}}"#, meta_key::SERVER_INFO),
+            };
+            object.set("_meta", meta);
         }
         Some(object.write())
     }
@@ -124,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_another_server_says_is_valid_and_said_once() {
+    fn members_of_another_server_are_valid_and_not_duplicated() {
         let info = r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"we"}}"#;
         for (result, want) in [
             (
@@ -145,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_older_server_says_by_these_names_is_replaced() {
+    fn members_of_an_older_server_with_these_names_are_replaced() {
         check(
             json!({ "resultType": "task", "ttlMs": 7, "_meta": null }),
             Origin::Handler,

@@ -94,7 +94,6 @@ impl Job {
     /// Returns the task for the client.
     pub(crate) fn shown(&self) -> Task {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
         let mut task = Task {
             task_id: self.id.to_string(),
             status: TaskStatus::Working,
@@ -143,7 +142,7 @@ impl Job {
     /// Adds a question to the task and waits for the client's answer.
     ///
     /// # Errors
-    /// If the task has ended.
+    /// Returns an error if the task has ended.
     pub(crate) async fn ask(
         &self,
         key: &str,
@@ -222,15 +221,18 @@ impl State {
             self.used_keys.insert(key.to_owned(), 1);
             return key.to_owned();
         };
-        let mut numbered =
-            (last.saturating_add(1)..).map(|number| (number, format!("{key}-{number}")));
-        let is_unused = |(_, candidate): &(u32, String)| !self.used_keys.contains_key(candidate);
-        let (number, unused) =
-            numbered.find(is_unused).expect("a task has fewer questions than numbers");
+        let (number, unused) = (last.saturating_add(1)..)
+            .map(|number| (number, format!("{key}-{number}")))
+            .find(|(_, candidate)| !self.used_keys.contains_key(candidate))
+            .expect("a task has fewer questions than numbers");
         self.used_keys.insert(key.to_owned(), number);
         self.used_keys.insert(unused.clone(), 1);
         unused
     }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 impl Outcome {
@@ -266,14 +268,6 @@ mod tests {
     #[tokio::test]
     async fn no_key_names_two_questions() {
         let job = job();
-        let ask = async |key: &str| {
-            let question = job.ask(key, "roots/list", to_raw_value(&1).unwrap());
-            tokio::select! {
-                biased;
-                _ = question => panic!("the question ended"),
-                () = std::future::ready(()) => {}
-            }
-        };
         let mut seen = Vec::new();
         for key in ["a", "a-2", "a", "a"] {
             let question = job.ask(key, "roots/list", to_raw_value(&1).unwrap());
@@ -281,7 +275,11 @@ mod tests {
             assert!(futures_util::poll!(&mut question).is_pending());
             seen.extend(job.shown().input_requests.into_keys());
         }
-        ask("a").await;
+        tokio::select! {
+            biased;
+            _ = job.ask("a", "roots/list", to_raw_value(&1).unwrap()) => panic!("the question ended"),
+            () = std::future::ready(()) => {}
+        }
         assert_eq!(job.shown().status, TaskStatus::Working, "a dropped question is not listed");
         let different: std::collections::HashSet<&String> = seen.iter().collect();
         assert_eq!((seen.len(), different.len()), (4, 4), "{seen:?}");

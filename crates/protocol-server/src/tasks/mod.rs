@@ -26,7 +26,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub(super) use self::{job::Job, watch::Watch};
 use self::{job::Outcome, watch::Watchers};
 use super::{
-    Caller, Principal,
+    Caller, Handler, Principal,
     fair::{FairBounds, FairLimiter, Full, Slot},
     limits::Limits,
     reply::Reply,
@@ -71,7 +71,7 @@ impl TaskOptions {
 pub(super) struct Tasks {
     kept: Mutex<StoredTasks>,
     watchers: Arc<Watchers>,
-    declared: Box<dyn Fn() -> bool + Send + Sync>,
+    handler: Arc<dyn Handler>,
     /// Limits the number of stored tasks, in total and of one caller.
     slots: FairLimiter,
     most_bytes: usize,
@@ -116,13 +116,12 @@ const EXPIRED_KEPT_FOR: Duration = Duration::from_mins(1);
 const LONGEST: Duration = Duration::from_hours(87600);
 
 impl Tasks {
-    /// `declared` returns whether the server declares tasks.
-    pub(super) fn new(limits: &Limits, declared: Box<dyn Fn() -> bool + Send + Sync>) -> Arc<Self> {
+    pub(super) fn new(limits: &Limits, handler: Arc<dyn Handler>) -> Arc<Self> {
         let stop = CancellationToken::new();
         Arc::new(Self {
             kept: Mutex::default(),
             watchers: Arc::default(),
-            declared,
+            handler,
             slots: FairLimiter::new(FairBounds {
                 what: "tasks are kept, and none of them has finished",
                 total_setting: "max_tasks",
@@ -141,17 +140,17 @@ impl Tasks {
 
     /// Returns whether the server declares tasks.
     pub(super) fn declared(&self) -> bool {
-        (self.declared)()
+        self.handler.describe().capabilities.has_extension(TASKS_EXTENSION)
     }
 
     /// Returns the task with that id, if the call was `asks`'s.
     ///
     /// # Errors
-    /// Invalid parameters (2026-07-28, tasks, "Protocol Errors").
+    /// Returns an error if the task is unknown (2026-07-28, tasks, "Protocol Errors").
     pub(super) fn job(&self, id: &str, asks: Option<&Principal>) -> Result<Arc<Job>, RpcError> {
         let job = self.kept().jobs.get(id).map(|entry| entry.job.clone());
         job.filter(|job| Principal::is_same(job.principal(), asks))
-            .ok_or_else(|| RpcError::invalid_params("no such task; it may have expired"))
+            .ok_or_else(|| RpcError::invalid_params("unknown task; it may have expired"))
     }
 
     /// Watches the tasks `ids`; each counts as changed at first.
@@ -238,10 +237,10 @@ impl Tasks {
                 let mut kept = self.kept();
                 let caller = kept.jobs.get(job.id()).map(|entry| entry.caller.clone());
                 if let Some(caller) = caller.filter(|_| bytes <= self.most_bytes) {
-                    let size = |entry: &Entry| entry.job.result_bytes();
                     while kept.bytes.saturating_add(bytes) > self.most_bytes
-                        && kept.forget_finished(&caller, true, size)
-                    {}
+                        && kept.forget_finished(&caller, true, |entry| entry.job.result_bytes())
+                    {
+                    }
                 }
                 if kept.bytes.saturating_add(bytes) > self.most_bytes {
                     let message = format!(
@@ -276,7 +275,7 @@ impl StoredTasks {
         }
     }
 
-    /// Drops a finished task with a weight: the oldest of `caller`; or, if tasks `of_others` may be
+    /// Drops a finished task whose weight is not 0: the oldest of `caller`; or, if tasks `of_others` may be
     /// dropped, the oldest of the caller whose tasks have the greatest weight. Returns false if
     /// there is none.
     fn forget_finished(
@@ -285,21 +284,24 @@ impl StoredTasks {
         of_others: bool,
         weight: impl Fn(&Entry) -> usize,
     ) -> bool {
-        let goes = |entry: &&Entry| entry.job.is_finished() && weight(entry) > 0;
-        let oldest_of = |caller: &Caller| {
-            let own = self.jobs.values().filter(goes).filter(|entry| entry.caller == *caller);
-            own.min_by_key(|entry| entry.number).map(|entry| entry.job.id().clone())
-        };
-        let victim = oldest_of(caller).or_else(|| {
+        let finished = self.jobs.values().filter(|it| it.job.is_finished() && weight(it) > 0);
+        let finished: Vec<&Entry> = finished.collect();
+        let victim = oldest_of(&finished, caller).or_else(|| {
             let mut weights = HashMap::<&Caller, usize>::new();
-            for entry in self.jobs.values().filter(goes).filter(|_| of_others) {
+            for entry in finished.iter().filter(|_| of_others) {
                 *weights.entry(&entry.caller).or_default() += weight(entry);
             }
             let (largest, _) = weights.into_iter().max_by_key(|(_, weight)| *weight)?;
-            oldest_of(largest)
+            oldest_of(&finished, largest)
         });
         victim.inspect(|id| self.forget(id)).is_some()
     }
+}
+
+/// Returns the id of the oldest of a caller's tasks.
+fn oldest_of(entries: &[&Entry], caller: &Caller) -> Option<Arc<str>> {
+    let own = entries.iter().filter(|entry| entry.caller == *caller);
+    own.min_by_key(|entry| entry.number).map(|entry| entry.job.id().clone())
 }
 
 /// Runs a task: its work, then the time for which its outcome is stored.

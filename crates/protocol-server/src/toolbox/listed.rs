@@ -24,11 +24,11 @@ impl ListedResource {
         Fut: Future<Output = Result<C, RpcError>> + Send + 'static,
         C: Into<ResourceContents>,
     {
-        let read = move |cx| -> Answer<ResourceContents> {
+        let read = Box::new(move |cx| -> Answer<ResourceContents> {
             let contents = read(cx);
             Box::pin(async move { contents.await.map(Into::into) })
-        };
-        Self { resource, read: Box::new(read) }
+        });
+        Self { resource, read }
     }
 
     /// Returns the contents; members that the function leaves out are taken from the list's entry.
@@ -57,17 +57,17 @@ impl ListedPrompt {
         Fut: Future<Output = Result<P, RpcError>> + Send + 'static,
         P: Into<GetPromptResult>,
     {
-        let get = move |arguments, cx| -> Answer<GetPromptResult> {
+        let get = Box::new(move |arguments, cx| -> Answer<GetPromptResult> {
             let result = get(arguments, cx);
             Box::pin(async move { result.await.map(Into::into) })
-        };
-        Self { prompt, get: Box::new(get) }
+        });
+        Self { prompt, get }
     }
 
     /// Returns the filled-in prompt.
     ///
     /// # Errors
-    /// If a required argument is missing; the error of the function.
+    /// Returns an error if a required argument is missing, or the function fails.
     pub(super) async fn get(
         &self,
         arguments: JsonObject,

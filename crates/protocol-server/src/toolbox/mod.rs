@@ -164,7 +164,8 @@ impl Toolbox {
     pub fn tool_description(mut self, name: &str, change: impl FnOnce(&mut Tool)) -> Self {
         let typed = self.tools.iter_mut().find(|typed| typed.tool.name == name);
         let tool = &mut typed.expect("the tool was added before").tool;
-        let (input_schema, output_schema) = (tool.input_schema.clone(), tool.output_schema.clone());
+        let input_schema = tool.input_schema.clone();
+        let output_schema = tool.output_schema.clone();
         change(tool);
         *tool = Tool { name: name.to_owned(), input_schema, output_schema, ..std::mem::take(tool) };
         self

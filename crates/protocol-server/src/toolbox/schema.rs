@@ -52,12 +52,13 @@ pub(super) fn output_schema_of<T: JsonSchema>() -> Value {
 /// type.
 fn may_be_of_objects(root: &Value) -> bool {
     let choice = ["oneOf", "anyOf"].iter().find_map(|name| root.get(name)?.as_array());
-    let is_of_objects = |branch: &Value| {
-        let target = branch.get("$ref").and_then(Value::as_str);
-        let target = target.and_then(|it| root.pointer(it.strip_prefix('#')?));
-        target.unwrap_or(branch).get("type") == Some(&json!("object"))
-    };
-    choice.is_none_or(|branches| branches.iter().all(is_of_objects))
+    choice.is_none_or(|branches| {
+        branches.iter().all(|branch| {
+            let reference = branch.get("$ref").and_then(Value::as_str);
+            let target = reference.and_then(|it| root.pointer(it.strip_prefix('#')?));
+            target.unwrap_or(branch).get("type") == Some(&json!("object"))
+        })
+    })
 }
 
 /// Returns the schema of `{"result": value}` for values of `schema`; [`None`] if those are objects

@@ -25,3 +25,4 @@ mod tasks;
 mod tls;
 mod toolbox;
 mod typed_client;
+mod upgrade;

@@ -571,7 +571,7 @@ async fn a_question_without_an_answer_in_time_fails_the_call() {
     let (code, message) =
         rpc_error(agent.round("web_session__form", ByHand::answers(&asked)).await);
     assert!(
-        code == -32602 && (message.contains("no longer waits") || message.contains("run out")),
+        code == -32602 && (message.contains("no longer waits") || message.contains("has expired")),
         "{message}"
     );
     // Now there is room again.
