@@ -22,6 +22,7 @@ use super::{
     fair::{ReturnableSlot, Slot},
     notifier::{Filter, Listener},
     outgoing::{Outgoing, counted, nowhere},
+    subscriptions::Subscriptions,
     table::MethodCall,
 };
 
@@ -56,7 +57,7 @@ impl Server {
     pub async fn watch(&self, peer: Peer, uri: &str) -> Result<Watch, RpcError> {
         let slot = self.shared.shares.listening.enter(&peer.caller, 1).await;
         let slot = slot.map_err(|full| RpcError::too_many_requests(full.to_string()))?;
-        let subscriptions = self.subscriptions(1);
+        let subscriptions = Subscriptions::new(self.shared.handler.clone(), 1);
         let time_left = peer.principal.as_deref().and_then(Principal::time_left);
         let end = time_left.and_then(|left| Instant::now().checked_add(left));
         let capabilities = ClientCapabilities::default();

@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{json, value::to_raw_value};
 
 use super::{
-    Handler, Reply, RequestContext, Server,
+    Handler, Reply, RequestContext,
     conversation::{ClientFacts, SessionFacts},
     notifier::{Filter, tagged},
     outgoing::Outgoing,
@@ -175,13 +175,6 @@ fn common() -> MethodTable {
     table
 }
 
-impl Server {
-    /// Returns an empty set of subscriptions for one client.
-    pub(super) fn subscriptions(&self, most: usize) -> Arc<Subscriptions> {
-        Subscriptions::new(self.shared.handler.clone(), most)
-    }
-}
-
 /// A tool of a call, with the schemas for its checks.
 struct Called {
     #[cfg(feature = "schema")]
@@ -226,7 +219,8 @@ impl Called {
 impl MethodCall {
     /// Returns an empty set of subscriptions for the client.
     fn subscriptions(&self) -> Arc<Subscriptions> {
-        self.server.subscriptions(self.server.limits().max_subscriptions)
+        let handler = self.server.shared.handler.clone();
+        Subscriptions::new(handler, self.server.limits().max_subscriptions)
     }
 
     fn params<T: DeserializeOwned>(&self) -> Result<T, RpcError> {

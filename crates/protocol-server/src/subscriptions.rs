@@ -67,11 +67,8 @@ impl Subscriptions {
     /// Removes a resource; unknown ones are ignored.
     pub(super) async fn remove(&self, uri: &str) {
         let was_there = self.uris.lock().unwrap_or_else(PoisonError::into_inner).remove(uri);
-        if let Some(handler) = &self.handler
-            && was_there
-        {
-            handler.unsubscribe(uri).await;
-        }
+        let Some(handler) = self.handler.as_ref().filter(|_| was_there) else { return };
+        handler.unsubscribe(uri).await;
     }
 }
 

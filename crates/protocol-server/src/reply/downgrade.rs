@@ -220,10 +220,8 @@ fn tool_answer(mut object: JsonObject, revision: Revision) -> Result<Box<RawValu
     for content in &mut content {
         item(content, revision);
     }
-    if let Some(structured) = structured
-        && content.is_empty()
-    {
-        content.push(text(structured.to_string()));
+    if content.is_empty() {
+        content.extend(structured.map(|data| text(data.to_string())));
     }
     if revision.has(Feature::ContentList) {
         object.insert("content".to_owned(), Value::Array(content));
