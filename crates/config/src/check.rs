@@ -121,13 +121,13 @@ mod tests {
         check(
             "[gateway]\nproxy = 'proxy.example:3128'\n",
             expect![[r#"
-            m.toml:2:9: gateway.proxy: proxy 'proxy.example:3128' is no URL like "http://proxy.example:3128"
+            m.toml:2:9: gateway.proxy: proxy 'proxy.example:3128' is not a URL like "http://proxy.example:3128"
         "#]],
         );
         check(
             "[gateway]\nproxy = 'http://user:hush@'\n",
             expect![[r#"
-            m.toml:2:9: gateway.proxy: proxy 'http://' is no URL like "http://proxy.example:3128"
+            m.toml:2:9: gateway.proxy: proxy 'http://' is not a URL like "http://proxy.example:3128"
         "#]],
         );
         let folder = tempfile::tempdir().unwrap();

@@ -144,10 +144,10 @@ pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<Pipe
     #[cfg(unix)]
     command.process_group(0);
 
-    let failed = |error| ClientError::io(format!("cannot start '{}'", given.program), error);
-    let mut child = command.spawn().map_err(failed)?;
+    let mut child = command.spawn().map_err(|error| not_started(&given.program, error))?;
     let (Some(stdin), Some(stdout)) = (child.stdin.take(), child.stdout.take()) else {
-        return Err(failed(std::io::Error::other("its standard input and output are not ours")));
+        let error = std::io::Error::other("its standard input and output are not ours");
+        return Err(not_started(&given.program, error));
     };
     if let (Stderr::Lines(sink), Some(stderr)) = (given.stderr, child.stderr.take()) {
         tokio::spawn(forward_lines(stderr, sink));
@@ -162,6 +162,10 @@ pub(super) fn start(given: StdioCommand, options: &ClientOptions) -> Result<Pipe
         None => tokio::spawn(attendance),
     };
     Ok(PipeLink::over(stdout, stdin, shared, options, stop, gone, EXIT_WAIT))
+}
+
+fn not_started(program: &str, error: std::io::Error) -> ClientError {
+    ClientError::io(format!("cannot start '{program}'"), error)
 }
 
 /// Time from the end of a child's output to its exit, for an error with its exit status.

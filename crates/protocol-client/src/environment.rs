@@ -46,11 +46,14 @@ pub fn is_default_variable(name: &str) -> bool {
 /// Windows `Path` and `PATH` are the same.
 #[must_use]
 pub fn variable_matches(pattern: &str, name: &str) -> bool {
-    let same = |a: &str, b: &str| if cfg!(windows) { a.eq_ignore_ascii_case(b) } else { a == b };
     match pattern.strip_suffix('*') {
-        Some(head) => name.get(..head.len()).is_some_and(|start| same(start, head)),
-        None => same(pattern, name),
+        Some(head) => name.get(..head.len()).is_some_and(|start| is_same_name(start, head)),
+        None => is_same_name(pattern, name),
     }
+}
+
+fn is_same_name(a: &str, b: &str) -> bool {
+    if cfg!(windows) { a.eq_ignore_ascii_case(b) } else { a == b }
 }
 
 #[cfg(test)]

@@ -51,15 +51,14 @@ pub(super) async fn introduce(
 /// [`ClientOptions::probe_timeout`], and the answer to either is used. A stateless server refuses
 /// `initialize`, but it has answered `server/discover` before.
 async fn negotiate(link: &Link, options: &ClientOptions) -> Result<ServerPeer, ClientError> {
-    let initialize = || initialize(link, options, Revision::LATEST_SESSION);
     let mut discovery = pin!(discover(link, options, Revision::LATEST));
     match tokio::time::timeout(options.probe_timeout, &mut discovery).await {
         Ok(Ok(Some(server))) => return Ok(server),
-        Ok(Ok(None)) => return initialize().await,
+        Ok(Ok(None)) => return initialize(link, options, Revision::LATEST_SESSION).await,
         Ok(Err(error)) => return Err(error),
         Err(_) => {}
     }
-    let mut initialization = pin!(initialize());
+    let mut initialization = pin!(initialize(link, options, Revision::LATEST_SESSION));
     tokio::select! {
         biased;
         discovered = &mut discovery => match discovered? {
@@ -160,13 +159,12 @@ async fn initialize(
     options: &ClientOptions,
     revision: Revision,
 ) -> Result<ServerPeer, ClientError> {
-    let protocol = |error: serde_json::Error| ClientError::result("initialize", error);
     let params = to_raw_value(&InitializeParams {
         protocol_version: revision.to_string(),
         capabilities: options.capabilities.clone(),
         client_info: options.implementation.clone(),
     })
-    .map_err(protocol)?;
+    .map_err(|error| ClientError::result("initialize", error))?;
     let mut server = ServerPeer {
         revision,
         info: Implementation::default(),
@@ -176,7 +174,8 @@ async fn initialize(
     let own = RequestState::default();
     let request = link.request(&server, options, "initialize", Some(&params), &own);
     let result = request.await?;
-    let found: InitializeResult = serde_json::from_str(result.get()).map_err(protocol)?;
+    let found: InitializeResult = serde_json::from_str(result.get())
+        .map_err(|error| ClientError::result("initialize", error))?;
     server.revision = match found.protocol_version.parse::<Revision>() {
         Ok(agreed) if agreed == revision => agreed,
         Ok(agreed)

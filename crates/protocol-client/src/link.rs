@@ -125,7 +125,8 @@ impl Link {
             tasks: options.tasks,
         };
         let prepared = params::prepare(Some(params), &asks)?;
-        let (id, stop) = (self.shared().next_id(), CancellationToken::new());
+        let id = self.shared().next_id();
+        let stop = CancellationToken::new();
         let guard = stop.clone().drop_guard();
         match self {
             Self::Pipe(link) => link.stream(id.clone(), prepared, stop).await?,

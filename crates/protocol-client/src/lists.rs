@@ -21,7 +21,7 @@ use super::{
 
 const TEMPLATES: &str = "resourceTemplates";
 /// Most pages in a row without a valid item.
-const MOST_EMPTY_PAGES: usize = 100;
+const MAX_EMPTY_PAGES: usize = 100;
 
 /// A complete list, and for how long it may be cached.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,7 +138,8 @@ impl Client {
         member: &str,
     ) -> Result<Fetched<T>, ClientError> {
         let options = &self.inner.options;
-        let (most_items, most_bytes) = (options.max_list_items, options.max_message_bytes);
+        let max_items = options.max_list_items;
+        let max_bytes = options.max_message_bytes;
         // For all pages together: each may take long, and there may be many.
         let limit = options.request_timeout;
         let deadline = Instant::now().checked_add(limit);
@@ -159,7 +160,7 @@ impl Client {
             };
             let result = result.unwrap_or(Err(ClientError::Timeout(limit)));
             // One item more shows that the list is too long.
-            let room = (most_items - fetched.items.len()).saturating_add(1);
+            let room = (max_items - fetched.items.len()).saturating_add(1);
             let page = result.and_then(|result| {
                 bytes += result.get().len();
                 read_page::<T>(&result, member, room, &rates)
@@ -179,34 +180,30 @@ impl Client {
             }
             empty_pages = if page.items.is_empty() { empty_pages + 1 } else { 0 };
             fetched.items.extend(page.items);
-            let method = || method.to_owned();
-            let error = if fetched.items.len() > most_items {
-                fetched.items.truncate(most_items);
-                Some(ProtocolError::TooManyItems { method: method(), limit: most_items })
+            let method = method.to_owned();
+            let error = if fetched.items.len() > max_items {
+                fetched.items.truncate(max_items);
+                ProtocolError::TooManyItems { method, limit: max_items }
             } else {
-                match &page.next {
+                match page.next {
                     Next::End => return Ok(fetched),
-                    Next::Invalid => Some(ProtocolError::InvalidCursor { method: method() }),
-                    Next::Cursor(_) if bytes > most_bytes => {
-                        Some(ProtocolError::ListTooLong { method: method(), limit: most_bytes })
+                    Next::Invalid => ProtocolError::InvalidCursor { method },
+                    Next::Cursor(_) if bytes > max_bytes => {
+                        ProtocolError::ListTooLong { method, limit: max_bytes }
                     }
                     Next::Cursor(next) if !cursors.insert(next.clone()) => {
-                        Some(ProtocolError::RepeatedCursor { method: method() })
+                        ProtocolError::RepeatedCursor { method }
                     }
-                    Next::Cursor(_) if empty_pages > MOST_EMPTY_PAGES => {
-                        let limit = MOST_EMPTY_PAGES;
-                        Some(ProtocolError::TooManyEmptyPages { method: method(), limit })
+                    Next::Cursor(_) if empty_pages > MAX_EMPTY_PAGES => {
+                        ProtocolError::TooManyEmptyPages { method, limit: MAX_EMPTY_PAGES }
                     }
-                    Next::Cursor(_) => None,
+                    Next::Cursor(next) => {
+                        cursor = Some(next);
+                        continue;
+                    }
                 }
             };
-            if let Some(error) = error {
-                return Ok(fetched.ending_early(error));
-            }
-            cursor = match page.next {
-                Next::Cursor(next) => Some(next),
-                Next::End | Next::Invalid => None,
-            };
+            return Ok(fetched.ending_early(error));
         }
     }
 }
@@ -350,7 +347,6 @@ mod tests {
 
     #[test]
     fn a_list_may_be_kept_as_long_as_its_shortest_page_and_for_whom_all_may_be() {
-        let hint = |page: Value| hint_of(page.as_object().unwrap());
         let public = hint(json!({ "ttlMs": 60_000, "cacheScope": "public" }));
         assert_eq!(public, CacheHint { ttl_ms: 60_000, cache_scope: CacheScope::Public });
         let private = hint(json!({ "ttlMs": 1e30, "cacheScope": "ours" }));
@@ -360,5 +356,9 @@ mod tests {
         let both = CacheHint { ttl_ms: 60_000, cache_scope: CacheScope::Private };
         assert_eq!((narrowest(public, private), narrowest(private, public)), (both, both));
         assert_eq!(narrowest(public, public), public);
+    }
+
+    fn hint(page: Value) -> CacheHint {
+        hint_of(page.as_object().unwrap())
     }
 }

@@ -59,19 +59,17 @@ impl Client {
             let message = text.map_or_else(|| json!(answer.content).to_string(), Clone::clone);
             return Err(ClientError::ToolFailed { tool: name.to_owned(), message });
         }
-        let tool_answer = |problem: String| {
-            ClientError::from(ProtocolError::ToolAnswer { tool: name.to_owned(), problem })
-        };
-        let unreadable = |error: serde_json::Error| tool_answer(error.to_string());
-        match (answer.structured_content, text) {
+        let parsed = match (answer.structured_content, text) {
             (Some(data), _) => T::deserialize(&data)
                 .or_else(|error| wrapped(&data).map_or(Err(error), T::deserialize))
-                .map_err(unreadable),
+                .map_err(|error| error.to_string()),
             (None, Some(text)) => serde_json::from_str(text).or_else(|error| {
-                T::deserialize(Value::String(text.clone())).map_err(|_| unreadable(error))
+                T::deserialize(Value::String(text.clone())).map_err(|_| error.to_string())
             }),
-            (None, None) => Err(tool_answer("it has neither data nor a single text".to_owned())),
-        }
+            (None, None) => Err("it has neither data nor a single text".to_owned()),
+        };
+        parsed
+            .map_err(|problem| ProtocolError::ToolAnswer { tool: name.to_owned(), problem }.into())
     }
 
     /// Reads a resource.

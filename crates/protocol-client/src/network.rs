@@ -39,12 +39,24 @@ struct Proxy {
     authorization: Option<HeaderValue>,
 }
 
+impl Proxy {
+    fn parse(url: &str) -> Option<Self> {
+        let uri = parse_server_url(url).ok()?;
+        let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http"))?.as_str();
+        let (user, host) = authority.rsplit_once('@').unwrap_or(("", authority));
+        let authorization = basic(user).ok()?;
+        let host: Authority = host.parse().ok()?;
+        let uri = Uri::builder().scheme("http").authority(host).path_and_query("/").build().ok()?;
+        Some(Self { uri, authorization })
+    }
+}
+
 /// Why a [`Network`] cannot be configured.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NetworkError {
     /// The proxy's URL is not one like `http://proxy.example:3128`.
-    #[error("proxy '{0}' is no URL like \"http://proxy.example:3128\"")]
+    #[error("proxy '{0}' is not a URL like \"http://proxy.example:3128\"")]
     Proxy(String),
     /// The text contains no certificate.
     #[error("no certificate in PEM (\"BEGIN CERTIFICATE\")")]
@@ -59,25 +71,23 @@ pub enum NetworkError {
     },
 }
 
+impl NetworkError {
+    #[cfg(feature = "tls")]
+    fn certificate(number: usize, why: &impl fmt::Display) -> Self {
+        Self::Certificate { number, why: why.to_string() }
+    }
+}
+
 impl Network {
     /// Sets an HTTP proxy, which opens a tunnel (`CONNECT`) to each server. User and password in
     /// the URL are for the proxy.
     ///
     /// # Errors
-    /// If it is not an `http:` URL with a host.
+    /// Returns an error if it is not an `http:` URL with a host.
     pub fn with_proxy(mut self, url: &str) -> Result<Self, NetworkError> {
-        let refused = || NetworkError::Proxy(url_without_secrets(url));
-        let uri = parse_server_url(url).map_err(|_| refused())?;
-        let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http"));
-        let authority = authority.ok_or_else(refused)?.as_str();
-        let (user, host) = match authority.rsplit_once('@') {
-            Some((user, host)) => (Some(user), host),
-            None => (None, authority),
-        };
-        let authorization = basic(user.unwrap_or_default()).map_err(|_| refused())?;
-        let host: Authority = host.parse().map_err(|_| refused())?;
-        let uri = Uri::builder().scheme("http").authority(host).path_and_query("/").build();
-        self.proxy = Some(Arc::new(Proxy { uri: uri.map_err(|_| refused())?, authorization }));
+        let proxy =
+            Proxy::parse(url).ok_or_else(|| NetworkError::Proxy(url_without_secrets(url)))?;
+        self.proxy = Some(Arc::new(proxy));
         Ok(self)
     }
 
@@ -93,16 +103,18 @@ impl Network {
     /// certificates of a private authority.
     ///
     /// # Errors
-    /// If it contains no certificate, or an invalid one.
+    /// Returns an error if it contains no certificate, or an invalid one.
     #[cfg(feature = "tls")]
     pub fn with_authorities(mut self, pem: &str) -> Result<Self, NetworkError> {
         use rustls::pki_types::{CertificateDer, pem::PemObject};
         let before = self.authorities.len();
         let mut roots = rustls::RootCertStore::empty();
         for (index, found) in CertificateDer::pem_slice_iter(pem.as_bytes()).enumerate() {
-            let refused = |why: String| NetworkError::Certificate { number: index + 1, why };
-            let certificate = found.map_err(|error| refused(error.to_string()))?;
-            roots.add(certificate.clone()).map_err(|error| refused(error.to_string()))?;
+            let number = index + 1;
+            let certificate = found.map_err(|error| NetworkError::certificate(number, &error))?;
+            roots
+                .add(certificate.clone())
+                .map_err(|error| NetworkError::certificate(number, &error))?;
             self.authorities.push(certificate);
         }
         if self.authorities.len() == before {
@@ -345,9 +357,10 @@ mod tests {
     #[cfg(feature = "tls")]
     #[test]
     fn authorities_are_checked_when_they_are_given() {
-        let refused = |pem: &str| Network::default().with_authorities(pem).unwrap_err();
-        assert_eq!(refused("nothing"), NetworkError::NoCertificate);
+        let error = Network::default().with_authorities("nothing").unwrap_err();
+        assert_eq!(error, NetworkError::NoCertificate);
         let bad = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
-        assert!(matches!(refused(bad), NetworkError::Certificate { number: 1, .. }));
+        let error = Network::default().with_authorities(bad).unwrap_err();
+        assert!(matches!(error, NetworkError::Certificate { number: 1, .. }));
     }
 }

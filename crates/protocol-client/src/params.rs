@@ -87,9 +87,10 @@ impl ResultKind {
         }
         // A search is cheaper than parsing, and results may be large.
         let text = result.get();
-        let names_no_other = || !text.contains("input_required") && !text.contains("taskId");
         if text.starts_with(r#"{"resultType":"complete""#)
-            || text.contains(r#""resultType":"complete""#) && names_no_other()
+            || text.contains(r#""resultType":"complete""#)
+                && !text.contains("input_required")
+                && !text.contains("taskId")
             || !text.contains("resultType")
         {
             return Self::Complete;
@@ -179,7 +180,6 @@ mod tests {
 
     #[test]
     fn questions_are_told_from_answers() {
-        let raw = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
         for (text, kind) in [
             (r#"{"resultType":"input_required","inputRequests":{}}"#, ResultKind::InputRequired),
             (r#"{"taskId":"1","resultType":"task"}"#, ResultKind::Task),
@@ -193,7 +193,8 @@ mod tests {
             (r#"{"content":[],"resultType":"complete"}"#, ResultKind::Complete),
             (r#"{"content":[],"resultType":"hologram"}"#, ResultKind::Unknown),
         ] {
-            assert_eq!(ResultKind::of(&raw(text)), kind, "{text}");
+            let result = RawValue::from_string(text.to_owned()).unwrap();
+            assert_eq!(ResultKind::of(&result), kind, "{text}");
         }
     }
 }

@@ -108,7 +108,8 @@ impl PipeLink {
             most: options.max_message_bytes,
             nonsense: LogRate::default(),
         };
-        let (ended, stopped) = (shared.clone(), stop.clone());
+        let ended = shared.clone();
+        let stopped = stop.clone();
         let reading = async move {
             let reason = tokio::select! {
                 reason = reading.run(reader) => reason,
@@ -201,7 +202,8 @@ impl PipeLink {
     ) -> Result<(), ClientError> {
         let message = envelope::write_request(&id, "subscriptions/listen", params.as_deref());
         self.send(message).await?;
-        let (outbound, shared) = (self.outbound.downgrade(), self.shared.clone());
+        let outbound = self.outbound.downgrade();
+        let shared = self.shared.clone();
         tokio::spawn(async move {
             tokio::select! {
                 () = stop.cancelled() => {}

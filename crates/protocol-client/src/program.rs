@@ -55,8 +55,11 @@ impl StdioCommand {
     ///
     /// [`ClientError::Io`] with a [`ProgramError`] that says what is missing.
     pub fn find_program(&self) -> Result<(), ClientError> {
-        let inherited = || env::var_os("PATH").filter(|_| self.inherit_env);
-        let path = self.env.get("PATH").map(OsString::from).or_else(inherited);
+        let path = match self.env.get("PATH") {
+            Some(path) => Some(OsString::from(path)),
+            None if self.inherit_env => env::var_os("PATH"),
+            None => None,
+        };
         check_program(&self.program, path, self.cwd.as_deref()).map_err(|error| ClientError::Io {
             what: "cannot be started".to_owned(),
             source: io::Error::other(error),
@@ -149,35 +152,35 @@ mod tests {
         // A folder that only its owner may search, such as one of another user.
         std::fs::create_dir(here.join("locked")).unwrap();
         std::fs::set_permissions(here.join("locked"), Permissions::from_mode(0o000)).unwrap();
-        let usual = || env::var_os("PATH");
+        let usual = env::var_os("PATH");
         let gone = here.join("gone");
         for (program, path, cwd, want) in [
-            ("sh", usual(), here, "found".to_owned()),
-            ("/bin/sh", usual(), here, "found".to_owned()),
+            ("sh", usual.clone(), here, "found".to_owned()),
+            ("/bin/sh", usual.clone(), here, "found".to_owned()),
             ("sh", None, here, "found".to_owned()),
-            ("npxx", usual(), here, "program \"npxx\" not found in PATH".to_owned()),
+            ("npxx", usual.clone(), here, "program \"npxx\" not found in PATH".to_owned()),
             (
                 "npx -y x",
-                usual(),
+                usual.clone(),
                 here,
                 "program \"npx -y x\" not found in PATH; \"command\" is the program alone, its arguments belong in \"args\"".to_owned(),
             ),
             (
                 "~/bin/npx",
-                usual(),
+                usual.clone(),
                 here,
                 "program \"~/bin/npx\" not found; no shell expands ~ here: write ${userHome} instead".to_owned(),
             ),
-            ("./npx", usual(), here, "program \"./npx\" not found".to_owned()),
-            ("./text", usual(), here, "program \"./text\" is not an executable file".to_owned()),
+            ("./npx", usual.clone(), here, "program \"./npx\" not found".to_owned()),
+            ("./text", usual.clone(), here, "program \"./text\" is not an executable file".to_owned()),
             ("text", Some(here.into()), here, "program \"text\" is not an executable file".to_owned()),
             ("sh", Some(here.into()), here, "program \"sh\" not found in PATH".to_owned()),
             ("tool", Some("bin".into()), here, "found".to_owned()),
             ("tool", Some("gone:./bin".into()), here, "found".to_owned()),
             ("tool", Some("bin".into()), &here.join("bin"), "program \"tool\" not found in PATH".to_owned()),
             ("npxx", Some("locked".into()), here, "program \"npxx\" not found in PATH".to_owned()),
-            ("sh", usual(), &gone, format!("working directory {} is not a directory", gone.display())),
-            ("sh", usual(), &here.join("text"), format!("working directory {} is not a directory", here.join("text").display())),
+            ("sh", usual.clone(), &gone, format!("working directory {} is not a directory", gone.display())),
+            ("sh", usual.clone(), &here.join("text"), format!("working directory {} is not a directory", here.join("text").display())),
         ] {
             let found = check_program(program, path, Some(cwd));
             let found = found.map_or_else(|error| error.to_string(), |()| "found".to_owned());

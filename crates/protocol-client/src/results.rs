@@ -20,6 +20,19 @@ struct Listed {
     compiled: OnceLock<Option<Schema>>,
 }
 
+impl Listed {
+    fn compiled(&self, tool: &str) -> Option<&Schema> {
+        let compiled = self.compiled.get_or_init(|| match Schema::untrusted(&self.schema) {
+            Ok(schema) => Some(schema),
+            Err(why) => {
+                tracing::warn!(tool, why, "results cannot be checked: the schema is not usable");
+                None
+            }
+        });
+        compiled.as_ref()
+    }
+}
+
 impl Schemas {
     /// Replaces the schemas.
     pub(super) fn learn(&self, tools: &[Tool]) {
@@ -30,8 +43,10 @@ impl Schemas {
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = listed.collect();
     }
 
+    /// Checks a result of a tool.
+    ///
     /// # Errors
-    /// If the result violates its tool's schema.
+    /// Returns an error if the result violates its tool's schema.
     pub(super) fn check(
         &self,
         tool: &str,
@@ -39,16 +54,7 @@ impl Schemas {
     ) -> Result<Box<RawValue>, ClientError> {
         let listed =
             self.0.lock().unwrap_or_else(PoisonError::into_inner).get(tool).map(Arc::clone);
-        let schema = listed.as_ref().and_then(|listed| {
-            let compile = || {
-                Schema::untrusted(&listed.schema)
-                    .inspect_err(|why| {
-                        tracing::warn!(tool, why, "results cannot be checked: no usable schema");
-                    })
-                    .ok()
-            };
-            listed.compiled.get_or_init(compile).as_ref()
-        });
+        let schema = listed.as_ref().and_then(|listed| listed.compiled(tool));
         match schema.and_then(|schema| schema.faults_of_result(&result)) {
             Some(faults) => {
                 Err(ClientError::OutputSchema { tool: tool.to_owned(), faults, result })

@@ -78,7 +78,6 @@ fn explain(text: &str) -> ServerUrlError {
     }
     let authority = &rest[..rest.find(['/', '?', '#']).unwrap_or(rest.len())];
     let host_and_port = without_user(authority);
-    let is_forbidden = |c: &char| c.is_whitespace() || c.is_control() || "\"<>\\^`{|}".contains(*c);
     if host_and_port.starts_with('[') && !host_and_port.contains(']') {
         return ServerUrlError::Bracket;
     }
@@ -88,7 +87,9 @@ fn explain(text: &str) -> ServerUrlError {
     if let Some(found) = host_and_port.chars().find(|c| !c.is_ascii()) {
         return ServerUrlError::HostCharacter(found);
     }
-    rest.chars().find(is_forbidden).map_or(ServerUrlError::Invalid, ServerUrlError::Character)
+    rest.chars()
+        .find(|c| c.is_whitespace() || c.is_control() || "\"<>\\^`{|}".contains(*c))
+        .map_or(ServerUrlError::Invalid, ServerUrlError::Character)
 }
 
 fn without_user(authority: &str) -> &str {

@@ -214,7 +214,8 @@ impl Shared {
             return self.refuse(request, send);
         };
         let handler = self.handler_of(own).clone();
-        let (shared, id) = (self.clone(), request.id.clone());
+        let shared = self.clone();
+        let id = request.id.clone();
         let taken_back = own.map_or_else(CancellationToken::new, |own| own.over.child_token());
         self.open_questions().insert(id.clone(), taken_back.clone());
         tokio::spawn(self.end.clone().run_until_cancelled_owned(async move {

@@ -182,7 +182,8 @@ impl TaskHandle {
         let mut pause = self.pause;
         let mut answered = HashSet::new();
         let mut said = None;
-        let (mut failures, mut steps) = (0, 0.0);
+        let mut failures = 0;
+        let mut steps = 0.0;
         let most_rounds = self.client.inner.options.max_rounds;
         let mut rounds = 0;
         loop {
@@ -197,8 +198,11 @@ impl TaskHandle {
                 }
                 Err(error) => return Err(error),
             };
-            (failures, pause) = (0, interval(&task));
-            if let (Some(progress), true) = (&progress, task.status_message != said) {
+            failures = 0;
+            pause = interval(&task);
+            if let Some(progress) = &progress
+                && task.status_message != said
+            {
                 steps += 1.0;
                 let message = task.status_message.clone();
                 _ = progress.try_send(Progress { progress: steps, total: None, message });

@@ -12,19 +12,26 @@ use super::error::ClientError;
 /// Converts a tool's answer from `toolResult` (2024-10-07) to `content`. Text becomes a text item,
 /// content items stay unchanged, and any other value becomes a text item with its JSON.
 pub(super) fn tool_answer(result: Box<RawValue>) -> Result<Box<RawValue>, ClientError> {
-    let protocol = |error: serde_json::Error| ClientError::result("tools/call", error);
-    let mut members: JsonObject = serde_json::from_str(result.get()).map_err(protocol)?;
-    let Some(given) = members.remove("toolResult") else { return Ok(result) };
-    let answer = match given {
-        Value::String(text) => CallToolResult::text(text),
+    match upgraded(&result) {
+        Ok(Some(upgraded)) => Ok(upgraded),
+        Ok(None) => Ok(result),
+        Err(error) => Err(ClientError::result("tools/call", error)),
+    }
+}
+
+/// Returns the converted answer; [`None`] if it has no `toolResult`.
+fn upgraded(result: &RawValue) -> serde_json::Result<Option<Box<RawValue>>> {
+    let mut members: JsonObject = serde_json::from_str(result.get())?;
+    let Some(given) = members.remove("toolResult") else { return Ok(None) };
+    let content = match given {
         Value::Array(items) if !items.is_empty() && items.iter().all(is_item) => {
-            members.insert("content".to_owned(), Value::Array(items));
-            return to_raw_value(&members).map_err(protocol);
+            Value::Array(items)
         }
-        other => CallToolResult::text(other.to_string()),
+        Value::String(text) => serde_json::to_value(CallToolResult::text(text).content)?,
+        other => serde_json::to_value(CallToolResult::text(other.to_string()).content)?,
     };
-    members.insert("content".to_owned(), serde_json::to_value(answer.content).map_err(protocol)?);
-    to_raw_value(&members).map_err(protocol)
+    members.insert("content".to_owned(), content);
+    to_raw_value(&members).map(Some)
 }
 
 /// Returns whether a value can be a content item.

@@ -70,21 +70,25 @@ pub(super) fn resolved(base: &Uri, reference: &str) -> Result<Uri, &'static str>
 /// Returns whether both URLs have the same scheme, host and port. A missing port is the default of
 /// the scheme. Hosts compare without case.
 fn is_same_origin(base: &Uri, other: &Uri) -> bool {
-    let port = |uri: &Uri| {
-        uri.port_u16().or(match uri.scheme_str() {
-            Some("http") => Some(80),
-            Some("https") => Some(443),
-            _ => None,
-        })
-    };
-    let host = |uri: &Uri| uri.host().map(|host| host.trim_end_matches('.').to_ascii_lowercase());
     // Another user is another identity.
-    let has_user = |uri: &Uri| uri.authority().is_some_and(|it| it.as_str().contains('@'));
+    let has_user = other.authority().is_some_and(|it| it.as_str().contains('@'));
     base.scheme_str() == other.scheme_str()
         && base.host().is_some()
         && host(base) == host(other)
         && port(base) == port(other)
-        && !has_user(other)
+        && !has_user
+}
+
+fn host(uri: &Uri) -> Option<String> {
+    uri.host().map(|host| host.trim_end_matches('.').to_ascii_lowercase())
+}
+
+fn port(uri: &Uri) -> Option<u16> {
+    uri.port_u16().or(match uri.scheme_str() {
+        Some("http") => Some(80),
+        Some("https") => Some(443),
+        _ => None,
+    })
 }
 
 fn relative(base: &Uri, reference: &str) -> String {

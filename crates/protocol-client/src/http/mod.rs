@@ -170,7 +170,8 @@ impl HttpLink {
         stop: CancellationToken,
         opened: Option<oneshot::Sender<()>>,
     ) {
-        let (post, shared) = (self.post.clone(), self.shared.clone());
+        let post = self.post.clone();
+        let shared = self.shared.clone();
         let work = async move {
             const FIRST: Duration = Duration::from_secs(1);
             const LONGEST: Duration = Duration::from_secs(30);
@@ -182,7 +183,10 @@ impl HttpLink {
             while !shared.is_closed() {
                 match post.listen(revision, id, params.as_deref(), &mut announcements).await {
                     Ok(ListenOutcome::Unsupported) => return,
-                    Ok(ListenOutcome::LongStream) => (pause, failures) = (FIRST, 0),
+                    Ok(ListenOutcome::LongStream) => {
+                        pause = FIRST;
+                        failures = 0;
+                    }
                     Ok(ListenOutcome::RetryLater) => failures = 0,
                     // A request will be refused, too, and then gets authorization; until then there
                     // are no announcements.
@@ -228,8 +232,9 @@ impl HttpLink {
         if !was_open || revision.era() == Era::Stateless || self.post.session.id().is_none() {
             return None;
         }
-        let request = self.post.head(Method::DELETE, revision).body(Full::<Bytes>::default());
-        let (request, post) = (request.ok()?, self.post.clone());
+        let request =
+            self.post.head(Method::DELETE, revision).body(Full::<Bytes>::default()).ok()?;
+        let post = self.post.clone();
         // The server may refuse or have gone; then the session expires there.
         Some(async move { _ = tokio::time::timeout(PATIENCE, post.send(request)).await })
     }
@@ -253,7 +258,6 @@ fn endpoint(
     shared: Arc<Shared>,
     options: &ClientOptions,
 ) -> Result<Endpoint, ClientError> {
-    let not_valid = |what: String| ClientError::io(what, "not valid");
     let shown = url_without_secrets(&target.url);
     let uri = parse_server_url(&target.url)
         .map_err(|error| ClientError::io(format!("URL '{shown}'"), error))?;
@@ -292,6 +296,10 @@ fn endpoint(
         marks: Default::default(),
         max_message_bytes: options.max_message_bytes,
     })
+}
+
+fn not_valid(what: String) -> ClientError {
+    ClientError::io(what, "not valid")
 }
 
 /// A pending request. If it is dropped before the answer, the request is cancelled at the server.

@@ -22,7 +22,7 @@ impl Endpoint {
     /// lists may have changed.
     ///
     /// # Errors
-    /// If no session can be opened; the connection is then closed.
+    /// Returns an error if no session can be opened; the connection is then closed.
     pub(super) async fn renew(
         self: &Arc<Self>,
         revision: Revision,
@@ -30,7 +30,8 @@ impl Endpoint {
     ) -> Result<(), ClientError> {
         // On its own task: if it ended with the call that needs it, the new session would remain
         // incomplete.
-        let (endpoint, lost) = (self.clone(), lost.clone());
+        let endpoint = self.clone();
+        let lost = lost.clone();
         let task = tokio::spawn(async move { endpoint.renew_to_the_end(revision, &lost).await });
         task.await.unwrap_or_else(|error| {
             Err(ClientError::io("the session cannot be renewed".to_owned(), error.to_string()))

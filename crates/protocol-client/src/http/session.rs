@@ -82,20 +82,21 @@ impl Session {
             uri: String,
         }
         let Some(params) = params else { return };
-        let about = || Some(serde_json::from_str::<About>(params.get()).ok()?.uri);
         let mut state = self.state();
-        match (method, about) {
-            ("logging/setLevel", _) => {
+        match method {
+            "logging/setLevel" => {
                 let level = ("logging/setLevel", params.to_owned());
                 state.kept.insert(String::new(), level);
             }
-            ("resources/subscribe", about) => {
-                if let (Some(uri), true) = (about(), state.kept.len() < MOST) {
+            "resources/subscribe" => {
+                if let Ok(About { uri }) = serde_json::from_str(params.get())
+                    && state.kept.len() < MOST
+                {
                     state.kept.insert(uri, ("resources/subscribe", params.to_owned()));
                 }
             }
-            ("resources/unsubscribe", about) => {
-                if let Some(uri) = about() {
+            "resources/unsubscribe" => {
+                if let Ok(About { uri }) = serde_json::from_str(params.get()) {
                     state.kept.remove(&uri);
                 }
             }

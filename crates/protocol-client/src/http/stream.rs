@@ -75,7 +75,8 @@ impl Endpoint {
         let mut found = None;
         let mut parser = SseParser::new(self.max_message_bytes);
         let mut response = Some(response);
-        let (mut attempts, mut authorizations) = (0, 0);
+        let mut attempts = 0;
+        let mut authorizations = 0;
         loop {
             let before = parser.last_id.clone();
             if let Some(response) = response.take() {
@@ -210,16 +211,16 @@ impl Endpoint {
         of: Option<&Outgoing<'_>>,
     ) {
         let own = of.map(|outgoing| outgoing.own);
-        let progress = |token: &RequestId, told: Progress| {
-            if let Some(Outgoing { id, own: RequestState { progress: Some(sender), .. }, .. }) = of
-                && token == id
-            {
-                _ = sender.try_send(told);
-            }
-        };
         match message {
             Message::Notification(notification) => {
-                self.shared.notified(&notification, own, progress);
+                self.shared.notified(&notification, own, |token, progress| {
+                    if let Some(Outgoing { id, own, .. }) = of
+                        && token == id
+                        && let Some(sender) = &own.progress
+                    {
+                        _ = sender.try_send(progress);
+                    }
+                });
             }
             Message::Request(request) => {
                 let endpoint = self.clone();
@@ -344,12 +345,12 @@ mod tests {
         std::thread::spawn(move || {
             for answer in answers {
                 let (mut stream, _) = listener.accept().unwrap();
-                let (mut request, mut part) = (String::new(), [0; 4_096]);
-                let is_whole = |request: &str| match request.split_once("\r\n\r\n") {
-                    Some((head, body)) => head.starts_with("GET") || body.ends_with('}'),
-                    None => false,
-                };
-                while !is_whole(&request) {
+                let mut request = String::new();
+                let mut part = [0; 4_096];
+                while request
+                    .split_once("\r\n\r\n")
+                    .is_none_or(|(head, body)| !head.starts_with("GET") && !body.ends_with('}'))
+                {
                     let bytes = stream.read(&mut part).unwrap();
                     request.push_str(std::str::from_utf8(&part[..bytes]).unwrap());
                 }
@@ -389,9 +390,6 @@ mod tests {
 
     #[test]
     fn pauses_start_as_the_server_wants_and_grow() {
-        let millis = |retry: Option<u64>, attempts| {
-            pause(retry.map(Duration::from_millis), attempts).as_millis()
-        };
         for (retry, attempts, want) in [
             (None, 0, 1_000),
             (None, 2, 4_000),
@@ -402,7 +400,8 @@ mod tests {
             (Some(90_000), 0, 90_000),
             (Some(90_000), 5, 90_000),
         ] {
-            assert_eq!(millis(retry, attempts), want, "{retry:?} {attempts}");
+            let got = pause(retry.map(Duration::from_millis), attempts).as_millis();
+            assert_eq!(got, want, "{retry:?} {attempts}");
         }
     }
 }

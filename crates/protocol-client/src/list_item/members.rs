@@ -84,8 +84,11 @@ impl<'a> Members<'a> {
         self.objects("icons", "src", |icon| {
             icon.strings(&["mimeType"]);
             icon.remove_unless(is_strings, "sizes", "an array of strings");
-            let is_theme = |theme: &Value| theme == "light" || theme == "dark";
-            icon.remove_unless(is_theme, "theme", "\"light\" or \"dark\"");
+            icon.remove_unless(
+                |theme| theme == "light" || theme == "dark",
+                "theme",
+                "\"light\" or \"dark\"",
+            );
         });
     }
 }

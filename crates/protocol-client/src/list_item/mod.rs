@@ -21,7 +21,7 @@ pub(super) trait Item: DeserializeOwned {
     /// Removes or rewrites invalid members that the item can be used without.
     ///
     /// # Errors
-    /// The problem, if the item cannot be used.
+    /// Returns an error with the problem if the item cannot be used.
     fn repair(members: &mut Members<'_>) -> Result<(), String> {
         _ = members;
         Ok(())
@@ -32,7 +32,7 @@ pub(super) trait Item: DeserializeOwned {
 /// libraries of some languages write an empty value.
 ///
 /// # Errors
-/// The problem, if the item cannot be used.
+/// Returns an error with the problem if the item cannot be used.
 pub(super) fn parse<T: Item>(item: &mut Value, repairs: &mut Vec<String>) -> Result<T, String> {
     if let Value::Object(members) = item {
         T::repair(&mut Members::new(members, repairs))?;
@@ -56,16 +56,17 @@ mod test_support {
         want: &Value,
         repairs: usize,
     ) {
-        let with = |members: &Value| {
-            let mut item = required.clone();
-            for (name, value) in members.as_object().unwrap() {
-                item[name] = value.clone();
-            }
-            item
-        };
         let mut found = Vec::new();
-        let item: T = parse(&mut with(members), &mut found).unwrap();
-        assert_eq!(serde_json::to_value(item).unwrap(), with(want), "{members}");
+        let item: T = parse(&mut merged(required, members), &mut found).unwrap();
+        assert_eq!(serde_json::to_value(item).unwrap(), merged(required, want), "{members}");
         assert_eq!(found.len(), repairs, "{members}: {found:?}");
+    }
+
+    fn merged(required: &Value, members: &Value) -> Value {
+        let mut item = required.clone();
+        for (name, value) in members.as_object().unwrap() {
+            item[name] = value.clone();
+        }
+        item
     }
 }

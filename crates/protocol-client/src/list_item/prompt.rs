@@ -30,13 +30,12 @@ mod tests {
 
     #[test]
     fn invalid_arguments_are_repaired_or_removed() {
-        let argument = |argument: Value| json!({ "arguments": [argument] });
         let valid = json!({ "name": "a", "description": "d", "required": true });
-        check(argument(valid.clone()), argument(valid), 0);
-        let plain = argument(json!({ "name": "a", "required": false }));
-        check(argument(json!({ "name": "a", "required": null })), plain.clone(), 0);
-        check(argument(json!({ "name": "a", "required": "no", "title": 1 })), plain, 2);
-        check(argument(json!("a")), json!({}), 1);
+        check(with_argument(valid.clone()), with_argument(valid), 0);
+        let plain = with_argument(json!({ "name": "a", "required": false }));
+        check(with_argument(json!({ "name": "a", "required": null })), plain.clone(), 0);
+        check(with_argument(json!({ "name": "a", "required": "no", "title": 1 })), plain, 2);
+        check(with_argument(json!("a")), json!({}), 1);
         check(json!({ "arguments": [{ "name": 1 }, {}] }), json!({}), 2);
         check(json!({ "arguments": null }), json!({}), 0);
         check(json!({ "arguments": {} }), json!({}), 0);
@@ -51,8 +50,7 @@ mod tests {
 
     #[test]
     fn invalid_members_of_icons_are_removed() {
-        let icon = |icon: Value| json!({ "icons": [icon] });
-        let plain = icon(json!({ "src": "https://a.example/i.png" }));
+        let plain = with_icon(json!({ "src": "https://a.example/i.png" }));
         for (members, repairs) in [
             (json!({ "theme": "auto" }), 1),
             (json!({ "sizes": "48x48" }), 1),
@@ -61,10 +59,18 @@ mod tests {
         ] {
             let mut odd = json!({ "src": "https://a.example/i.png" });
             odd.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
-            check(icon(odd), plain.clone(), repairs);
+            check(with_icon(odd), plain.clone(), repairs);
         }
-        check(icon(json!({})), json!({}), 1);
+        check(with_icon(json!({})), json!({}), 1);
         check(json!({ "icons": "https://a.example/i.png" }), json!({}), 1);
         check(json!({ "icons": {} }), json!({}), 0);
+    }
+
+    fn with_argument(argument: Value) -> Value {
+        json!({ "arguments": [argument] })
+    }
+
+    fn with_icon(icon: Value) -> Value {
+        json!({ "icons": [icon] })
     }
 }

@@ -24,12 +24,18 @@ fn repair(members: &mut Members<'_>) {
     members.repair_common();
     members.strings(&["mimeType"]);
     if let Some(mut annotations) = members.object("annotations") {
-        let is_priority = |value: &Value| value.as_f64().is_some_and(|x| (0.0..=1.0).contains(&x));
-        let is_time = |value: &Value| value.as_str().is_some_and(is_timestamp);
         annotations.remove_unless(Value::is_array, "audience", "an array");
         annotations.remove_unless(is_priority, "priority", "a number from 0 to 1");
         annotations.remove_unless(is_time, "lastModified", "an ISO 8601 time with an offset");
     }
+}
+
+fn is_priority(value: &Value) -> bool {
+    value.as_f64().is_some_and(|priority| (0.0..=1.0).contains(&priority))
+}
+
+fn is_time(value: &Value) -> bool {
+    value.as_str().is_some_and(is_timestamp)
 }
 
 #[cfg(test)]

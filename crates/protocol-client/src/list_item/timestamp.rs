@@ -28,8 +28,10 @@ fn is_time(text: &str) -> bool {
         },
     };
     let (time, fraction) = time.split_once('.').unwrap_or((time, "0"));
-    let is_clock = |[hour, minute, second]: [u32; 3]| hour < 24 && minute < 60 && second < 60;
-    numbers(time, ':', [2, 2, 2]).is_some_and(is_clock)
+    let Some([hour, minute, second]) = numbers(time, ':', [2, 2, 2]) else { return false };
+    hour < 24
+        && minute < 60
+        && second < 60
         && !fraction.is_empty()
         && fraction.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -33,7 +33,7 @@ impl Item for Tool {
 /// Returns the schema of the arguments with the type `object`.
 ///
 /// # Errors
-/// The problem, if the arguments cannot be an object.
+/// Returns an error with the problem if the arguments cannot be an object.
 fn input_schema(schema: Value) -> Result<JsonObject, String> {
     let mut schema = match schema {
         Value::Object(schema) => schema,
@@ -130,9 +130,10 @@ fn repair_properties(mut properties: Members<'_>) {
 /// Whether the value is a valid `execution` (2025-11-25).
 fn is_execution(value: &Value) -> bool {
     const SUPPORT: [&str; 3] = ["required", "optional", "forbidden"];
-    let is_support = |support: &Value| support.as_str().is_some_and(|it| SUPPORT.contains(&it));
-    let execution = value.as_object();
-    execution.is_some_and(|execution| execution.get("taskSupport").is_none_or(is_support))
+    let Some(execution) = value.as_object() else { return false };
+    execution
+        .get("taskSupport")
+        .is_none_or(|support| support.as_str().is_some_and(|it| SUPPORT.contains(&it)))
 }
 
 #[cfg(test)]
@@ -167,22 +168,19 @@ mod tests {
 
     #[test]
     fn booleans_become_schemas_that_every_client_reads() {
-        let schema = |properties: Value| {
-            let schema = json!({ "type": "object", "properties": properties });
-            json!({ "inputSchema": schema, "outputSchema": schema })
-        };
+        let booleans = json!({ "a": true, "b": false, "c": [], "d": { "items": true } });
+        let schemas = json!({ "a": {}, "b": { "not": {} }, "c": {}, "d": { "items": true } });
         check(
-            schema(json!({ "a": true, "b": false, "c": [], "d": { "items": true } })),
-            schema(json!({ "a": {}, "b": { "not": {} }, "c": {}, "d": { "items": true } })),
+            both_schemas(&json!({ "type": "object", "properties": booleans })),
+            both_schemas(&json!({ "type": "object", "properties": schemas })),
             0,
         );
     }
 
     #[test]
     fn keywords_that_are_null_are_removed() {
-        let schemas = |schema: Value| json!({ "inputSchema": schema, "outputSchema": schema });
         check(
-            schemas(json!({
+            both_schemas(&json!({
                 "type": "object",
                 "title": null,
                 "properties": {
@@ -193,7 +191,7 @@ mod tests {
                 },
                 "$defs": { "c": { "enum": null } },
             })),
-            schemas(json!({
+            both_schemas(&json!({
                 "type": "object",
                 "properties": {
                     "default": { "type": "string", "default": null },
@@ -244,11 +242,16 @@ mod tests {
     #[track_caller]
     fn check_schema(schema: Value, want: Value, repairs: usize) {
         check(json!({ "outputSchema": schema }), json!({ "outputSchema": want }), repairs);
-        let input = |mut schema: Value| {
-            schema["type"] = "object".into();
-            json!({ "inputSchema": schema })
-        };
-        check(input(schema), input(want), repairs);
+        check(input_schema(schema), input_schema(want), repairs);
+    }
+
+    fn input_schema(mut schema: Value) -> Value {
+        schema["type"] = "object".into();
+        json!({ "inputSchema": schema })
+    }
+
+    fn both_schemas(schema: &Value) -> Value {
+        json!({ "inputSchema": schema, "outputSchema": schema })
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use http::{Method, Request as HttpRequest, StatusCode, header, request::Parts};
+use http::{Method, Request as HttpRequest, StatusCode, request::Parts};
 use http_body::Body;
 use tokio_util::sync::CancellationToken;
 

@@ -323,7 +323,7 @@ fn all_settings_that_cannot_be_used_are_reported() {
     let want = expect![[r#"
         exit 2
         error: m.toml:8:20: artifacts.memory_max_bytes: 0 leaves no room for an artifact; expected a number from 1 on
-        error: m.toml:2:9: gateway.proxy: proxy 'proxy' is no URL like "http://proxy.example:3128"
+        error: m.toml:2:9: gateway.proxy: proxy 'proxy' is not a URL like "http://proxy.example:3128"
         error: m.toml:3:11: gateway.ca_file: "none.pem": No such file or directory (os error 2)
         error: m.toml:4:12: gateway.pass_env: "A*B" has a * before its end; expected names such as "NVM_DIR" or "NVM_*"
     "#]];
