@@ -17,7 +17,7 @@ pub trait Authorizer: Send + Sync + 'static {
     /// unchanged.
     ///
     /// # Errors
-    /// If the request must not be sent.
+    /// Returns an error if the request must not be sent.
     async fn sign(&self, request: &mut request::Parts) -> Result<(), AuthorizationError>;
 
     /// Receives the head of each answer. Returns true if the request should be signed and sent once
@@ -30,7 +30,7 @@ pub trait Authorizer: Send + Sync + 'static {
     /// Gets the credentials that a refused request needs. The request is repeated afterwards.
     ///
     /// # Errors
-    /// If there are no such credentials.
+    /// Returns an error if it has no such credentials.
     async fn authorize(
         &self,
         refusal: &Refusal,

@@ -113,7 +113,8 @@ impl Client {
     /// Starts a server as a child process and connects to its standard input and output.
     ///
     /// # Errors
-    /// If the program cannot be started, exits, or does not answer the handshake in time.
+    /// Returns an error if the program cannot be started, exits, or does not answer the handshake
+    /// in time.
     #[cfg(feature = "stdio")]
     pub async fn spawn(command: StdioCommand, options: ClientOptions) -> Result<Self, ClientError> {
         let link = Link::Pipe(child::start(command, &options)?);
@@ -123,7 +124,7 @@ impl Client {
     /// Connects over any pair of pipes.
     ///
     /// # Errors
-    /// If the server ends the connection or does not answer the handshake in time.
+    /// Returns an error if the server ends the connection or does not answer the handshake in time.
     pub async fn connect<R, W>(
         reader: R,
         writer: W,
@@ -142,7 +143,8 @@ impl Client {
     /// supports only that.
     ///
     /// # Errors
-    /// If the URL is invalid, the server cannot be reached, or it does not speak MCP.
+    /// Returns an error if the URL is invalid, the server cannot be reached, or it does not speak
+    /// MCP.
     #[cfg(feature = "http")]
     pub async fn http(target: HttpTarget, options: ClientOptions) -> Result<Self, ClientError> {
         let link = Link::Http(http::HttpLink::new(&target, &options)?);
@@ -191,7 +193,7 @@ impl Client {
     /// instead).
     ///
     /// # Errors
-    /// As [`Self::request`]. A failed tool is a result, not an error.
+    /// Returns an error as [`Self::request`] does. A failed tool is a result, not an error.
     /// [`ClientError::OutputSchema`], which contains the result, if the result violates the tool's
     /// `outputSchema`: for tools that this client has [listed](Self::list_tools), unless the
     /// [options](ClientOptions::check_results) disable the check.
@@ -213,7 +215,7 @@ impl Client {
     /// behind the typed methods.
     ///
     /// # Errors
-    /// The server's error, or the reason why there is no answer.
+    /// Returns an error if the server answers with one, or does not answer.
     pub async fn request(
         &self,
         method: &str,
@@ -367,7 +369,7 @@ impl Client {
     /// Sends a notification.
     ///
     /// # Errors
-    /// If the connection is closed.
+    /// Returns an error if the connection is closed.
     pub async fn notify(&self, method: &str, params: Option<&RawValue>) -> Result<(), ClientError> {
         self.inner.link.notify(&self.inner.server, method, params).await
     }

@@ -51,7 +51,7 @@ impl Client {
     /// or invalid; [`Self::fetch_tools`] returns the reason.
     ///
     /// # Errors
-    /// As [`Client::request`].
+    /// Returns an error as [`Client::request`] does.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, ClientError> {
         self.fetch_tools().await.map(|fetched| fetched.items)
     }
@@ -59,7 +59,7 @@ impl Client {
     /// Lists as [`Self::list_tools`] does, and returns the cache hint, too.
     ///
     /// # Errors
-    /// As [`Self::list_tools`].
+    /// Returns an error as [`Self::list_tools`] does.
     pub async fn fetch_tools(&self) -> Result<Fetched<Tool>, ClientError> {
         let mut fetched = self.fetch("tools/list", "tools").await?;
         self.inner.link.learn(&self.inner.server, &mut fetched.items);
@@ -73,7 +73,7 @@ impl Client {
     /// Lists every prompt of the server.
     ///
     /// # Errors
-    /// As [`Self::list_tools`].
+    /// Returns an error as [`Self::list_tools`] does.
     pub async fn list_prompts(&self) -> Result<Vec<Prompt>, ClientError> {
         self.fetch_prompts().await.map(|fetched| fetched.items)
     }
@@ -81,7 +81,7 @@ impl Client {
     /// Lists as [`Self::list_prompts`] does, and returns the cache hint, too.
     ///
     /// # Errors
-    /// As [`Self::list_tools`].
+    /// Returns an error as [`Self::list_tools`] does.
     pub async fn fetch_prompts(&self) -> Result<Fetched<Prompt>, ClientError> {
         self.fetch("prompts/list", "prompts").await
     }
@@ -89,7 +89,7 @@ impl Client {
     /// Lists every resource of the server.
     ///
     /// # Errors
-    /// As [`Self::list_tools`].
+    /// Returns an error as [`Self::list_tools`] does.
     pub async fn list_resources(&self) -> Result<Vec<Resource>, ClientError> {
         self.fetch_resources().await.map(|fetched| fetched.items)
     }
@@ -97,7 +97,7 @@ impl Client {
     /// Lists as [`Self::list_resources`] does, and returns the cache hint, too.
     ///
     /// # Errors
-    /// As [`Self::list_tools`].
+    /// Returns an error as [`Self::list_tools`] does.
     pub async fn fetch_resources(&self) -> Result<Fetched<Resource>, ClientError> {
         self.fetch("resources/list", "resources").await
     }
@@ -105,7 +105,7 @@ impl Client {
     /// Lists every resource template of the server.
     ///
     /// # Errors
-    /// As [`Self::list_tools`].
+    /// Returns an error as [`Self::list_tools`] does.
     pub async fn list_resource_templates(&self) -> Result<Vec<ResourceTemplate>, ClientError> {
         self.fetch_resource_templates().await.map(|fetched| fetched.items)
     }
@@ -113,7 +113,7 @@ impl Client {
     /// Lists as [`Self::list_resource_templates`] does, and returns the cache hint, too.
     ///
     /// # Errors
-    /// As [`Self::list_tools`].
+    /// Returns an error as [`Self::list_tools`] does.
     pub async fn fetch_resource_templates(&self) -> Result<Fetched<ResourceTemplate>, ClientError> {
         if self.inner.server.revision != Revision::V2024_10_07 {
             return self.fetch("resources/templates/list", TEMPLATES).await;

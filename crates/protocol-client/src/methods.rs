@@ -17,7 +17,8 @@ impl Client {
     /// Calls a tool. A failed tool is a result ([`CallToolResult::is_error`]).
     ///
     /// # Errors
-    /// As [`Self::call_tool_raw`]; [`ClientError::Protocol`] if the answer is not a tool's result.
+    /// Returns an error as [`Self::call_tool_raw`] does, and if the answer is not a tool's result
+    /// ([`ClientError::Protocol`]).
     pub async fn call_tool(
         &self,
         call: &CallToolParams,
@@ -41,8 +42,8 @@ impl Client {
     /// ```
     ///
     /// # Errors
-    /// As [`Self::call_tool`]; [`ClientError::ToolFailed`]; [`ClientError::Protocol`] if the answer
-    /// is not a `T`.
+    /// Returns an error as [`Self::call_tool`] does, if the tool fails
+    /// ([`ClientError::ToolFailed`]), and if the answer is not a `T` ([`ClientError::Protocol`]).
     pub async fn call_tool_as<T: DeserializeOwned>(
         &self,
         name: &str,
@@ -75,7 +76,7 @@ impl Client {
     /// Reads a resource.
     ///
     /// # Errors
-    /// As [`Self::request`].
+    /// Returns an error as [`Self::request`] does.
     pub async fn read_resource(&self, uri: &str) -> Result<ReadResourceResult, ClientError> {
         self.typed("resources/read", &json!({ "uri": uri })).await
     }
@@ -83,7 +84,7 @@ impl Client {
     /// Fills in a prompt.
     ///
     /// # Errors
-    /// As [`Self::request`].
+    /// Returns an error as [`Self::request`] does.
     pub async fn get_prompt(
         &self,
         params: &GetPromptParams,
@@ -94,7 +95,7 @@ impl Client {
     /// Completes an argument of a prompt or a resource template.
     ///
     /// # Errors
-    /// As [`Self::request`].
+    /// Returns an error as [`Self::request`] does.
     pub async fn complete(&self, params: &CompleteParams) -> Result<CompleteResult, ClientError> {
         self.typed("completion/complete", params).await
     }
@@ -103,7 +104,7 @@ impl Client {
     /// its own level ([`CallOptions::log_level`]).
     ///
     /// # Errors
-    /// As [`Self::request`].
+    /// Returns an error as [`Self::request`] does.
     pub async fn set_log_level(&self, level: LogLevel) -> Result<(), ClientError> {
         let _: Value = self.typed("logging/setLevel", &json!({ "level": level })).await?;
         Ok(())

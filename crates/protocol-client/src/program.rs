@@ -53,7 +53,8 @@ impl StdioCommand {
     ///
     /// # Errors
     ///
-    /// [`ClientError::Io`] with a [`ProgramError`] that says what is missing.
+    /// Returns an error if the program cannot be started: [`ClientError::Io`] with a
+    /// [`ProgramError`] that says what is missing.
     pub fn find_program(&self) -> Result<(), ClientError> {
         let path = match self.env.get("PATH") {
             Some(path) => Some(OsString::from(path)),
@@ -71,8 +72,8 @@ impl StdioCommand {
 ///
 /// # Errors
 ///
-/// The program does not exist or is not executable, or `cwd` is not a directory. On Windows only
-/// `cwd` is checked. A program that passes may still fail to start.
+/// Returns an error if the program does not exist or is not executable, or `cwd` is not a
+/// directory. On Windows only `cwd` is checked. A program that passes may still fail to start.
 pub fn check_program(
     program: &str,
     path: Option<OsString>,

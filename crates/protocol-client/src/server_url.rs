@@ -45,7 +45,7 @@ pub enum ServerUrlError {
 ///
 /// # Errors
 ///
-/// See [`ServerUrlError`].
+/// Returns an error if the URL is not valid; see [`ServerUrlError`].
 pub fn parse_server_url(text: &str) -> Result<Uri, ServerUrlError> {
     let uri: Uri = text.parse().map_err(|_| explain(text))?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) {

@@ -152,7 +152,7 @@ impl Client {
     /// Lists skills; the server may have others. Reads none of their files.
     ///
     /// # Errors
-    /// If the server has no skills; those of [`Client::list_tools`].
+    /// Returns an error if the server has no skills, and as [`Client::list_tools`] does.
     pub async fn list_skills(&self) -> Result<Vec<SkillEntry>, SkillError> {
         self.has_skills()?;
         Ok(self.fetch("skills/list", "skills").await?.items)
@@ -162,7 +162,8 @@ impl Client {
     /// none of its files.
     ///
     /// # Errors
-    /// If the server has no skills, or does not have this one (invalid parameters).
+    /// Returns an error if the server has no skills, or does not have this one (invalid
+    /// parameters).
     pub async fn skill(&self, uri: &str) -> Result<SkillEntry, SkillError> {
         #[derive(Deserialize)]
         struct Answer {
@@ -176,8 +177,8 @@ impl Client {
     /// Reads a skill's `SKILL.md` and checks it against the entry.
     ///
     /// # Errors
-    /// If it differs from the entry. The skill may have changed: get it again with [`Self::skill`],
-    /// and ask the person again who agreed to it.
+    /// Returns an error if it differs from the entry. The skill may have changed: get it again with
+    /// [`Self::skill`], and ask the person again who agreed to it.
     pub async fn load_skill(&self, entry: SkillEntry) -> Result<LoadedSkill, SkillError> {
         let files = entry.resources.as_ref().ok_or(SkillError::NoDigests)?;
         let bytes = files.iter().filter_map(|file| file.size).fold(0, u64::saturating_add);
@@ -243,7 +244,7 @@ impl LoadedSkill {
     /// Reads another file of the skill, by its URI or by its path in `SKILL.md`.
     ///
     /// # Errors
-    /// If it does not belong to the skill, or differs from the entry.
+    /// Returns an error if it does not belong to the skill, or differs from the entry.
     pub async fn read(&self, file: &str) -> Result<Vec<u8>, SkillError> {
         let path = file.strip_prefix("./").unwrap_or(file);
         let uri = if file.contains("://") {

@@ -27,7 +27,8 @@ impl Client {
     /// ends.
     ///
     /// # Errors
-    /// As [`Self::request`]; "resource not found" if a stateless server does not accept it.
+    /// Returns an error as [`Self::request`] does; "resource not found" if a stateless server does
+    /// not accept it.
     pub async fn subscribe(&self, uri: &str) -> Result<(), ClientError> {
         if self.inner.server.revision.era() == Era::Session {
             return self.about("resources/subscribe", uri).await;
@@ -46,7 +47,7 @@ impl Client {
     /// Ends a subscription; without one it does nothing.
     ///
     /// # Errors
-    /// As [`Self::request`].
+    /// Returns an error as [`Self::request`] does.
     pub async fn unsubscribe(&self, uri: &str) -> Result<(), ClientError> {
         if self.inner.server.revision.era() == Era::Session {
             return self.about("resources/unsubscribe", uri).await;

@@ -58,7 +58,7 @@ impl Client {
     /// this returns its handle. ([`Self::call_tool`] waits for the result of the task instead.)
     ///
     /// # Errors
-    /// As [`Self::request`].
+    /// Returns an error as [`Self::request`] does.
     pub async fn start_tool(
         &self,
         call: &CallToolParams,
@@ -101,7 +101,7 @@ impl TaskHandle {
     /// Returns the task that the server created for a request.
     ///
     /// # Errors
-    /// If the method cannot be answered with a task, or the answer is none.
+    /// Returns an error if the method cannot be answered with a task, or the answer is not a task.
     pub(super) fn created(
         client: &Client,
         method: &str,
@@ -130,7 +130,7 @@ impl TaskHandle {
     /// Returns the state of the task, with its result if it has ended.
     ///
     /// # Errors
-    /// As [`Client::request`]; -32602 from the server if it does not have the task.
+    /// Returns an error as [`Client::request`] does; -32602 if the server does not have the task.
     pub async fn get(&self) -> Result<Task, ClientError> {
         let answer = self.ask("tasks/get", &json!({ "taskId": self.id })).await?;
         serde_json::from_str(answer.get()).map_err(protocol)
@@ -139,7 +139,7 @@ impl TaskHandle {
     /// Answers questions of the task, by key.
     ///
     /// # Errors
-    /// As [`Self::get`].
+    /// Returns an error as [`Self::get`] does.
     pub async fn update(
         &self,
         answers: &BTreeMap<String, Box<RawValue>>,
@@ -157,7 +157,7 @@ impl TaskHandle {
     /// Asks the server to cancel the task. The server may refuse.
     ///
     /// # Errors
-    /// As [`Self::get`].
+    /// Returns an error as [`Self::get`] does.
     pub async fn cancel(&self) -> Result<(), ClientError> {
         self.ask("tasks/cancel", &json!({ "taskId": self.id })).await.map(drop)
     }
@@ -167,8 +167,9 @@ impl TaskHandle {
     /// cancel the task.
     ///
     /// # Errors
-    /// The error of the task; [`ClientError::TaskCancelled`]; [`ClientError::Unanswered`];
-    /// [`ClientError::TooManyRounds`]; the errors of [`Self::get`].
+    /// Returns an error if the task fails, is cancelled ([`ClientError::TaskCancelled`]) or asks
+    /// too much ([`ClientError::Unanswered`], [`ClientError::TooManyRounds`]), and as [`Self::get`]
+    /// does.
     pub async fn result(&self) -> Result<Box<RawValue>, ClientError> {
         let result = self.follow(None).await?;
         Ok(self.client.without_nulls("tools/call", result))

@@ -361,7 +361,8 @@ impl RequestContext {
     /// [carry](Self::carry) the results of expensive work over.
     ///
     /// # Errors
-    /// Returns an error if the client lacks the capability, answers with an error, or does not answer.
+    /// Returns an error if the client lacks the capability, answers with an error, or does not
+    /// answer.
     pub async fn elicit(&self, key: &str, params: &ElicitParams) -> Result<ElicitResult, RpcError> {
         self.ask_typed(key, "elicitation/create", params).await
     }

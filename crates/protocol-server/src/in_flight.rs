@@ -36,8 +36,8 @@ impl InFlight {
     /// those of all clients.
     ///
     /// # Errors
-    /// Returns an error if the id is in flight already: with two answers for one id, one request would wait for
-    /// ever. If too many requests are in flight.
+    /// Returns an error if too many requests are in flight, or if the id is in flight already: with
+    /// two answers for one id, one request would wait for ever.
     pub(super) fn enter(
         self: &Arc<Self>,
         id: &RequestId,

@@ -20,8 +20,8 @@ impl RequestContext {
     /// [`Handler::task_options`](super::Handler::task_options).
     ///
     /// # Errors
-    /// Returns an error if the task is [required](TaskOptions::required) and the client does not support tasks; if
-    /// too many tasks are stored; the error of the work, if the call waits for it.
+    /// Returns an error if the task is [required](TaskOptions::required) and the client does not
+    /// support tasks, if too many tasks are stored, or if work fails for which the call waits.
     pub async fn run_as_task<F, Fut>(
         &self,
         options: TaskOptions,

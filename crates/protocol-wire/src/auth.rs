@@ -161,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_servers_write_is_read() {
+    fn challenges_of_real_servers_are_read() {
         check("Bearer", "Bearer");
         check(r#"Bearer realm="x", scope="a b""#, r#"Bearer realm="x", scope="a b""#);
         check(
@@ -202,7 +202,7 @@ mod tests {
         }
 
         #[test]
-        fn what_is_written_is_read(parts in prop::collection::vec(
+        fn written_challenges_are_read(parts in prop::collection::vec(
             ("[A-Za-z]{1,8}", prop::collection::vec(("[a-z_]{1,8}", "[ -~]{0,20}"), 0..4)), 0..4
         )) {
             let challenges: Vec<Challenge> =

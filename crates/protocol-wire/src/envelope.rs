@@ -80,9 +80,10 @@ impl<'a> Message<'a> {
     /// Reads one message of at most `max_nesting` levels.
     ///
     /// # Errors
-    /// Parse error (-32700) when the bytes are not UTF-8 or not JSON, invalid request (-32600) when
-    /// they are JSON but no message: a batch (see [`Incoming::parse`]), no `"jsonrpc": "2.0"`, an
-    /// id that is neither a whole number nor a string, parameters that are not an object.
+    /// Returns an error if the bytes are not UTF-8 or not JSON (parse error, -32700), or if they
+    /// are JSON but not a message (invalid request, -32600): a batch (see [`Incoming::parse`]), no
+    /// `"jsonrpc": "2.0"`, an id that is neither a whole number nor a string, parameters that are
+    /// not an object.
     pub fn parse(bytes: &'a [u8], max_nesting: usize) -> Result<Self, EnvelopeError> {
         match Incoming::parse(bytes, max_nesting)? {
             Incoming::Message(message) => Ok(message),
@@ -118,7 +119,7 @@ impl<'a> Batch<'a> {
     /// Parses the messages. Each may be invalid by itself.
     ///
     /// # Errors
-    /// Invalid request, when there are none, or more than `most`.
+    /// Returns an error if there are none, or more than `most`.
     pub fn messages(
         self,
         most: usize,
@@ -172,7 +173,7 @@ impl<'a> Incoming<'a> {
     /// before it is ignored, as RFC 8259, section 8.1, lets parsers do.
     ///
     /// # Errors
-    /// As [`Message::parse`].
+    /// Returns an error as [`Message::parse`] does.
     pub fn parse(bytes: &'a [u8], max_nesting: usize) -> Result<Self, EnvelopeError> {
         let bytes = bytes.strip_prefix("\u{feff}".as_bytes()).unwrap_or(bytes);
         if nested_deeper_than(bytes, max_nesting) {
@@ -371,10 +372,11 @@ pub fn write_text_result(id: &RequestId, around: Around<'_>, text: &str) -> Vec<
 
 /// Appends a JSON string in the form of `serde_json`, but several bytes at a time.
 fn append_string(out: &mut Vec<u8>, text: &str) {
-    let needs_escape = |byte: u8| (byte < b' ') || (byte == b'"') || (byte == b'\\');
     let mut rest = text.as_bytes();
     out.push(b'"');
-    while let Some(at) = crate::scan::position(rest, needs_escape) {
+    while let Some(at) =
+        crate::scan::position(rest, |byte| (byte < b' ') || (byte == b'"') || (byte == b'\\'))
+    {
         out.extend_from_slice(&rest[..at]);
         match rest[at] {
             b'"' => out.extend_from_slice(br#"\""#),
@@ -506,7 +508,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_decides_what_it_is() {
+    fn members_decide_the_kind_of_a_message() {
         assert!(matches!(
             parse(r#"{"jsonrpc":"2.0","id":-3,"method":"ping"}"#),
             Ok(Message::Request(_))
@@ -594,36 +596,35 @@ mod tests {
 
     #[test]
     fn nesting_is_bounded() {
-        let nested = |depth: usize| {
-            format!(
-                r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"a":{}{}}}}}"#,
-                "[".repeat(depth),
-                "]".repeat(depth)
-            )
-        };
         assert!(parse(&nested(DEFAULT_MAX_NESTING - 2)).is_ok());
         let error = parse(&nested(DEFAULT_MAX_NESTING - 1)).unwrap_err().error;
         assert_eq!(error.message, "message is nested more than 100 levels deep");
         assert!(parse(&nested(1_000_000)).is_err());
     }
 
+    fn nested(depth: usize) -> String {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{{"a":{}{}}}}}"#,
+            "[".repeat(depth),
+            "]".repeat(depth)
+        )
+    }
+
     #[test]
     fn members_are_put_first() {
-        let raw = |json: &str| RawValue::from_string(json.to_owned()).unwrap();
-        let with = |json: &str| {
-            let around = Around { before: r#""resultType":"complete","#, after: "" };
-            String::from_utf8(write_result_with(&1.into(), around, raw(json).get())).unwrap()
-        };
-        assert_eq!(with("{}"), r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}"#);
         assert_eq!(
-            with(r#"{ "a":1}"#),
+            completed("{}"),
+            r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete"}}"#
+        );
+        assert_eq!(
+            completed(r#"{ "a":1}"#),
             r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","a":1}}"#
         );
         assert_eq!(
-            with("{\r\n \"a\": \"\\n\"\n}"),
+            completed("{\r\n \"a\": \"\\n\"\n}"),
             r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","a": "\n"}}"#
         );
-        assert_eq!(with("[1]"), r#"{"jsonrpc":"2.0","id":1,"result":[1]}"#);
+        assert_eq!(completed("[1]"), r#"{"jsonrpc":"2.0","id":1,"result":[1]}"#);
         for (json, before, after, want) in [
             ("{}", "", r#","b":2"#, r#"{"b":2}"#),
             ("{}", r#""a":1,"#, r#","b":2"#, r#"{"a":1,"b":2}"#),
@@ -631,10 +632,15 @@ mod tests {
             (r#"{ "c":3 }"#, "", "", r#"{ "c":3 }"#),
         ] {
             let around = Around { before, after };
-            let written = write_result_with(&1.into(), around, raw(json).get());
+            let written = write_result_with(&1.into(), around, json);
             let want = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{want}}}"#);
             assert_eq!(String::from_utf8(written).unwrap(), want);
         }
+    }
+
+    fn completed(json: &str) -> String {
+        let around = Around { before: r#""resultType":"complete","#, after: "" };
+        String::from_utf8(write_result_with(&1.into(), around, json)).unwrap()
     }
 
     proptest! {

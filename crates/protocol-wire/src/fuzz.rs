@@ -51,7 +51,6 @@ fn comes_again(message: &Message<'_>) {
     };
     assert!(!bytes.contains(&b'\n') && !bytes.contains(&b'\r'));
     let again = Message::parse(&bytes, DEFAULT_MAX_NESTING + 1).expect("what we write can be read");
-    let on_one_line = |json: &RawValue| json.get().replace(['\n', '\r'], " ");
     match (message, &again) {
         (Message::Request(a), Message::Request(b)) => {
             assert_eq!((&a.id, &a.method), (&b.id, &b.method));
@@ -73,9 +72,14 @@ fn comes_again(message: &Message<'_>) {
     }
 }
 
+fn on_one_line(json: &RawValue) -> String {
+    json.get().replace(['\n', '\r'], " ")
+}
+
 /// As [`nested_deeper_than`], byte by byte.
 fn naively_deeper_than(json: &[u8], most: usize) -> bool {
-    let (mut depth, mut in_string) = (0_usize, false);
+    let mut depth = 0_usize;
+    let mut in_string = false;
     let mut bytes = json.iter();
     while let Some(byte) = bytes.next() {
         match byte {

@@ -16,10 +16,10 @@ const MOST: usize = 64;
 #[non_exhaustive]
 pub enum HeaderArgumentError {
     /// The value of `x-mcp-header` is not a string.
-    #[error("{KEY} is no string")]
+    #[error("{KEY} is not a string")]
     NotAString,
     /// HTTP has no header of that name.
-    #[error("{KEY} '{name}' is no name of a header")]
+    #[error("{KEY} '{name}' is not a valid header name")]
     InvalidName {
         /// The name.
         name: String,
@@ -31,7 +31,7 @@ pub enum HeaderArgumentError {
         name: String,
     },
     /// The argument has a type that a header cannot hold.
-    #[error("{KEY} '{name}' is on a property that is no string, integer or boolean")]
+    #[error("{KEY} '{name}' is on a property that is not a string, integer or boolean")]
     NotPrimitive {
         /// The name.
         name: String,
@@ -43,7 +43,7 @@ pub enum HeaderArgumentError {
         most: usize,
     },
     /// Two arguments are marked with the same name.
-    #[error("{KEY} '{name}' is there twice")]
+    #[error("duplicate {KEY} '{name}'")]
     Duplicate {
         /// The name.
         name: String,
@@ -88,7 +88,7 @@ impl HeaderArguments {
     /// none.
     ///
     /// # Errors
-    /// The invalid mark. HTTP clients do not show such a tool.
+    /// Returns an error if a mark is invalid. HTTP clients do not show such a tool.
     pub fn of(input_schema: &Value) -> Result<Option<Arc<Self>>, HeaderArgumentError> {
         let marks = header_arguments(input_schema)?;
         Ok((!marks.is_empty()).then(|| Arc::new(Self(marks))))
@@ -103,7 +103,7 @@ impl HeaderArguments {
 /// Returns the marked arguments of a tool with this schema.
 ///
 /// # Errors
-/// The invalid mark. A client must not show such a tool.
+/// Returns an error if a mark is invalid. A client must not show such a tool.
 pub fn header_arguments(schema: &Value) -> Result<Vec<HeaderArgument>, HeaderArgumentError> {
     let mut found = Vec::new();
     look(schema, &mut Vec::new(), true, &mut found)?;
@@ -165,22 +165,22 @@ fn mark(
     found: &[HeaderArgument],
 ) -> Result<HeaderArgument, HeaderArgumentError> {
     let name = name.as_str().ok_or(HeaderArgumentError::NotAString)?;
-    let owned = || name.escape_debug().to_string();
+    let shown = name.escape_debug();
     if name.is_empty() || !name.bytes().all(is_token_byte) {
-        return Err(HeaderArgumentError::InvalidName { name: owned() });
+        return Err(HeaderArgumentError::InvalidName { name: shown.to_string() });
     }
     if !reachable || path.is_empty() {
-        return Err(HeaderArgumentError::NotOnAProperty { name: owned() });
+        return Err(HeaderArgumentError::NotOnAProperty { name: shown.to_string() });
     }
     if !is_primitive(kind) {
-        return Err(HeaderArgumentError::NotPrimitive { name: owned() });
+        return Err(HeaderArgumentError::NotPrimitive { name: shown.to_string() });
     }
     if found.len() == MOST {
         return Err(HeaderArgumentError::TooMany { most: MOST });
     }
     let header = format!("mcp-param-{}", name.to_ascii_lowercase());
     if found.iter().any(|other| other.header == header) {
-        return Err(HeaderArgumentError::Duplicate { name: owned() });
+        return Err(HeaderArgumentError::Duplicate { name: shown.to_string() });
     }
     Ok(HeaderArgument { header, path: path.iter().map(|name| (*name).to_owned()).collect() })
 }
@@ -192,13 +192,17 @@ fn is_token_byte(byte: u8) -> bool {
 
 /// Returns whether a header can hold every value of the type; null has none, and needs none.
 fn is_primitive(kind: Option<&Value>) -> bool {
-    let fits = |kind: &Value| matches!(kind.as_str(), Some("string" | "integer" | "boolean"));
     match kind {
         Some(Value::Array(kinds)) => {
-            kinds.iter().any(fits) && kinds.iter().all(|kind| fits(kind) || kind == "null")
+            kinds.iter().any(is_primitive_type)
+                && kinds.iter().all(|kind| is_primitive_type(kind) || kind == "null")
         }
-        kind => kind.is_some_and(fits),
+        kind => kind.is_some_and(is_primitive_type),
     }
+}
+
+fn is_primitive_type(kind: &Value) -> bool {
+    matches!(kind.as_str(), Some("string" | "integer" | "boolean"))
 }
 
 #[cfg(test)]
@@ -230,38 +234,40 @@ mod tests {
 
     #[test]
     fn marks_are_bounded() {
-        let schema = |count: usize| {
-            let properties: serde_json::Map<_, _> = (0..count)
-                .map(|n| (format!("p{n}"), json!({ "type": "string", KEY: format!("P{n}") })))
-                .collect();
-            json!({ "properties": properties })
-        };
-        assert_eq!(header_arguments(&schema(64)).unwrap().len(), 64);
-        let why = header_arguments(&schema(100_000)).unwrap_err();
+        assert_eq!(header_arguments(&schema_of_marked(64)).unwrap().len(), 64);
+        let why = header_arguments(&schema_of_marked(100_000)).unwrap_err();
         assert_eq!(why, HeaderArgumentError::TooMany { most: 64 });
+    }
+
+    fn schema_of_marked(count: usize) -> Value {
+        let properties: serde_json::Map<_, _> = (0..count)
+            .map(|n| (format!("p{n}"), json!({ "type": "string", KEY: format!("P{n}") })))
+            .collect();
+        json!({ "properties": properties })
     }
 
     #[test]
     fn wrong_marks_are_refused() {
-        let property = |schema: Value| json!({ "type": "object", "properties": { "a": schema } });
-        let string = |name: &str| json!({ "type": "string", "x-mcp-header": name });
         for (schema, why) in [
-            (property(string("")), "x-mcp-header '' is no name of a header"),
-            (property(string("My Region")), "x-mcp-header 'My Region' is no name of a header"),
-            (property(string("A\tB")), "x-mcp-header 'A\\tB' is no name of a header"),
-            (property(string("Région")), "x-mcp-header 'Région' is no name of a header"),
-            (property(json!({ "type": "string", "x-mcp-header": 1 })), "x-mcp-header is no string"),
+            (property(string("")), "x-mcp-header '' is not a valid header name"),
+            (property(string("My Region")), "x-mcp-header 'My Region' is not a valid header name"),
+            (property(string("A\tB")), "x-mcp-header 'A\\tB' is not a valid header name"),
+            (property(string("Région")), "x-mcp-header 'Région' is not a valid header name"),
+            (
+                property(json!({ "type": "string", "x-mcp-header": 1 })),
+                "x-mcp-header is not a string",
+            ),
             (
                 property(json!({ "type": "number", "x-mcp-header": "A" })),
-                "x-mcp-header 'A' is on a property that is no string, integer or boolean",
+                "x-mcp-header 'A' is on a property that is not a string, integer or boolean",
             ),
             (
                 property(json!({ "type": ["string", "array"], "x-mcp-header": "A" })),
-                "x-mcp-header 'A' is on a property that is no string, integer or boolean",
+                "x-mcp-header 'A' is on a property that is not a string, integer or boolean",
             ),
             (
                 json!({ "properties": { "a": string("One"), "b": string("oNE") } }),
-                "x-mcp-header 'oNE' is there twice",
+                "duplicate x-mcp-header 'oNE'",
             ),
             (
                 property(json!({ "type": "array", "items": string("A") })),
@@ -279,5 +285,13 @@ mod tests {
         ] {
             assert_eq!(header_arguments(&schema).unwrap_err().to_string(), why, "{schema}");
         }
+    }
+
+    fn property(schema: Value) -> Value {
+        json!({ "type": "object", "properties": { "a": schema } })
+    }
+
+    fn string(name: &str) -> Value {
+        json!({ "type": "string", "x-mcp-header": name })
     }
 }

@@ -22,7 +22,7 @@ pub enum Line {
 /// one.
 ///
 /// # Errors
-/// When the input cannot be read.
+/// Returns an error if the input cannot be read.
 pub async fn read_line(
     reader: &mut (impl AsyncBufRead + Unpin),
     buffer: &mut Vec<u8>,
@@ -36,7 +36,7 @@ pub async fn read_line(
 /// no end.
 ///
 /// # Errors
-/// When the input cannot be read, and when a line has no end.
+/// Returns an error if the input cannot be read, or a line has no end.
 pub async fn read_line_or(
     reader: &mut (impl AsyncBufRead + Unpin),
     buffer: &mut Vec<u8>,

@@ -37,7 +37,7 @@ impl<'a> Members<'a> {
     /// Parses the value of the member `name`; returns `None` if the member is missing or `null`.
     ///
     /// # Errors
-    /// When the value is not a `T`.
+    /// Returns an error if the value is not a `T`.
     pub fn read<T: Deserialize<'a>>(&self, name: &str) -> serde_json::Result<Option<T>> {
         self.get(name).map_or(Ok(None), |value| serde_json::from_str(value.get()))
     }
@@ -76,7 +76,7 @@ impl OwnedMembers {
     /// Parses all members as one value.
     ///
     /// # Errors
-    /// When they are not a `T`.
+    /// Returns an error if they are not a `T`.
     pub fn parse<T: DeserializeOwned>(&self) -> serde_json::Result<T> {
         self.parse_without("")
     }
@@ -84,7 +84,7 @@ impl OwnedMembers {
     /// Parses all members except `left_out` as one value.
     ///
     /// # Errors
-    /// When they are not a `T`.
+    /// Returns an error if they are not a `T`.
     pub fn parse_without<T: DeserializeOwned>(&self, left_out: &str) -> serde_json::Result<T> {
         let members = self.iter().filter(|(name, _)| left_out.is_empty() || *name != left_out);
         T::deserialize(MapAccessDeserializer::new(Each { members, value: None }))
@@ -166,16 +166,18 @@ mod tests {
         assert!(Members::of(None).get("a").is_none());
     }
 
+    #[derive(Debug, Deserialize)]
+    struct Params {
+        name: String,
+        arguments: Option<Box<RawValue>>,
+    }
+
+    fn parse(json: &str) -> serde_json::Result<Params> {
+        Members::of(Some(serde_json::from_str(json).unwrap())).to_owned().parse()
+    }
+
     #[test]
     fn members_that_are_kept_are_parsed_together() {
-        #[derive(Debug, Deserialize)]
-        struct Params {
-            name: String,
-            arguments: Option<Box<RawValue>>,
-        }
-        let parse = |json: &str| -> serde_json::Result<Params> {
-            Members::of(Some(serde_json::from_str(json).unwrap())).to_owned().parse()
-        };
         let params = parse(r#"{"arguments":{"a":[1, "b"]},"other":1,"name":"t"}"#).unwrap();
         assert_eq!(params.name, "t");
         assert_eq!(params.arguments.unwrap().get(), r#"{"a":[1, "b"]}"#);

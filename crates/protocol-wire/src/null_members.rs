@@ -186,10 +186,7 @@ mod tests {
     #[test]
     fn members_that_mcp_defines_are_not_null() {
         let item = r#"{"type":"text","text":"a: null, b","annotations":{"audience":null,"priority":1.0},"_meta":null}"#;
-        let mended =
-            r#"{"type":"text","text":"a: null, b","annotations":{"priority":1.0}}"#.to_owned();
-        let given = |text: &str| text.replace("ITEM", item);
-        let want = |text: &str| text.replace("ITEM", &mended);
+        let mended = r#"{"type":"text","text":"a: null, b","annotations":{"priority":1.0}}"#;
         for (method, from, to) in [
             (
                 "tools/call",
@@ -240,7 +237,10 @@ mod tests {
             ),
         ] {
             for era in [Era::Session, Era::Stateless] {
-                assert_eq!(removed(method, era, &given(from)), want(to));
+                assert_eq!(
+                    removed(method, era, &from.replace("ITEM", item)),
+                    to.replace("ITEM", mended)
+                );
             }
         }
     }

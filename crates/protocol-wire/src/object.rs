@@ -112,9 +112,8 @@ pub fn may_have(json: &RawValue, names: &[&str]) -> bool {
 /// Returns the length of the JSON value at the start of `json`.
 pub(crate) fn value_len(json: &str) -> usize {
     let bytes = json.as_bytes();
-    let len_before = |rest: &[u8]| bytes.len() - rest.len();
     match bytes.first() {
-        Some(b'"') => len_before(after_string(&bytes[1..])),
+        Some(b'"') => bytes.len() - after_string(&bytes[1..]).len(),
         Some(b'{' | b'[') => {
             let mut depth = 0_usize;
             let mut rest = bytes;
@@ -133,7 +132,7 @@ pub(crate) fn value_len(json: &str) -> usize {
                     _ => {
                         depth -= 1;
                         if depth == 0 {
-                            return len_before(rest);
+                            return bytes.len() - rest.len();
                         }
                     }
                 }
@@ -193,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_has_no_members() {
+    fn values_that_are_not_objects_have_no_members() {
         for json in ["[]", "1", r#""{}""#, "null", "[{}]"] {
             assert_eq!(ObjectText::of(serde_json::from_str(json).unwrap()), None, "{json}");
         }

@@ -17,7 +17,7 @@ impl Schema {
     /// Compiles a schema that this program wrote itself.
     ///
     /// # Errors
-    /// Why the schema is invalid.
+    /// Returns an error with the reason if the schema is invalid.
     pub fn new(schema: &Value) -> Result<Self, String> {
         jsonschema::validator_for(schema)
             .map(Self)
@@ -28,7 +28,7 @@ impl Schema {
     /// or much memory, are refused.
     ///
     /// # Errors
-    /// Why the schema is invalid.
+    /// Returns an error with the reason if the schema is invalid.
     pub fn untrusted(schema: &Value) -> Result<Self, String> {
         const MOST_BYTES: usize = 1 << 20;
         let patterns = PatternOptions::regex().size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES);

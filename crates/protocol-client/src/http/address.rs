@@ -8,7 +8,7 @@ use crate::server_url::check_port;
 /// hyper-util logs the host of a URL with them.
 ///
 /// # Errors
-/// If the URL has no valid host.
+/// Returns an error if the URL has no valid host.
 pub(super) fn without_user(uri: &Uri) -> Result<(Uri, Option<String>), http::Error> {
     let authority = uri.authority().map_or("", Authority::as_str);
     let Some((user, host)) = authority.rsplit_once('@') else { return Ok((uri.clone(), None)) };
@@ -21,9 +21,9 @@ pub(super) fn without_user(uri: &Uri) -> Result<(Uri, Option<String>), http::Err
 /// could direct the client's headers to another server.
 ///
 /// # Errors
-/// The reason, as a fragment that follows "address that".
+/// Returns an error with the reason, as a fragment that follows "address that".
 pub(super) fn resolved(base: &Uri, reference: &str) -> Result<Uri, &'static str> {
-    const NO_URL: &str = "is no URL";
+    const NO_URL: &str = "is not a URL";
     const FOREIGN: &str = "is of another origin";
     let reference = reference.split('#').next().unwrap_or_default();
     // Programs disagree about whether a backslash is a slash.

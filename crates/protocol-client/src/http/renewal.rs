@@ -65,8 +65,8 @@ impl Endpoint {
     /// Returns whether the server still has the session, by a ping.
     ///
     /// # Errors
-    /// If there is no answer, or a demand for authorization, which both tell nothing about the
-    /// session.
+    /// Returns an error if there is no answer, or a demand for authorization, which both tell
+    /// nothing about the session.
     pub(super) async fn session_status(
         self: &Arc<Self>,
         revision: Revision,

@@ -768,8 +768,8 @@ fn session_stream(session: &Session) -> OnDisconnect {
 }
 
 impl OnDisconnect {
-    /// Returns the HTTP status of an answer. Only the stateless era has others than 200 (2026-07-28,
-    /// "Streamable HTTP").
+    /// Returns the HTTP status of an answer. Only the stateless era has others than 200
+    /// (2026-07-28, "Streamable HTTP").
     fn status(&self, error: Option<i32>) -> StatusCode {
         match (self, error) {
             (Self::Cancel { .. }, Some(error_code::METHOD_NOT_FOUND)) => StatusCode::NOT_FOUND,

@@ -111,9 +111,9 @@ impl ReplayStore {
     }
 
     /// Frees an eighth of the limit, so that not every event walks over all sessions. Sessions drop
-    /// ended streams, beginning with the session whose stream ended first. Then the largest sessions
-    /// drop the oldest events of running streams. Each running stream keeps its newest event and its
-    /// entry, so very many running streams may exceed the limit.
+    /// ended streams, beginning with the session whose stream ended first. Then the largest
+    /// sessions drop the oldest events of running streams. Each running stream keeps its newest
+    /// event and its entry, so very many running streams may exceed the limit.
     fn make_room(&self) {
         let enough = self.max_bytes - self.max_bytes / 8;
         let all = self.all();

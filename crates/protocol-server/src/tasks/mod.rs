@@ -275,9 +275,9 @@ impl StoredTasks {
         }
     }
 
-    /// Drops a finished task whose weight is not 0: the oldest of `caller`; or, if tasks `of_others` may be
-    /// dropped, the oldest of the caller whose tasks have the greatest weight. Returns false if
-    /// there is none.
+    /// Drops a finished task whose weight is not 0: the oldest of `caller`; or, if tasks
+    /// `of_others` may be dropped, the oldest of the caller whose tasks have the greatest weight.
+    /// Returns false if there is none.
     fn forget_finished(
         &mut self,
         caller: &Caller,

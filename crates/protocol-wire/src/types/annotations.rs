@@ -32,12 +32,15 @@ mod tests {
 
     #[test]
     fn an_unknown_audience_is_left_out() {
-        let read = |json: &str| serde_json::from_str::<Annotations>(json).unwrap();
         let both = read(r#"{"audience":["user","robot","assistant"]}"#);
         assert_eq!(both.audience, Some(vec![Role::User, Role::Assistant]));
         let text = serde_json::to_string(&both).unwrap();
         assert_eq!(text, r#"{"audience":["user","assistant"]}"#);
         assert_eq!(read("{}").audience, None);
         assert_eq!(read(r#"{"audience":["robot"]}"#).audience, Some(vec![]));
+    }
+
+    fn read(json: &str) -> Annotations {
+        serde_json::from_str(json).unwrap()
     }
 }

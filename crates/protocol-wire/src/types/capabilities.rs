@@ -296,7 +296,6 @@ mod tests {
 
     #[test]
     fn odd_capabilities_of_a_server_do_not_hide_others() {
-        let read = |json| serde_json::from_value::<ServerCapabilities>(json).unwrap();
         let odd = json!({
             "tools": [],
             "resources": { "subscribe": true, "listChanged": null },
@@ -311,9 +310,10 @@ mod tests {
             completions: Some(JsonObject::new()),
             ..ServerCapabilities::default()
         };
-        assert_eq!(read(odd), want);
+        assert_eq!(serde_json::from_value::<ServerCapabilities>(odd).unwrap(), want);
         let changes = json!({ "tools": { "listChanged": true } });
-        assert_eq!(serde_json::to_value(read(changes.clone())).unwrap(), changes);
+        let read: ServerCapabilities = serde_json::from_value(changes.clone()).unwrap();
+        assert_eq!(serde_json::to_value(read).unwrap(), changes);
     }
 
     #[test]

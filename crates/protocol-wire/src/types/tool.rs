@@ -84,20 +84,21 @@ impl From<JsonObject> for ToolAnnotations {
         if title.is_some() {
             members.shift_remove("title");
         }
-        let mut hint = |name: &str| {
-            let value = members.get(name).and_then(Value::as_bool)?;
-            members.shift_remove(name);
-            Some(value)
-        };
         Self {
             title,
-            read_only: hint("readOnlyHint"),
-            destructive: hint("destructiveHint"),
-            idempotent: hint("idempotentHint"),
-            open_world: hint("openWorldHint"),
+            read_only: take_hint(&mut members, "readOnlyHint"),
+            destructive: take_hint(&mut members, "destructiveHint"),
+            idempotent: take_hint(&mut members, "idempotentHint"),
+            open_world: take_hint(&mut members, "openWorldHint"),
             extra: members,
         }
     }
+}
+
+fn take_hint(members: &mut JsonObject, name: &str) -> Option<bool> {
+    let value = members.get(name).and_then(Value::as_bool)?;
+    members.shift_remove(name);
+    Some(value)
 }
 
 /// The parameters of `tools/call`.
@@ -117,7 +118,7 @@ impl CallToolParams {
     /// Creates the parameters of a call of the tool `name` with `arguments`.
     ///
     /// # Errors
-    /// If `arguments` cannot be serialised as JSON.
+    /// Returns an error if `arguments` cannot be serialised as JSON.
     pub fn new(name: impl Into<String>, arguments: &impl Serialize) -> serde_json::Result<Self> {
         let arguments = Some(serde_json::value::to_raw_value(arguments)?);
         Ok(Self { name: name.into(), arguments, meta: None })
