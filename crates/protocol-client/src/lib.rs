@@ -97,10 +97,10 @@ use self::{
 /// Dropping the future of a call cancels it at the server.
 #[derive(Clone)]
 pub struct Client {
-    inner: Arc<Inner>,
+    inner: Arc<ClientShared>,
 }
 
-struct Inner {
+struct ClientShared {
     link: Link,
     server: ServerPeer,
     options: ClientOptions,
@@ -170,7 +170,7 @@ impl Client {
             }
         };
         link.listen(&server, &options).await;
-        let inner = Inner {
+        let inner = ClientShared {
             link,
             server,
             options,
@@ -335,7 +335,7 @@ impl Client {
         own: &RequestState,
         authorizations: &mut usize,
     ) -> Result<Box<RawValue>, ClientError> {
-        let Inner { link, server, options: defaults, .. } = &*self.inner;
+        let ClientShared { link, server, options: defaults, .. } = &*self.inner;
         let timeout = timeout.unwrap_or(defaults.request_timeout);
         let mut listed = false;
         loop {

@@ -186,18 +186,18 @@ impl Client {
                 ProtocolError::TooManyItems { method, limit: max_items }
             } else {
                 match page.next {
-                    Next::End => return Ok(fetched),
-                    Next::Invalid => ProtocolError::InvalidCursor { method },
-                    Next::Cursor(_) if bytes > max_bytes => {
+                    NextPage::End => return Ok(fetched),
+                    NextPage::Invalid => ProtocolError::InvalidCursor { method },
+                    NextPage::Cursor(_) if bytes > max_bytes => {
                         ProtocolError::ListTooLong { method, limit: max_bytes }
                     }
-                    Next::Cursor(next) if !cursors.insert(next.clone()) => {
+                    NextPage::Cursor(next) if !cursors.insert(next.clone()) => {
                         ProtocolError::RepeatedCursor { method }
                     }
-                    Next::Cursor(_) if empty_pages > MAX_EMPTY_PAGES => {
+                    NextPage::Cursor(_) if empty_pages > MAX_EMPTY_PAGES => {
                         ProtocolError::TooManyEmptyPages { method, limit: MAX_EMPTY_PAGES }
                     }
-                    Next::Cursor(next) => {
+                    NextPage::Cursor(next) => {
                         cursor = Some(next);
                         continue;
                     }
@@ -245,12 +245,12 @@ fn narrowest(a: CacheHint, b: CacheHint) -> CacheHint {
 
 struct Page<T> {
     items: Vec<T>,
-    next: Next,
+    next: NextPage,
     hint: CacheHint,
 }
 
 /// What follows a page.
-enum Next {
+enum NextPage {
     End,
     Cursor(String),
     /// The cursor is not a string.
@@ -320,11 +320,11 @@ fn read_page<T: Item>(
         }
     });
     let next = match next_cursor {
-        Value::Null => Next::End,
+        Value::Null => NextPage::End,
         // Some servers send an empty cursor with the last page.
-        Value::String(next) if next.is_empty() => Next::End,
-        Value::String(next) => Next::Cursor(next),
-        _ => Next::Invalid,
+        Value::String(next) if next.is_empty() => NextPage::End,
+        Value::String(next) => NextPage::Cursor(next),
+        _ => NextPage::Invalid,
     };
     Ok(Page { items: items.take(room).collect(), next, hint: hint_of(&rest) })
 }

@@ -12,15 +12,15 @@ use super::ClientError;
 
 /// The `outputSchema` of each listed tool.
 #[derive(Default)]
-pub(super) struct Schemas(Mutex<HashMap<String, Arc<Listed>>>);
+pub(super) struct Schemas(Mutex<HashMap<String, Arc<ListedSchema>>>);
 
 /// A schema, compiled at the first call of its tool.
-struct Listed {
+struct ListedSchema {
     schema: Value,
     compiled: OnceLock<Option<Schema>>,
 }
 
-impl Listed {
+impl ListedSchema {
     fn compiled(&self, tool: &str) -> Option<&Schema> {
         let compiled = self.compiled.get_or_init(|| match Schema::untrusted(&self.schema) {
             Ok(schema) => Some(schema),
@@ -37,7 +37,8 @@ impl Schemas {
     /// Replaces the schemas.
     pub(super) fn learn(&self, tools: &[Tool]) {
         let listed = tools.iter().filter_map(|tool| {
-            let listed = Listed { schema: tool.output_schema.clone()?, compiled: OnceLock::new() };
+            let listed =
+                ListedSchema { schema: tool.output_schema.clone()?, compiled: OnceLock::new() };
             Some((tool.name.clone(), Arc::new(listed)))
         });
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = listed.collect();

@@ -132,14 +132,15 @@ impl Shared {
     ) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Told {
+        struct ProgressParams {
             progress_token: RequestId,
             #[serde(flatten)]
             progress: Progress,
         }
         if notification.method == "notifications/progress" {
-            if let Some(Ok(told)) =
-                notification.params.map(|params| serde_json::from_str::<Told>(params.get()))
+            if let Some(Ok(told)) = notification
+                .params
+                .map(|params| serde_json::from_str::<ProgressParams>(params.get()))
             {
                 progress(&told.progress_token, told.progress);
             } else {

@@ -9,7 +9,7 @@ pub(super) struct SseParser {
     searched: usize,
     started: bool,
     most: usize,
-    next: Next,
+    next: PartialEvent,
     /// The last event id, for resuming after a break.
     pub(super) last_id: Option<String>,
     /// The server's reconnection time.
@@ -26,7 +26,7 @@ pub(super) struct Event<'a> {
 
 /// The fields of an incomplete event.
 #[derive(Default)]
-struct Next {
+struct PartialEvent {
     name: String,
     /// Used when the event is complete: an incomplete one must be sent again.
     id: Option<String>,
@@ -46,7 +46,7 @@ impl SseParser {
             searched: 0,
             started: false,
             most,
-            next: Next::default(),
+            next: PartialEvent::default(),
             last_id: None,
             retry: None,
         }

@@ -28,7 +28,7 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 use super::states::States;
 use super::{
     Caller, Principal,
-    ask::{question::Question, stateless::Rounds},
+    ask::{question::QuestionKind, stateless::Rounds},
     conversation::{ClientFacts, Conversation, ConversationId},
     fair::{FairLimiter, ReturnableSlot},
     notifier::{Announcer, Notifier},
@@ -40,13 +40,13 @@ use super::{
 /// client. Cheap to clone.
 #[derive(Clone)]
 pub struct RequestContext {
-    inner: Arc<Inner>,
+    inner: Arc<ContextParts>,
     /// The state of the handler's functions.
     #[cfg(feature = "typed")]
     states: Option<Arc<States>>,
 }
 
-struct Inner {
+struct ContextParts {
     parts: Box<Parts>,
     outbound: mpsc::Sender<Outgoing>,
     cancel: CancellationToken,
@@ -83,8 +83,8 @@ pub(super) struct Parts {
     pub(super) tasks: Option<Arc<Tasks>>,
 }
 
-impl From<Inner> for RequestContext {
-    fn from(inner: Inner) -> Self {
+impl From<ContextParts> for RequestContext {
+    fn from(inner: ContextParts) -> Self {
         Self {
             inner: Arc::new(inner),
             #[cfg(feature = "typed")]
@@ -99,7 +99,7 @@ impl RequestContext {
         outbound: mpsc::Sender<Outgoing>,
         cancel: CancellationToken,
     ) -> Self {
-        Self::from(Inner { parts, outbound, cancel, job: None })
+        Self::from(ContextParts { parts, outbound, cancel, job: None })
     }
 
     /// Returns the context of work that continues as a task: it belongs to no request, so only the
@@ -127,7 +127,8 @@ impl RequestContext {
             tasks: None,
         };
         let cancel = job.cancellation().clone();
-        let inner = Inner { parts: Box::new(parts), outbound: nowhere(), cancel, job: Some(job) };
+        let inner =
+            ContextParts { parts: Box::new(parts), outbound: nowhere(), cancel, job: Some(job) };
         Self {
             #[cfg(feature = "typed")]
             states: self.states.clone(),
@@ -450,8 +451,8 @@ impl RequestContext {
         serde_json::from_str(answer.get()).map_err(|error| RpcError::internal(error.to_string()))
     }
 
-    fn offered(&self, method: &str, params: &RawValue) -> Result<Question, RpcError> {
-        let question = Question::of(method, params, self.capabilities())?;
+    fn offered(&self, method: &str, params: &RawValue) -> Result<QuestionKind, RpcError> {
+        let question = QuestionKind::of(method, params, self.capabilities())?;
         if question.is_offered {
             return Ok(question);
         }

@@ -128,7 +128,7 @@ fn common() -> MethodTable {
     table.add("tools/call", async |call: MethodCall| {
         let params = call.tool_call()?;
         let handler = &call.server.shared.handler;
-        let tool = Called::of(&**handler, &params);
+        let tool = CheckedTool::of(&**handler, &params);
         if let Some(refusal) = tool.refusal(&params) {
             return Reply::json(&refusal);
         }
@@ -176,13 +176,13 @@ fn common() -> MethodTable {
 }
 
 /// A tool of a call, with the schemas for its checks.
-struct Called {
+struct CheckedTool {
     #[cfg(feature = "schema")]
     schema: Option<(String, Arc<super::ToolSchema>)>,
 }
 
 #[cfg(feature = "schema")]
-impl Called {
+impl CheckedTool {
     fn of(handler: &dyn Handler, params: &CallToolParams) -> Self {
         let schema = handler.tool_schema(&params.name);
         Self { schema: schema.map(|schema| (params.name.clone(), schema)) }
@@ -202,7 +202,7 @@ impl Called {
 }
 
 #[cfg(not(feature = "schema"))]
-impl Called {
+impl CheckedTool {
     fn of(_: &dyn Handler, _: &CallToolParams) -> Self {
         Self {}
     }

@@ -12,7 +12,7 @@ use serde_json::value::RawValue;
 /// A session, and what is needed to open another one like it.
 #[derive(Default)]
 pub(super) struct Session {
-    state: Mutex<State>,
+    state: Mutex<SessionState>,
     /// Locked while another session is opened.
     pub(super) renewing: tokio::sync::Mutex<()>,
 }
@@ -21,7 +21,7 @@ pub(super) struct Session {
 pub(super) type StateRequest = (&'static str, Box<RawValue>);
 
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct SessionState {
     pub(super) id: Option<HeaderValue>,
     /// The parameters of `initialize`.
     pub(super) introduction: Option<Box<RawValue>>,
@@ -104,7 +104,7 @@ impl Session {
         }
     }
 
-    pub(super) fn state(&self) -> MutexGuard<'_, State> {
+    pub(super) fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

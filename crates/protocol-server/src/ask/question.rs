@@ -11,7 +11,7 @@ use serde::{
 use serde_json::{Value, json, value::RawValue};
 
 /// A question, and the capabilities that a client needs for it.
-pub(crate) struct Question {
+pub(crate) struct QuestionKind {
     pub(crate) method: &'static str,
     pub(crate) is_offered: bool,
     /// Required capabilities.
@@ -28,7 +28,7 @@ struct Params<'a> {
     tool_choice: Option<IgnoredAny>,
 }
 
-impl Question {
+impl QuestionKind {
     /// # Errors
     /// Returns an error if the method is not a question, or the parameters are not an object.
     pub(crate) fn of(

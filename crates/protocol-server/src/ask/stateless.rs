@@ -29,21 +29,21 @@ pub(crate) struct Rounds {
     /// Answers that came with this round.
     fresh: Answers,
     carried: Option<Box<RawValue>>,
-    next: Mutex<Next>,
+    next: Mutex<NextRound>,
     asked: Notify,
 }
 
 /// The answer to the client if the handler asks a question.
 #[derive(Debug, Default)]
-struct Next {
-    questions: BTreeMap<String, Question>,
+struct NextRound {
+    questions: BTreeMap<String, RoundQuestion>,
     carried: Option<Box<RawValue>>,
     /// The answers so far are not needed any more.
     forget: bool,
 }
 
 #[derive(Debug, Serialize)]
-struct Question {
+struct RoundQuestion {
     method: &'static str,
     params: Box<RawValue>,
 }
@@ -57,7 +57,7 @@ pub(crate) struct Sealer {
 
 /// The content of `requestState`.
 #[derive(Serialize, Deserialize)]
-struct State {
+struct SealedState {
     /// Expiry, in seconds since 1970.
     until: u64,
     /// Hash of the request: answers to one request must not serve another.
@@ -114,7 +114,7 @@ impl Rounds {
 
     pub(crate) fn ask(&self, key: &str, method: &'static str, params: Box<RawValue>) {
         let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
-        next.questions.insert(key.to_owned(), Question { method, params });
+        next.questions.insert(key.to_owned(), RoundQuestion { method, params });
         drop(next);
         self.asked.notify_one();
     }
@@ -140,7 +140,7 @@ impl Rounds {
         #[serde(rename_all = "camelCase")]
         struct InputRequired<'a> {
             result_type: &'static str,
-            input_requests: &'a BTreeMap<String, Question>,
+            input_requests: &'a BTreeMap<String, RoundQuestion>,
             #[serde(skip_serializing_if = "Option::is_none")]
             request_state: Option<String>,
         }
@@ -218,13 +218,13 @@ impl Sealer {
         carried: Option<Box<RawValue>>,
     ) -> Result<String, RpcError> {
         let until = now().saturating_add(self.time_to_live.as_secs());
-        let mut bytes = serde_json::to_vec(&State { until, about, answers, carried })
+        let mut bytes = serde_json::to_vec(&SealedState { until, about, answers, carried })
             .map_err(|error| RpcError::internal(error.to_string()))?;
         bytes.extend_from_slice(blake3::keyed_hash(&self.key, &bytes).as_bytes());
         Ok(URL_SAFE_NO_PAD.encode(bytes))
     }
 
-    fn open(&self, sealed: &str, about: &str) -> Result<State, RpcError> {
+    fn open(&self, sealed: &str, about: &str) -> Result<SealedState, RpcError> {
         let state =
             self.unsealed(sealed).filter(|state| state.about == about).ok_or_else(|| {
                 RpcError::invalid_params(
@@ -240,7 +240,7 @@ impl Sealer {
     }
 
     /// Returns the state if this server has sealed it.
-    fn unsealed(&self, sealed: &str) -> Option<State> {
+    fn unsealed(&self, sealed: &str) -> Option<SealedState> {
         let bytes = URL_SAFE_NO_PAD.decode(sealed).ok()?;
         let (state, mac) = bytes.split_last_chunk::<MAC_BYTES>()?;
         // Hashes compare in constant time.

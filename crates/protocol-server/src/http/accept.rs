@@ -186,7 +186,7 @@ async fn serve_connections(
         let open = open.clone();
         let kill = kill.clone();
         tasks.spawn(async move {
-            let _leave = Leave { open: &open, connection: &connection };
+            let _leave = LeaveOnDrop { open: &open, connection: &connection };
             let ended = tokio::select! {
                 ended = served.run(stream) => ended,
                 () = connection.kill.cancelled() => return,
@@ -238,12 +238,12 @@ fn refuse(stream: &TcpStream) {
 }
 
 /// Removes a connection from the open ones when it ends.
-struct Leave<'a> {
+struct LeaveOnDrop<'a> {
     open: &'a Connections,
     connection: &'a Connection,
 }
 
-impl Drop for Leave<'_> {
+impl Drop for LeaveOnDrop<'_> {
     fn drop(&mut self) {
         self.open.leave(self.connection);
     }

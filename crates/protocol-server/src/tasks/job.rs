@@ -26,14 +26,14 @@ pub(crate) struct Job {
     cancel: CancellationToken,
     watchers: Arc<Watchers>,
     principal: Option<Arc<Principal>>,
-    state: Mutex<State>,
+    state: Mutex<JobState>,
 }
 
-struct State {
+struct JobState {
     updated: SystemTime,
     message: Option<String>,
     /// Questions that wait for an answer.
-    questions: BTreeMap<String, Question>,
+    questions: BTreeMap<String, TaskQuestion>,
     /// Keys of all questions, because a key must not name two questions (SEP-2663, "Task Update
     /// Requests"). With each, the last number that was tried after it.
     used_keys: HashMap<String, u32>,
@@ -41,7 +41,7 @@ struct State {
 }
 
 /// A question that waits for an answer.
-struct Question {
+struct TaskQuestion {
     request: InputRequest,
     answer: oneshot::Sender<Box<RawValue>>,
 }
@@ -64,7 +64,7 @@ impl Job {
         principal: Option<Arc<Principal>>,
     ) -> Self {
         let created = SystemTime::now();
-        let state = State {
+        let state = JobState {
             updated: created,
             message: None,
             questions: BTreeMap::new(),
@@ -154,7 +154,7 @@ impl Job {
             let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
             let key = state.unused_key(key);
             let request = InputRequest { method: method.to_owned(), params: Some(params) };
-            state.questions.insert(key.clone(), Question { request, answer: sender });
+            state.questions.insert(key.clone(), TaskQuestion { request, answer: sender });
             self.changed(state);
             QuestionGuard { job: self, key }
         };
@@ -207,14 +207,14 @@ impl Job {
         state.outcome.as_ref().map_or(0, Outcome::bytes)
     }
 
-    fn changed(&self, mut state: std::sync::MutexGuard<'_, State>) {
+    fn changed(&self, mut state: std::sync::MutexGuard<'_, JobState>) {
         state.updated = SystemTime::now();
         drop(state);
         self.watchers.changed(&self.id);
     }
 }
 
-impl State {
+impl JobState {
     /// Returns `key`, or `key` with a number that makes a key that was not used yet.
     fn unused_key(&mut self, key: &str) -> String {
         let Some(&last) = self.used_keys.get(key) else {

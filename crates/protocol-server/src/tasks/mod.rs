@@ -101,7 +101,7 @@ struct Entry {
 }
 
 /// The end of the work of a task.
-enum Ended {
+enum WorkEnd {
     Done(Result<Reply, RpcError>),
     Cancelled,
     OutOfTime,
@@ -187,7 +187,7 @@ impl Tasks {
         let work = work(job.clone());
         let forgotten = CancellationToken::new();
         self.keep(&job, caller, forgotten.clone().drop_guard())?;
-        tokio::spawn(live(Arc::downgrade(self), job.clone(), expires, forgotten, work));
+        tokio::spawn(run_task(Arc::downgrade(self), job.clone(), expires, forgotten, work));
         Ok(job)
     }
 
@@ -223,15 +223,15 @@ impl Tasks {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn finish(&self, job: &Job, ended: Ended) {
+    fn finish(&self, job: &Job, ended: WorkEnd) {
         let outcome = match ended {
-            Ended::Cancelled => Outcome::Cancelled,
-            Ended::OutOfTime => Outcome::Failed(RpcError::internal(format!(
+            WorkEnd::Cancelled => Outcome::Cancelled,
+            WorkEnd::OutOfTime => Outcome::Failed(RpcError::internal(format!(
                 "the task was not done within {} s",
                 job.ttl().as_secs_f64()
             ))),
-            Ended::Done(Err(error)) => Outcome::Failed(error),
-            Ended::Done(Ok(reply)) => {
+            WorkEnd::Done(Err(error)) => Outcome::Failed(error),
+            WorkEnd::Done(Ok(reply)) => {
                 let result = reply.into_whole();
                 let bytes = result.get().len();
                 let mut kept = self.kept();
@@ -305,16 +305,16 @@ fn oldest_of(entries: &[&Entry], caller: &Caller) -> Option<Arc<str>> {
 }
 
 /// Runs a task: its work, then the time for which its outcome is stored.
-async fn live(
+async fn run_task(
     tasks: Weak<Tasks>,
     job: Arc<Job>,
     expires: Instant,
     forgotten: CancellationToken,
     work: impl Future<Output = Result<Reply, RpcError>> + Send,
 ) {
-    let ended = ended(&job, expires, work).await;
+    let ended = run_work(&job, expires, work).await;
     let until = match ended {
-        Ended::OutOfTime => Instant::now() + EXPIRED_KEPT_FOR,
+        WorkEnd::OutOfTime => Instant::now() + EXPIRED_KEPT_FOR,
         _ => expires,
     };
     let Some(stop) = tasks.upgrade().map(|tasks| {
@@ -334,18 +334,18 @@ async fn live(
 }
 
 /// Runs the work, and drops it in any case.
-async fn ended(
+async fn run_work(
     job: &Job,
     expires: Instant,
     work: impl Future<Output = Result<Reply, RpcError>> + Send,
-) -> Ended {
+) -> WorkEnd {
     tokio::select! {
         biased;
-        () = job.cancellation().cancelled() => Ended::Cancelled,
-        done = AssertUnwindSafe(work).catch_unwind() => Ended::Done(
+        () = job.cancellation().cancelled() => WorkEnd::Cancelled,
+        done = AssertUnwindSafe(work).catch_unwind() => WorkEnd::Done(
             done.unwrap_or_else(|_| Err(RpcError::internal("the task's work panicked")))
         ),
-        () = tokio::time::sleep_until(expires) => Ended::OutOfTime,
+        () = tokio::time::sleep_until(expires) => WorkEnd::OutOfTime,
     }
 }
 
