@@ -106,7 +106,7 @@ impl RequestContext {
     /// task can send messages.
     pub(super) fn of_job(&self, job: Arc<Job>) -> Self {
         let parts = &self.inner.parts;
-        let parts = Parts {
+        let parts = Box::new(Parts {
             id: parts.id.clone(),
             method: parts.method,
             params: None,
@@ -125,10 +125,9 @@ impl RequestContext {
             rounds: None,
             question_timeout: parts.question_timeout,
             tasks: None,
-        };
+        });
         let cancel = job.cancellation().clone();
-        let inner =
-            ContextParts { parts: Box::new(parts), outbound: nowhere(), cancel, job: Some(job) };
+        let inner = ContextParts { parts, outbound: nowhere(), cancel, job: Some(job) };
         Self {
             #[cfg(feature = "typed")]
             states: self.states.clone(),

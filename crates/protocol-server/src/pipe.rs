@@ -162,11 +162,13 @@ fn id_of_long(ends: &[u8]) -> Option<RequestId> {
     let (members, _) = end.rsplit_once('}')?;
     let at = members.rfind(KEY)?;
     let (id, rest) = value(&members[at + KEY.len()..])?;
-    let head = members[..at].trim_end().trim_end_matches(',').trim_end();
-    let head =
-        head.strip_suffix(VERSION).map_or(head, |head| head.trim_end().trim_end_matches(','));
+    let before_id = members[..at].trim_end().trim_end_matches(',').trim_end();
+    let params = match before_id.strip_suffix(VERSION) {
+        Some(params) => params.trim_end().trim_end_matches(','),
+        None => before_id,
+    };
     let is_last = rest.is_empty() || rest.strip_prefix(',').is_some_and(|it| it.trim() == VERSION);
-    (is_last && head.trim_end().ends_with('}')).then_some(id)
+    (is_last && params.trim_end().ends_with('}')).then_some(id)
 }
 
 /// Writes messages, all waiting ones in one write; cancels `gone` when the client no longer reads.

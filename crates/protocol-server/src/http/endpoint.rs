@@ -408,7 +408,6 @@ impl HttpEndpoint {
         };
         // The answer is plain JSON with the session's id in its head: nothing is sent before it.
         let Some(answer) = call.run(nowhere()).await else { return empty(StatusCode::ACCEPTED) };
-        // A refused `initialize` opens no session.
         if answer.kind != Kind::Answer(None) {
             return answered(StatusCode::OK, answer.bytes);
         }

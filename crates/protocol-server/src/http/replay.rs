@@ -39,7 +39,6 @@ pub(super) struct ReplayStore {
 
 /// The streams of one session with their stored events. At the limit of bytes, the oldest events
 /// are dropped first. An ended stream is dropped after some time.
-///
 /// The streams are locked before the events of one of them.
 #[derive(Debug)]
 pub(super) struct Replay {
