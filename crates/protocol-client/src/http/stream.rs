@@ -16,7 +16,6 @@ use super::{
 use crate::{
     authorization::authorized_by,
     error::{ClientError, ProtocolError},
-    events::Progress,
     log_rate::LogRate,
     shared::{Outgoing, RequestState, each},
     sse::{Event, SseParser, TooLong},
