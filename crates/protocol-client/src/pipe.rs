@@ -294,13 +294,13 @@ impl Reading {
         let mut reader = BufReader::with_capacity(64 << 10, reader);
         let mut buffer = Vec::new();
         loop {
-            let mut told = false;
+            let mut reported = false;
             let read = read_line_or(&mut reader, &mut buffer, self.most, self.most, |start| {
-                told = self.fail_at_the_limit(start);
+                reported = self.fail_at_the_limit(start);
             });
             match read.await {
                 // The call was failed when the limit was exceeded.
-                Ok(Line::TooLong) if told => {}
+                Ok(Line::TooLong) if reported => {}
                 Ok(Line::Whole) => each(&buffer, |message| self.message(message, &buffer)),
                 Ok(Line::Blank) => {}
                 Ok(Line::TooLong) => {

@@ -138,11 +138,11 @@ impl Shared {
             progress: Progress,
         }
         if notification.method == "notifications/progress" {
-            if let Some(Ok(told)) = notification
+            if let Some(Ok(params)) = notification
                 .params
                 .map(|params| serde_json::from_str::<ProgressParams>(params.get()))
             {
-                progress(&told.progress_token, told.progress);
+                progress(&params.progress_token, params.progress);
             } else {
                 tracing::debug!("a progress notification without token or progress");
             }
@@ -160,21 +160,21 @@ impl Shared {
             );
             return;
         }
-        let told = ServerNotification {
+        let owned = ServerNotification {
             method: (&*notification.method).into(),
             params: notification.params.map(|params| params.to_owned().into()),
         };
-        self.handler_of(own).notified(&told);
+        self.handler_of(own).notified(&owned);
         // Having no receiver is not an error.
-        _ = self.notifications.send(told);
+        _ = self.notifications.send(owned);
     }
 
     /// Sends a notification of the client's own, for changes that the server does not announce.
     #[cfg(feature = "http")]
     pub(super) fn announce(&self, method: &str) {
-        let told = ServerNotification { method: method.into(), params: None };
-        self.handler.notified(&told);
-        _ = self.notifications.send(told);
+        let notification = ServerNotification { method: method.into(), params: None };
+        self.handler.notified(&notification);
+        _ = self.notifications.send(notification);
     }
 
     fn handler_of<'a>(&'a self, own: Option<&'a RequestState>) -> &'a Arc<dyn ClientHandler> {

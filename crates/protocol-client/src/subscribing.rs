@@ -76,15 +76,15 @@ impl Client {
         const PATIENCE: Duration = Duration::from_secs(10);
         let params = to_raw_value(&json!({ "notifications": { "resourceSubscriptions": uris } }))
             .map_err(ClientError::params)?;
-        let told = self.notifications();
+        let notifications = self.notifications();
         let inner = &self.inner;
         let (id, stream) = inner.link.open_stream(&inner.server, &inner.options, &params).await?;
-        let agreed = tokio::time::timeout(PATIENCE, agreed(told, &id)).await;
-        let agreed = agreed
+        let accepted = tokio::time::timeout(PATIENCE, accepted_resources(notifications, &id))
+            .await
             .map_err(|_| ClientError::Timeout(PATIENCE))?
             .ok_or(ProtocolError::NoNotificationStream)?;
         match wanted {
-            Some(uri) if !agreed.iter().any(|agreed| agreed == uri) => {
+            Some(uri) if !accepted.iter().any(|accepted| accepted == uri) => {
                 Err(ClientError::Rpc(RpcError::resource_not_found(uri)))
             }
             _ => Ok(stream),
@@ -93,8 +93,8 @@ impl Client {
 }
 
 /// Returns the resources that the server has accepted on the stream `id`.
-async fn agreed(
-    mut told: broadcast::Receiver<ServerNotification>,
+async fn accepted_resources(
+    mut notifications: broadcast::Receiver<ServerNotification>,
     id: &RequestId,
 ) -> Option<Vec<String>> {
     #[derive(Deserialize)]
@@ -110,7 +110,7 @@ async fn agreed(
         resource_subscriptions: Vec<String>,
     }
     loop {
-        let notification = match told.recv().await {
+        let notification = match notifications.recv().await {
             Ok(notification) => notification,
             Err(RecvError::Lagged(_)) => continue,
             Err(RecvError::Closed) => return None,

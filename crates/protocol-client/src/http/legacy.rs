@@ -153,9 +153,9 @@ async fn write(
         match read_line(&mut lines, &mut buffer, most).await {
             Ok(Line::Whole) => {
                 let id = request_id(&buffer);
-                let told = post.tell(Revision::V2024_11_05, std::mem::take(&mut buffer)).await;
+                let sent = post.tell(Revision::V2024_11_05, std::mem::take(&mut buffer)).await;
                 if let (Err(ClientError::Http { status: status @ (400 | 413), body }), Some(id)) =
-                    (&told, &id)
+                    (&sent, &id)
                 {
                     let error = match status {
                         413 => RpcError::limit_exceeded(body),
@@ -165,7 +165,7 @@ async fn write(
                         continue;
                     }
                 }
-                if let Err(error) = told {
+                if let Err(error) = sent {
                     post.shared
                         .end(CloseReason::Ended(format!("posting a message failed: {error}")));
                     return;

@@ -95,7 +95,7 @@ impl HttpLink {
         }
         // A stateless request is cancelled by closing its connection; a session needs a
         // notification.
-        let told = CancelOnDrop {
+        let cancel_on_drop = CancelOnDrop {
             post: (revision.era() == Era::Session && outgoing.method != "initialize")
                 .then(|| self.post.clone()),
             revision,
@@ -105,7 +105,7 @@ impl HttpLink {
             result = self.post.exchange(revision, &outgoing) => result,
             () = self.shared.ended().cancelled() => Err(ClientError::Closed(self.shared.closed().await)),
         };
-        told.forget();
+        cancel_on_drop.forget();
         result
     }
 
