@@ -45,8 +45,8 @@ impl Builder {
     ///
     /// # Errors
     ///
-    /// When `data` cannot be written as JSON, such as a map whose keys are not strings. Nothing is
-    /// added then.
+    /// Returns an error if `data` cannot be written as JSON, such as a map whose keys are not
+    /// strings. Nothing is added then.
     pub fn add(
         &mut self,
         context: Context<'_>,

@@ -49,8 +49,8 @@ impl Am7Uri {
     ///
     /// # Errors
     ///
-    /// When the scheme is another one, a segment is missing or contains a refused character, or the
-    /// URI is longer than [`Self::MAX_BYTES`] as it is given or as it is written.
+    /// Returns an error if the scheme is another one, a segment is missing or contains a refused
+    /// character, or the URI is longer than [`Self::MAX_BYTES`] as it is given or as it is written.
     pub fn parse(text: &str) -> Result<Self, Am7UriError> {
         if text.len() > Self::MAX_BYTES {
             return Err(Am7UriError::TooLong(text.len()));
@@ -300,7 +300,7 @@ impl Am7UriBuilder {
     ///
     /// # Errors
     ///
-    /// When a part is missing, or [`Am7Uri::parse`] refuses the result.
+    /// Returns an error if a part is missing, or [`Am7Uri::parse`] refuses the result.
     pub fn build(self) -> Result<Am7Uri, Am7UriError> {
         let organization = self.organization.ok_or(Am7UriError::MissingOrganization)?;
         organization.split('/').try_for_each(check_segment)?;

@@ -16,8 +16,8 @@ use marquetry_protocol::client::{Connector, Network, ServerUrlError, parse_serve
 #[derive(Clone)]
 pub(crate) struct Fetcher {
     client: HyperClient<Connector, Full<Bytes>>,
-    most: usize,
-    patience: Duration,
+    max_bytes: usize,
+    timeout: Duration,
 }
 
 /// An answer with its whole body.
@@ -34,11 +34,11 @@ pub(crate) struct Answer {
 pub(crate) struct Unreachable(String);
 
 impl Fetcher {
-    pub(crate) fn new(most: usize, patience: Duration, network: &Network) -> Self {
+    pub(crate) fn new(max_bytes: usize, timeout: Duration, network: &Network) -> Self {
         let client = HyperClient::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .build(network.connector());
-        Self { client, most, patience }
+        Self { client, max_bytes, timeout }
     }
 
     pub(crate) async fn get(&self, uri: &Uri) -> Result<Answer, Unreachable> {
@@ -53,7 +53,7 @@ impl Fetcher {
         let request = head
             .header(header::USER_AGENT, concat!("marquetry/", env!("CARGO_PKG_VERSION")))
             .body(Full::new(body))
-            .map_err(|error| Unreachable(format!("cannot be asked: {error}")))?;
+            .map_err(|error| Unreachable(format!("the request is invalid: {error}")))?;
         let work = async {
             let response = self.client.request(request).await.map_err(|error| {
                 let causes =
@@ -64,8 +64,8 @@ impl Fetcher {
                 Unreachable(format!("cannot be reached: {cause}"))
             })?;
             let (parts, body) = response.into_parts();
-            let body = Limited::new(body, self.most).collect().await.map_err(|error| {
-                Unreachable(format!("cannot be read (at most {} bytes): {error}", self.most))
+            let body = Limited::new(body, self.max_bytes).collect().await.map_err(|error| {
+                Unreachable(format!("cannot be read (at most {} bytes): {error}", self.max_bytes))
             })?;
             Ok(Answer {
                 status: parts.status,
@@ -74,8 +74,9 @@ impl Fetcher {
                 body: body.to_bytes(),
             })
         };
-        let late = || Unreachable(format!("no answer within {} s", self.patience.as_secs_f64()));
-        tokio::time::timeout(self.patience, work).await.unwrap_or_else(|_| Err(late()))
+        tokio::time::timeout(self.timeout, work).await.unwrap_or_else(|_| {
+            Err(Unreachable(format!("no answer within {} s", self.timeout.as_secs_f64())))
+        })
     }
 }
 
@@ -115,17 +116,17 @@ impl Reach {
         if url.contains('#') {
             return Err("it has a fragment");
         }
-        let uri: Uri = url.parse().map_err(|_| "it is no URL")?;
+        let uri: Uri = url.parse().map_err(|_| "it is not a valid URL")?;
         // A connection would go to the default port instead, which may belong to another server.
         if parse_server_url(url) == Err(ServerUrlError::Port) {
             return Err("its port is not a number from 1 to 65535");
         }
-        let Some(authority) = uri.authority() else { return Err("it is no absolute URL") };
+        let Some(authority) = uri.authority() else { return Err("it is not an absolute URL") };
         if authority.as_str().contains('@') {
             return Err("it contains a user name");
         }
         if is_odd_number(uri.host().unwrap_or_default()) {
-            return Err("its host is a number, but no IP address");
+            return Err("its host is a number, but not an IP address");
         }
         let there = Self::of(&uri);
         match (uri.scheme_str(), there) {
@@ -181,10 +182,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_remote_server_names_no_private_address() {
+    fn remote_servers_cannot_name_private_addresses() {
         let home =
             "it is on this machine or in a private network, and the server that names it is not";
-        let number = "its host is a number, but no IP address";
+        let number = "its host is a number, but not an IP address";
         for (server, url, want) in [
             ("https://a.example/mcp", "https://b.example/x", Ok(())),
             (
@@ -215,12 +216,12 @@ mod tests {
             ),
             ("http://127.0.0.1:1/mcp", "http://localhost:2/x", Ok(())),
             ("http://127.0.0.1:1/mcp", "https://a.example/x", Ok(())),
-            ("https://a.example/mcp", "file:///etc/passwd", Err("it is no URL")),
+            ("https://a.example/mcp", "file:///etc/passwd", Err("it is not a valid URL")),
             ("https://a.example/mcp", "javascript:alert(1)", Err("it must be https")),
             ("https://a.example/mcp", "ftp://a.example/x", Err("it must be https")),
             ("https://a.example/mcp", "https://u:p@a.example/x", Err("it contains a user name")),
             ("https://a.example/mcp", "https://a.example/x#y", Err("it has a fragment")),
-            ("https://a.example/mcp", "/x", Err("it is no absolute URL")),
+            ("https://a.example/mcp", "/x", Err("it is not an absolute URL")),
             (
                 "https://a.example/mcp",
                 "https://b.example:65979/x",

@@ -28,29 +28,34 @@ impl KeyPair {
     /// Returns the key in PKCS #8, if it fits the algorithm.
     pub(super) fn read(algorithm: Algorithm, pkcs8: &[u8]) -> Option<Self> {
         use ring_signature as ring;
-        let ecdsa = |signing| {
-            ring::EcdsaKeyPair::from_pkcs8(signing, pkcs8, &SystemRandom::new())
-                .map(Self::Ecdsa)
-                .ok()
-        };
-        let rsa = |encoding| {
-            let key = ring::RsaKeyPair::from_pkcs8(pkcs8).ok()?;
-            Some(Self::Rsa(Box::new(key), encoding))
-        };
         match algorithm {
-            Algorithm::ES256 => ecdsa(&ring::ECDSA_P256_SHA256_FIXED_SIGNING),
-            Algorithm::ES384 => ecdsa(&ring::ECDSA_P384_SHA384_FIXED_SIGNING),
+            Algorithm::ES256 => Self::read_ecdsa(&ring::ECDSA_P256_SHA256_FIXED_SIGNING, pkcs8),
+            Algorithm::ES384 => Self::read_ecdsa(&ring::ECDSA_P384_SHA384_FIXED_SIGNING, pkcs8),
             Algorithm::EdDSA => {
                 ring::Ed25519KeyPair::from_pkcs8_maybe_unchecked(pkcs8).map(Self::Ed25519).ok()
             }
-            Algorithm::RS256 => rsa(&ring::RSA_PKCS1_SHA256),
-            Algorithm::RS384 => rsa(&ring::RSA_PKCS1_SHA384),
-            Algorithm::RS512 => rsa(&ring::RSA_PKCS1_SHA512),
-            Algorithm::PS256 => rsa(&ring::RSA_PSS_SHA256),
-            Algorithm::PS384 => rsa(&ring::RSA_PSS_SHA384),
-            Algorithm::PS512 => rsa(&ring::RSA_PSS_SHA512),
+            Algorithm::RS256 => Self::read_rsa(&ring::RSA_PKCS1_SHA256, pkcs8),
+            Algorithm::RS384 => Self::read_rsa(&ring::RSA_PKCS1_SHA384, pkcs8),
+            Algorithm::RS512 => Self::read_rsa(&ring::RSA_PKCS1_SHA512, pkcs8),
+            Algorithm::PS256 => Self::read_rsa(&ring::RSA_PSS_SHA256, pkcs8),
+            Algorithm::PS384 => Self::read_rsa(&ring::RSA_PSS_SHA384, pkcs8),
+            Algorithm::PS512 => Self::read_rsa(&ring::RSA_PSS_SHA512, pkcs8),
             _ => None,
         }
+    }
+
+    fn read_ecdsa(
+        signing: &'static ring_signature::EcdsaSigningAlgorithm,
+        pkcs8: &[u8],
+    ) -> Option<Self> {
+        ring_signature::EcdsaKeyPair::from_pkcs8(signing, pkcs8, &SystemRandom::new())
+            .map(Self::Ecdsa)
+            .ok()
+    }
+
+    fn read_rsa(encoding: &'static dyn ring_signature::RsaEncoding, pkcs8: &[u8]) -> Option<Self> {
+        let key = ring_signature::RsaKeyPair::from_pkcs8(pkcs8).ok()?;
+        Some(Self::Rsa(Box::new(key), encoding))
     }
 }
 
@@ -86,31 +91,56 @@ pub(crate) fn verify(
     if key.family() != algorithm.family() || key.family() == AlgorithmFamily::Hmac {
         return Err(BadSignature);
     }
-    let plain = |algorithm: &'static dyn ring::VerificationAlgorithm| {
-        let key = key.try_get_as_bytes().map_err(|_| BadSignature)?;
-        ring::UnparsedPublicKey::new(algorithm, key)
-            .verify(message, signature)
-            .map_err(|_| BadSignature)
-    };
-    let rsa = |parameters: &'static ring::RsaParameters| match key.kind() {
-        DecodingKeyKind::RsaModulusExponent { n, e } => {
-            ring::RsaPublicKeyComponents { n: trimmed(n), e: trimmed(e) }
-                .verify(parameters, message, signature)
-                .map_err(|_| BadSignature)
-        }
-        DecodingKeyKind::SecretOrDer(_) => plain(parameters),
-    };
+    let signed = Signed { key, message, signature };
     match algorithm {
-        Algorithm::ES256 => plain(&ring::ECDSA_P256_SHA256_FIXED),
-        Algorithm::ES384 => plain(&ring::ECDSA_P384_SHA384_FIXED),
-        Algorithm::EdDSA => plain(&ring::ED25519),
-        Algorithm::RS256 => rsa(&ring::RSA_PKCS1_2048_8192_SHA256),
-        Algorithm::RS384 => rsa(&ring::RSA_PKCS1_2048_8192_SHA384),
-        Algorithm::RS512 => rsa(&ring::RSA_PKCS1_2048_8192_SHA512),
-        Algorithm::PS256 => rsa(&ring::RSA_PSS_2048_8192_SHA256),
-        Algorithm::PS384 => rsa(&ring::RSA_PSS_2048_8192_SHA384),
-        Algorithm::PS512 => rsa(&ring::RSA_PSS_2048_8192_SHA512),
+        Algorithm::ES256 => signed.verify(&ring::ECDSA_P256_SHA256_FIXED),
+        Algorithm::ES384 => signed.verify(&ring::ECDSA_P384_SHA384_FIXED),
+        Algorithm::EdDSA => signed.verify(&ring::ED25519),
+        Algorithm::RS256 => signed.verify_rsa(&ring::RSA_PKCS1_2048_8192_SHA256),
+        Algorithm::RS384 => signed.verify_rsa(&ring::RSA_PKCS1_2048_8192_SHA384),
+        Algorithm::RS512 => signed.verify_rsa(&ring::RSA_PKCS1_2048_8192_SHA512),
+        Algorithm::PS256 => signed.verify_rsa(&ring::RSA_PSS_2048_8192_SHA256),
+        Algorithm::PS384 => signed.verify_rsa(&ring::RSA_PSS_2048_8192_SHA384),
+        Algorithm::PS512 => signed.verify_rsa(&ring::RSA_PSS_2048_8192_SHA512),
         _ => Err(BadSignature),
+    }
+}
+
+/// A message, its signature, and the key to verify it with.
+#[cfg(feature = "server")]
+#[derive(Clone, Copy)]
+struct Signed<'a> {
+    key: &'a DecodingKey,
+    message: &'a [u8],
+    signature: &'a [u8],
+}
+
+#[cfg(feature = "server")]
+impl Signed<'_> {
+    /// Verifies with a key in the form that ring takes as it is.
+    fn verify(
+        self,
+        algorithm: &'static dyn ring_signature::VerificationAlgorithm,
+    ) -> Result<(), BadSignature> {
+        let key = self.key.try_get_as_bytes().map_err(|_| BadSignature)?;
+        ring_signature::UnparsedPublicKey::new(algorithm, key)
+            .verify(self.message, self.signature)
+            .map_err(|_| BadSignature)
+    }
+
+    /// Verifies with an RSA key, which a JWK gives as two numbers.
+    fn verify_rsa(
+        self,
+        parameters: &'static ring_signature::RsaParameters,
+    ) -> Result<(), BadSignature> {
+        match self.key.kind() {
+            DecodingKeyKind::RsaModulusExponent { n, e } => {
+                ring_signature::RsaPublicKeyComponents { n: trimmed(n), e: trimmed(e) }
+                    .verify(parameters, self.message, self.signature)
+                    .map_err(|_| BadSignature)
+            }
+            DecodingKeyKind::SecretOrDer(_) => self.verify(parameters),
+        }
     }
 }
 

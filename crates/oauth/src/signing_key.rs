@@ -47,7 +47,8 @@ impl SigningKey {
     /// `openssl pkcs8 -topk8` writes it.
     ///
     /// # Errors
-    /// If the text contains no private key, or one that does not fit the algorithm.
+    /// Returns an error if the text contains no private key, or one that does not fit the
+    /// algorithm.
     pub fn from_pem(pem: &str, algorithm: Algorithm) -> Result<Self, SigningKeyError> {
         let key =
             PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| SigningKeyError::Pem)?;
@@ -104,20 +105,23 @@ impl SigningKey {
         jwk: Option<Jwk>,
         claims: &serde_json::Value,
     ) -> Result<String, SigningKeyError> {
-        let unfit = || SigningKeyError::Unfit(self.algorithm);
         let mut header = Header::new(self.algorithm);
         if let Some(typ) = typ {
             header.typ = Some(typ.to_owned());
         }
         header.jwk = jwk;
-        let header = serde_json::to_vec(&header).map_err(|_| unfit())?;
+        let header = serde_json::to_vec(&header).map_err(|_| self.unfit())?;
         let mut token =
             format!("{}.{}", base64url(&header), base64url(claims.to_string().as_bytes()));
-        let key = KeyPair::read(self.algorithm, &self.der).ok_or_else(unfit)?;
-        let signature = sign(&key, token.as_bytes()).map_err(|_| unfit())?;
+        let key = KeyPair::read(self.algorithm, &self.der).ok_or_else(|| self.unfit())?;
+        let signature = sign(&key, token.as_bytes()).map_err(|_| self.unfit())?;
         token.push('.');
         token.push_str(&base64url(&signature));
         Ok(token)
+    }
+
+    fn unfit(&self) -> SigningKeyError {
+        SigningKeyError::Unfit(self.algorithm)
     }
 }
 

@@ -71,7 +71,7 @@ impl Default for DecodeOptions {
 ///
 /// # Errors
 ///
-/// When the input is not such a code. No input panics.
+/// Returns an error if the input is not such a code. No input panics.
 pub fn decode(input: &str, options: &DecodeOptions) -> Result<String, DecodeError> {
     let Range { mut start, end } = locate(input);
     let tilde = ["~", "%7E", "%7e"].into_iter().find(|tilde| input[start..end].starts_with(tilde));

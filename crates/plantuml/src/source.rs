@@ -21,8 +21,8 @@ impl<'a> Source<'a> {
     ///
     /// # Errors
     ///
-    /// When JavaScript's `trim` would leave nothing of `text`, whatever its length, or `text` is
-    /// longer than [`Source::MAX_BYTES`].
+    /// Returns an error if JavaScript's `trim` would leave nothing of `text`, whatever its length,
+    /// or `text` is longer than [`Source::MAX_BYTES`].
     pub fn new(text: &'a str) -> Result<Self, SourceError> {
         if is_blank(text) {
             return Err(SourceError::Blank);

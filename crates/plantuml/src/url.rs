@@ -25,9 +25,9 @@ impl Server {
     ///
     /// # Errors
     ///
-    /// When the address does not start with `http://` or `https://`, has no host, or contains a
-    /// character that the path of a URL may not have. URLs are shown to people and put into pages,
-    /// so scripts, queries and quotes are refused.
+    /// Returns an error if the address does not start with `http://` or `https://`, has no host, or
+    /// contains a character that the path of a URL may not have. URLs are shown to people and put
+    /// into pages, so scripts, queries and quotes are refused.
     pub fn new(base: &str) -> Result<Self, ServerError> {
         let scheme = ["https://", "http://"].into_iter().find(|scheme| {
             base.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))

@@ -1,4 +1,4 @@
-//! Finds out where to get tokens: reads the server's metadata, then the authorization server's.
+//! Discovers the source of tokens: reads the server's metadata, then the authorization server's.
 
 use http::{StatusCode, Uri};
 use serde::{Deserialize, de::DeserializeOwned};
@@ -94,7 +94,8 @@ impl Discovery<'_> {
         issuer: &str,
     ) -> Result<Option<AuthorizationServer>, AuthorizationError> {
         let uri = self.checked("authorization server", issuer)?;
-        let (origin, path) = (origin(&uri), uri.path().trim_end_matches('/'));
+        let origin = origin(&uri);
+        let path = uri.path().trim_end_matches('/');
         let mut urls = vec![
             format!("{origin}/.well-known/oauth-authorization-server{path}"),
             format!("{origin}/.well-known/openid-configuration{path}"),
@@ -125,12 +126,11 @@ impl Discovery<'_> {
 
     /// Checks that a URL which a server named may be requested.
     pub(super) fn checked(&self, what: &'static str, url: &str) -> Result<Uri, AuthorizationError> {
-        let refused = |why| AuthorizationError::Url {
+        self.reach.check(url).map_err(|why| AuthorizationError::Url {
             what,
             url: marquetry_protocol::shortened(url).into(),
             why,
-        };
-        self.reach.check(url).map_err(refused)
+        })
     }
 
     /// Fetches the document at this URL; returns `None` if the server has none there.
@@ -140,24 +140,29 @@ impl Discovery<'_> {
         url: &str,
     ) -> Result<Option<T>, AuthorizationError> {
         let uri = self.checked(what, url)?;
-        // Both may contain text of an untrusted server.
-        let failed = |problem: String| AuthorizationError::Fetch {
-            url: marquetry_protocol::shortened(url).to_owned(),
-            problem: marquetry_protocol::shortened(&problem).to_owned(),
-        };
-        let answer = self.fetcher.get(&uri).await.map_err(|error| failed(error.to_string()))?;
+        let answer =
+            self.fetcher.get(&uri).await.map_err(|error| fetch_error(url, &error.to_string()))?;
         match answer.status {
             StatusCode::OK => serde_json::from_slice(&answer.body)
                 .map(Some)
-                .map_err(|error| failed(format!("is no {what}: {error}"))),
+                .map_err(|error| fetch_error(url, &format!("is not valid {what}: {error}"))),
             // Servers answer so for paths that do not exist or are not public.
             StatusCode::UNAUTHORIZED
             | StatusCode::FORBIDDEN
             | StatusCode::NOT_FOUND
             | StatusCode::METHOD_NOT_ALLOWED
             | StatusCode::GONE => Ok(None),
-            status => Err(failed(format!("answers with status {}", status.as_u16()))),
+            status => Err(fetch_error(url, &format!("answers with status {}", status.as_u16()))),
         }
+    }
+}
+
+/// Returns the error of a request. Both texts are shortened: an untrusted server may have written
+/// them.
+fn fetch_error(url: &str, problem: &str) -> AuthorizationError {
+    AuthorizationError::Fetch {
+        url: marquetry_protocol::shortened(url).to_owned(),
+        problem: marquetry_protocol::shortened(problem).to_owned(),
     }
 }
 
@@ -180,6 +185,10 @@ impl AuthorizationServer {
         self.assumed || methods.is_some_and(|methods| methods.iter().any(|method| method == "S256"))
     }
 
+    pub(super) fn unsupported(&self, lacks: &'static str) -> AuthorizationError {
+        AuthorizationError::Unsupported { issuer: self.issuer.clone(), lacks }
+    }
+
     pub(super) fn has_scope(&self, scope: &str) -> bool {
         self.scopes_supported.iter().flatten().any(|known| known == scope)
     }
@@ -200,22 +209,28 @@ fn covers(resource: &str, server: &Uri) -> bool {
     if resource.authority().is_none() || !same_origin(&resource, server) {
         return false;
     }
-    let (named, path) = (resource.path().trim_end_matches('/'), server.path());
-    path.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let parent = resource.path().trim_end_matches('/');
+    let below = server.path().strip_prefix(parent);
+    below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 /// Returns whether two URLs have the same origin (RFC 6454); default ports may be left out, and
 /// case does not count.
 pub(super) fn same_origin(a: &Uri, b: &Uri) -> bool {
-    let port = |uri: &Uri| {
-        uri.port_u16().or(match uri.scheme_str() {
-            Some("https") => Some(443),
-            Some("http") => Some(80),
-            _ => None,
-        })
+    let is_same_host = match (a.host(), b.host()) {
+        (Some(a), Some(b)) => a.eq_ignore_ascii_case(b),
+        (a, b) => a == b,
     };
-    let host = |uri: &Uri| uri.host().map(str::to_ascii_lowercase);
-    a.scheme() == b.scheme() && host(a) == host(b) && port(a) == port(b)
+    a.scheme() == b.scheme() && is_same_host && effective_port(a) == effective_port(b)
+}
+
+/// Returns the port of a URL, or the default port of its scheme.
+fn effective_port(uri: &Uri) -> Option<u16> {
+    uri.port_u16().or(match uri.scheme_str() {
+        Some("https") => Some(443),
+        Some("http") => Some(80),
+        _ => None,
+    })
 }
 
 #[cfg(test)]
@@ -223,7 +238,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn metadata_is_about_the_server_or_what_it_is_in() {
+    fn metadata_covers_its_path_and_the_paths_below() {
         for (resource, server, want) in [
             ("https://a.example/mcp", "https://a.example/mcp", true),
             ("https://a.example", "https://a.example/mcp", true),

@@ -18,21 +18,21 @@ pub(super) async fn login(
     resource: Option<&str>,
     scope: Option<&str>,
 ) -> Result<TokenAnswer, AuthorizationError> {
-    let issuer = || server.issuer.clone();
     let Some(agent) = &options.user_agent else {
-        return Err(AuthorizationError::LoginRequired { issuer: issuer() });
+        return Err(AuthorizationError::LoginRequired { issuer: server.issuer.clone() });
     };
     let Some(page) = &server.authorization_endpoint else {
-        let lacks = "has no page to log in at";
-        return Err(AuthorizationError::Unsupported { issuer: issuer(), lacks });
+        return Err(server.unsupported("has no authorization endpoint"));
     };
     if !server.has_pkce() {
-        let lacks =
-            "does not say that it supports PKCE with S256, without which a login can be stolen";
-        return Err(AuthorizationError::Unsupported { issuer: issuer(), lacks });
+        return Err(server.unsupported(
+            "does not say that it supports PKCE with S256, without which a login can be stolen",
+        ));
     }
 
-    let (verifier, state, redirect_uri) = (random(), random(), agent.redirect_uri());
+    let verifier = random();
+    let state = random();
+    let redirect_uri = agent.redirect_uri();
     let digest = ring::digest::digest(&ring::digest::SHA256, verifier.as_bytes());
     let challenge = base64url(digest.as_ref());
     let mut asked = vec![
@@ -76,37 +76,42 @@ fn code(
     state: &str,
     back: &str,
 ) -> Result<String, AuthorizationError> {
-    let answer = |problem: &str| AuthorizationError::Answer(problem.to_owned());
-    let query = back.split_once('?').map_or(back, |(_, query)| query);
-    let query = query.split('#').next().unwrap_or_default();
-    let value = |wanted: &str| {
-        let mut found = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == wanted);
-        match (found.next(), found.next()) {
-            (Some(_), Some(_)) => Err(answer("it has something twice")),
-            (found, _) => Ok(found.map(|(_, value)| value.into_owned())),
-        }
-    };
-    if value("state")?.as_deref() != Some(state) {
-        return Err(answer("it is not from this login (state)"));
+    let after_path = back.split_once('?').map_or(back, |(_, query)| query);
+    let query = after_path.split('#').next().unwrap_or_default();
+    if parameter(query, "state")?.as_deref() != Some(state) {
+        return Err(answer_error("its state is not the one of this login"));
     }
     // RFC 9207, section 2.4: compared byte by byte, even if the server did not announce the
     // parameter.
-    match value("iss")? {
+    match parameter(query, "iss")? {
         Some(found) if found != server.issuer => {
             let expected = server.issuer.clone();
             return Err(AuthorizationError::IssuerMismatch { expected, found });
         }
         None if server.authorization_response_iss_parameter_supported => {
-            return Err(answer("it does not say which server it is from (iss)"));
+            return Err(answer_error("it does not name its issuer (iss)"));
         }
         _ => {}
     }
-    if let Some(error) = value("error")? {
-        let description = value("error_description")?.unwrap_or_default();
+    if let Some(error) = parameter(query, "error")? {
+        let description = parameter(query, "error_description")?.unwrap_or_default();
         let error = marquetry_protocol::shortened(&error).to_owned();
         return Err(AuthorizationError::Denied { error, description });
     }
-    value("code")?.ok_or_else(|| answer("it has no code"))
+    parameter(query, "code")?.ok_or_else(|| answer_error("it has no code"))
+}
+
+/// Returns a parameter of the redirect; a repeated one is an error (RFC 6749, section 3.1).
+fn parameter(query: &str, wanted: &str) -> Result<Option<String>, AuthorizationError> {
+    let mut found = form_urlencoded::parse(query.as_bytes()).filter(|(name, _)| name == wanted);
+    match (found.next(), found.next()) {
+        (Some(_), Some(_)) => Err(answer_error(&format!("duplicate parameter '{wanted}'"))),
+        (found, _) => Ok(found.map(|(_, value)| value.into_owned())),
+    }
+}
+
+fn answer_error(problem: &str) -> AuthorizationError {
+    AuthorizationError::Answer(problem.to_owned())
 }
 
 #[cfg(test)]
@@ -114,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_comes_back_is_from_this_login_and_that_server() {
+    fn redirects_must_belong_to_the_login_and_its_issuer() {
         let plain =
             AuthorizationServer { issuer: "https://as.example".to_owned(), ..Default::default() };
         let strict = AuthorizationServer {
@@ -144,18 +149,18 @@ mod tests {
             (
                 &plain,
                 "code=c&state=t",
-                "answer of the authorization server: it is not from this login (state)",
+                "answer of the authorization server: its state is not the one of this login",
             ),
             (
                 &plain,
                 "code=c",
-                "answer of the authorization server: it is not from this login (state)",
+                "answer of the authorization server: its state is not the one of this login",
             ),
             (&plain, "state=s", "answer of the authorization server: it has no code"),
             (
                 &plain,
                 "code=c&code=d&state=s",
-                "answer of the authorization server: it has something twice",
+                "answer of the authorization server: duplicate parameter 'code'",
             ),
             (
                 &plain,

@@ -71,9 +71,10 @@ use crate::{
 };
 
 /// Authorization for one server.
-pub struct OAuth(Arc<Inner>);
+pub struct OAuth(Arc<Flow>);
 
-struct Inner {
+/// The authorization for one server, shared with its tasks.
+struct Flow {
     /// The server's URL as it was given; its credentials are stored under it.
     server: String,
     uri: Uri,
@@ -81,16 +82,16 @@ struct Inner {
     options: OAuthOptions,
     fetcher: Fetcher,
     nonces: Nonces,
-    /// The tokens to send with each request.
-    shown: RwLock<Option<Arc<Shown>>>,
+    /// The token to send with each request.
+    active: RwLock<Option<Arc<ActiveToken>>>,
     /// Held while tokens are requested, so that concurrent requests share one login.
     work: Arc<Mutex<Work>>,
     /// Whether a person is being asked to log in.
     asking: watch::Sender<bool>,
 }
 
-/// The tokens to send with each request.
-struct Shown {
+/// The token to send with each request.
+struct ActiveToken {
     authorization: HeaderValue,
     token: Secret,
     key: Option<SigningKey>,
@@ -100,25 +101,25 @@ struct Shown {
     accepted: AtomicBool,
 }
 
-impl Shown {
-    fn has_ended(&self) -> bool {
+impl ActiveToken {
+    fn has_expired(&self) -> bool {
         /// A token with less time left than this counts as expired, in seconds.
         const MARGIN: u64 = 30;
         self.expires_at.is_some_and(|expires_at| expires_at <= now() + MARGIN)
     }
 }
 
-/// While a person is asked to log in.
-struct Asking<'a>(&'a watch::Sender<bool>);
+/// A login by a person that has not ended.
+struct RunningLogin<'a>(&'a watch::Sender<bool>);
 
-impl<'a> Asking<'a> {
+impl<'a> RunningLogin<'a> {
     fn begin(asking: &'a watch::Sender<bool>) -> Self {
         asking.send_replace(true);
         Self(asking)
     }
 }
 
-impl Drop for Asking<'_> {
+impl Drop for RunningLogin<'_> {
     fn drop(&mut self) {
         self.0.send_replace(false);
     }
@@ -144,17 +145,21 @@ impl OAuth {
     /// Creates the authorization for the server at `url`.
     ///
     /// # Errors
-    /// If the URL is invalid, or if it is neither `https:` nor on this machine: anyone on the way
-    /// could read the token. If the client has a secret without an issuer.
+    /// Returns an error if the URL is invalid, if it is neither `https:` nor on this machine (anyone
+    /// on the way could read the token), or if the client has a secret without an issuer.
     pub fn new(url: &str, options: OAuthOptions) -> Result<Self, AuthorizationError> {
-        let refused = |why| AuthorizationError::Url {
+        let checked = match url.parse() {
+            Ok(uri) => {
+                let reach = Reach::of(&uri);
+                reach.check(url).map(|uri| (uri, reach))
+            }
+            Err(_) => Err("it is not a valid URL"),
+        };
+        let (uri, reach) = checked.map_err(|why| AuthorizationError::Url {
             what: "server",
             url: marquetry_protocol::client::without_secrets(url),
             why,
-        };
-        let parsed: Uri = url.parse().map_err(|_| refused("it is no URL"))?;
-        let reach = Reach::of(&parsed);
-        let uri = reach.check(url).map_err(refused)?;
+        })?;
         if let Some(RegisteredClient { id, proof: ClientProof::Secret(_), issuer: None }) =
             &options.client
             && !options.secret_for_first_issuer
@@ -165,27 +170,27 @@ impl OAuth {
         }
         let fetcher =
             Fetcher::new(options.max_document_bytes, options.document_timeout, &options.network);
-        Ok(Self(Arc::new(Inner {
+        Ok(Self(Arc::new(Flow {
             server: url.to_owned(),
             uri,
             reach,
             options,
             fetcher,
             nonces: Nonces::default(),
-            shown: RwLock::default(),
+            active: RwLock::default(),
             work: Arc::default(),
             asking: watch::Sender::new(false),
         })))
     }
 }
 
-impl Inner {
+impl Flow {
     fn discovery(&self) -> Discovery<'_> {
         Discovery { fetcher: &self.fetcher, reach: self.reach }
     }
 
-    fn shown(&self) -> Option<Arc<Shown>> {
-        self.shown.read().unwrap_or_else(PoisonError::into_inner).clone()
+    fn active(&self) -> Option<Arc<ActiveToken>> {
+        self.active.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Loads the stored credentials, once.
@@ -207,23 +212,23 @@ impl Inner {
 
     async fn save(&self, work: &Work) -> Result<(), AuthorizationError> {
         self.options.store.save(&self.server, &work.credentials).await.map_err(|source| {
-            AuthorizationError::Io { what: "credentials cannot be stored".to_owned(), source }
+            AuthorizationError::Io { what: "failed to store credentials".to_owned(), source }
         })
     }
 
     /// Sends these tokens from now on.
     fn show(&self, tokens: Option<&Tokens>, source: Source) -> Result<(), AuthorizationError> {
-        let shown = match tokens {
+        let active = match tokens {
             None => None,
             Some(tokens) => {
                 let key = tokens.key.as_ref().map(possession::read).transpose()?;
                 let scheme = if key.is_some() { "DPoP" } else { "Bearer" };
                 let text = format!("{scheme} {}", tokens.access.expose());
                 let mut authorization = HeaderValue::from_str(&text).map_err(|_| {
-                    AuthorizationError::Answer("the token fits no header".to_owned())
+                    AuthorizationError::Answer("the token is not valid in a header".to_owned())
                 })?;
                 authorization.set_sensitive(true);
-                Some(Arc::new(Shown {
+                Some(Arc::new(ActiveToken {
                     authorization,
                     token: tokens.access.clone(),
                     key,
@@ -233,7 +238,7 @@ impl Inner {
                 }))
             }
         };
-        *self.shown.write().unwrap_or_else(PoisonError::into_inner) = shown;
+        *self.active.write().unwrap_or_else(PoisonError::into_inner) = active;
         Ok(())
     }
 
@@ -243,11 +248,9 @@ impl Inner {
         let (Some(theirs), Some(ours)) = (&kept.tokens, &work.credentials.tokens) else {
             return Ok(false);
         };
-        let of = |tokens: &Tokens| {
-            let refresh = tokens.refresh.as_ref().map(|refresh| refresh.expose().to_owned());
-            (tokens.access.expose().to_owned(), refresh)
-        };
-        if of(theirs) == of(ours) {
+        let is_same_access = theirs.access.expose() == ours.access.expose();
+        let their_refresh = theirs.refresh.as_ref().map(Secret::expose);
+        if is_same_access && their_refresh == ours.refresh.as_ref().map(Secret::expose) {
             return Ok(false);
         }
         self.show(Some(theirs), Source::Store)?;
@@ -261,9 +264,9 @@ impl Inner {
         self: &Arc<Self>,
         mut work: OwnedMutexGuard<Work>,
     ) -> Result<(OwnedMutexGuard<Work>, bool), AuthorizationError> {
-        let inner = self.clone();
+        let flow = self.clone();
         let task = tokio::spawn(async move {
-            let refreshed = inner.refresh(&mut work).await?;
+            let refreshed = flow.refresh(&mut work).await?;
             Ok((work, refreshed))
         });
         task.await.unwrap_or_else(|error| {
@@ -274,7 +277,8 @@ impl Inner {
 
     /// Refreshes the tokens without a login; returns false if that is impossible.
     async fn refresh(&self, work: &mut Work) -> Result<bool, AuthorizationError> {
-        if self.take_newer(work).await? && !self.shown().is_some_and(|shown| shown.has_ended()) {
+        if self.take_newer(work).await? && !self.active().is_some_and(|active| active.has_expired())
+        {
             return Ok(true);
         }
         let Some(old) = work.credentials.tokens.clone() else { return Ok(false) };
@@ -300,7 +304,7 @@ impl Inner {
                 if self.take_newer(work).await? {
                     return Ok(true);
                 }
-                tracing::debug!(error, "tokens cannot be refreshed");
+                tracing::debug!(error, "failed to refresh tokens");
                 work.credentials.tokens = None;
                 self.show(None, Source::Refresh)?;
                 self.save(work).await?;
@@ -385,8 +389,8 @@ impl Inner {
         let insufficient = refusal.is_insufficient_scope();
         // Tokens of one authorization server are not shown to another.
         let is_same = work.credentials.tokens.as_ref().is_some_and(|t| t.issuer == server.issuer);
-        let refused_anew = self.shown().is_some_and(|shown| {
-            shown.source == Source::Refresh && !shown.accepted.load(Ordering::Relaxed)
+        let refused_anew = self.active().is_some_and(|active| {
+            active.source == Source::Refresh && !active.accepted.load(Ordering::Relaxed)
         });
         if is_same && !insufficient && !refused_anew {
             let refreshed;
@@ -412,8 +416,8 @@ impl Inner {
         let scope = scopes.into_iter().collect::<Vec<_>>().join(" ");
         let scope = Some(scope).filter(|scope| !scope.is_empty());
 
-        let key = self.proves_possession(&server, described.as_ref(), refusal);
-        let key = key.then(SigningKey::generate);
+        let key =
+            self.proves_possession(&server, described.as_ref(), refusal).then(SigningKey::generate);
         let client = self.client(&server, &discovery, &mut work).await?;
         let endpoint = TokenEndpoint {
             discovery: &discovery,
@@ -442,7 +446,7 @@ impl Inner {
     ) -> Result<(), AuthorizationError> {
         self.load(&mut work).await?;
         // Another request may have done it in the meantime.
-        if self.shown().is_some_and(|shown| shown.has_ended()) {
+        if self.active().is_some_and(|active| active.has_expired()) {
             self.refresh_apart(work).await?;
         }
         Ok(())
@@ -463,10 +467,10 @@ impl Inner {
             Resource::Described(described) => {
                 let offered = &described.authorization_servers;
                 let ours = self.options.client.as_ref().and_then(|client| client.issuer.as_ref());
-                let knows_us = |issuer: &&String| {
+                let registered_at = offered.iter().find(|issuer| {
                     Some(*issuer) == ours || work.credentials.registrations.contains_key(*issuer)
-                };
-                let Some(issuer) = offered.iter().find(knows_us).or(offered.first()) else {
+                });
+                let Some(issuer) = registered_at.or(offered.first()) else {
                     return Err(AuthorizationError::Answer("no authorization server".to_owned()));
                 };
                 let lacks = "has no metadata";
@@ -523,17 +527,14 @@ impl Inner {
         described: Option<&ResourceMetadata>,
         refusal: &Refusal,
     ) -> bool {
-        let is_ours = |known: &Option<Vec<String>>| {
-            known.iter().flatten().any(|algorithm| algorithm == "ES256")
-        };
         let is_wanted = refusal.challenges.iter().any(|challenge| challenge.is("DPoP"))
             || described.is_some_and(|described| {
                 described.dpop_bound_access_tokens_required
-                    || is_ours(&described.dpop_signing_alg_values_supported)
+                    || has_es256(described.dpop_signing_alg_values_supported.as_deref())
             });
         self.options.proof_of_possession
             && is_wanted
-            && is_ours(&server.dpop_signing_alg_values_supported)
+            && has_es256(server.dpop_signing_alg_values_supported.as_deref())
     }
 
     /// Returns the client id at that server. Registers the client if necessary.
@@ -566,7 +567,7 @@ impl Inner {
         let assertion;
         let mut params = match &self.options.grant {
             Grant::Login => {
-                let _asking = Asking::begin(&self.asking);
+                let _asking = RunningLogin::begin(&self.asking);
                 return login::login(&self.options, server, endpoint, resource, scope).await;
             }
             Grant::ClientCredentials => vec![("grant_type", "client_credentials")],
@@ -623,37 +624,41 @@ impl Inner {
         match answer.issued_token_type.as_deref() {
             Some(ID_JAG) => Ok(answer.access_token),
             _ => Err(AuthorizationError::Answer(
-                "the identity provider gives another token than was asked for".to_owned(),
+                "the identity provider returned a token of another type than ID-JAG".to_owned(),
             )),
         }
     }
 }
 
+/// Returns whether a list of algorithms has ES256, which this client signs its proofs with.
+fn has_es256(algorithms: Option<&[String]>) -> bool {
+    algorithms.unwrap_or_default().iter().any(|algorithm| algorithm == "ES256")
+}
+
 #[async_trait]
 impl Authorizer for OAuth {
     async fn sign(&self, request: &mut request::Parts) -> Result<(), AuthorizationError> {
-        let inner = &self.0;
-        if !same_origin(&request.uri, &inner.uri) {
+        let flow = &self.0;
+        if !same_origin(&request.uri, &flow.uri) {
             return Ok(());
         }
-        let is_good = |shown: &Arc<Shown>| !shown.has_ended();
-        let mut shown = inner.shown().filter(is_good);
-        if shown.is_none() {
+        let mut active = flow.active().filter(|active| !active.has_expired());
+        if active.is_none() {
             // A login takes long: requests that are refused in the meantime wait for it.
-            let mut asking = inner.asking.subscribe();
+            let mut asking = flow.asking.subscribe();
             let work = tokio::select! {
                 biased;
-                work = inner.work.clone().lock_owned() => work,
+                work = flow.work.clone().lock_owned() => work,
                 _ = asking.wait_for(|asking| *asking) => return Ok(()),
             };
-            inner.prepare(work).await?;
-            shown = inner.shown();
+            flow.prepare(work).await?;
+            active = flow.active();
         }
-        let Some(shown) = shown else { return Ok(()) };
-        request.headers.insert(header::AUTHORIZATION, shown.authorization.clone());
-        if let Some(key) = &shown.key {
-            let (method, uri) = (&request.method, &request.uri);
-            let proof = possession::proof(key, &inner.nonces, method, uri, Some(&shown.token))?;
+        let Some(active) = active else { return Ok(()) };
+        request.headers.insert(header::AUTHORIZATION, active.authorization.clone());
+        if let Some(key) = &active.key {
+            let token = Some(&active.token);
+            let proof = possession::proof(key, &flow.nonces, &request.method, &request.uri, token)?;
             request.headers.insert("dpop", proof);
         }
         Ok(())
@@ -661,13 +666,13 @@ impl Authorizer for OAuth {
 
     fn learn(&self, uri: &Uri, status: StatusCode, headers: &HeaderMap) -> bool {
         let is_new = self.0.nonces.learn(uri, headers);
-        let shown = self.0.shown();
-        if let Some(shown) = &shown
+        let active = self.0.active();
+        if let Some(active) = &active
             && !matches!(status, StatusCode::UNAUTHORIZED)
         {
-            shown.accepted.store(true, Ordering::Relaxed);
+            active.accepted.store(true, Ordering::Relaxed);
         }
-        let is_bound = shown.is_some_and(|shown| shown.key.is_some());
+        let is_bound = active.is_some_and(|active| active.key.is_some());
         is_new && is_bound && status == StatusCode::UNAUTHORIZED
     }
 
@@ -676,17 +681,17 @@ impl Authorizer for OAuth {
         refusal: &Refusal,
         interaction: Interaction,
     ) -> Result<(), AuthorizationError> {
-        let inner = &self.0;
-        let mut work = inner.work.clone().lock_owned().await;
-        inner.load(&mut work).await?;
-        if let Some(shown) = inner.shown() {
-            let was_shown = refusal.presented() == Some(&shown.authorization);
-            if !was_shown {
+        let flow = &self.0;
+        let mut work = flow.work.clone().lock_owned().await;
+        flow.load(&mut work).await?;
+        if let Some(active) = flow.active() {
+            let is_active = refusal.presented() == Some(&active.authorization);
+            if !is_active {
                 // Another request has got newer tokens in the meantime.
                 return Ok(());
             }
-            if shown.source == Source::Grant
-                && !shown.accepted.load(Ordering::Relaxed)
+            if active.source == Source::Grant
+                && !active.accepted.load(Ordering::Relaxed)
                 && !refusal.is_insufficient_scope()
             {
                 return Err(AuthorizationError::Answer(
@@ -694,6 +699,6 @@ impl Authorizer for OAuth {
                 ));
             }
         }
-        inner.obtain(work, refusal, interaction).await
+        flow.obtain(work, refusal, interaction).await
     }
 }

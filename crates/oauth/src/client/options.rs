@@ -131,7 +131,7 @@ pub trait Assertion: Send + Sync + 'static {
     /// for others.
     ///
     /// # Errors
-    /// If no token can be had.
+    /// Returns an error if the third party gives no token.
     async fn assertion(&self, audience: &str) -> Result<Secret, AuthorizationError>;
 }
 
@@ -149,11 +149,11 @@ impl Assertion for Secret {
 impl Assertion for PathBuf {
     async fn assertion(&self, _: &str) -> Result<Secret, AuthorizationError> {
         use std::io::Read;
-        const MOST: u64 = 64 << 10;
+        const MAX_BYTES: u64 = 64 << 10;
         let path = self.clone();
         let read = tokio::task::spawn_blocking(move || {
             let mut text = String::new();
-            std::fs::File::open(path)?.take(MOST).read_to_string(&mut text)?;
+            std::fs::File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
             Ok(Secret::from(text.trim()))
         });
         read.await.unwrap_or_else(|error| Err(std::io::Error::other(error))).map_err(|source| {

@@ -20,9 +20,9 @@ pub(super) struct Nonces(Mutex<HashMap<String, String>>);
 impl Nonces {
     /// Stores the nonce of an answer; returns true if it is new.
     pub(super) fn learn(&self, uri: &Uri, headers: &HeaderMap) -> bool {
-        const MOST_BYTES: usize = 4 << 10;
+        const MAX_BYTES: usize = 4 << 10;
         let nonce = headers.get("dpop-nonce").and_then(|nonce| nonce.to_str().ok());
-        let Some(nonce) = nonce.filter(|nonce| nonce.len() <= MOST_BYTES) else { return false };
+        let Some(nonce) = nonce.filter(|nonce| nonce.len() <= MAX_BYTES) else { return false };
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.insert(origin(uri), nonce.to_owned()).as_deref() != Some(nonce)
     }
@@ -70,6 +70,7 @@ pub(super) fn proof(
     let proof = key
         .sign(Some("dpop+jwt"), Some(key.es256_jwk()), &claims)
         .map_err(|error| AuthorizationError::Credentials(error.to_string()))?;
-    HeaderValue::from_str(&proof)
-        .map_err(|_| AuthorizationError::Credentials("a proof fits no header".to_owned()))
+    HeaderValue::from_str(&proof).map_err(|_| {
+        AuthorizationError::Credentials("the proof is not valid in a header".to_owned())
+    })
 }

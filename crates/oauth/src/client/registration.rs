@@ -10,7 +10,7 @@ use super::{
     clock::now,
     discovery::{AuthorizationServer, Discovery},
     store::{Credentials, Method, Registration},
-    token::{ClientIdentity, denied},
+    token::{ClientIdentity, denied, fetch_error},
 };
 use crate::Secret;
 
@@ -36,14 +36,20 @@ pub(super) async fn identity(
         if client.issuer.is_none() {
             credentials.first_issuer = Some(server.issuer.clone());
         }
-        let (method, proof) = (beforehand(server, &client.proof)?, client.proof.clone());
-        return Ok(ClientIdentity { id: client.id.clone(), method, proof });
+        return Ok(ClientIdentity {
+            id: client.id.clone(),
+            method: preregistered_method(server, &client.proof)?,
+            proof: client.proof.clone(),
+        });
     }
     if let Some(url) = &options.client_metadata_url
         && server.client_id_metadata_document_supported
     {
-        let (method, proof) = (Method::None, ClientProof::None);
-        return Ok(ClientIdentity { id: url.clone(), method, proof });
+        return Ok(ClientIdentity {
+            id: url.clone(),
+            method: Method::None,
+            proof: ClientProof::None,
+        });
     }
     let redirect_uri = options.user_agent.as_ref().map(|agent| agent.redirect_uri());
     let known = credentials.registrations.get(&server.issuer).filter(|known| {
@@ -67,7 +73,7 @@ pub(super) async fn identity(
 
 /// Returns how a client with a configured id authenticates itself. A server that names no method
 /// supports the secret in the header (RFC 8414, section 2).
-fn beforehand(
+fn preregistered_method(
     server: &AuthorizationServer,
     proof: &ClientProof,
 ) -> Result<Method, AuthorizationError> {
@@ -78,10 +84,9 @@ fn beforehand(
     };
     let Some(known) = &server.token_endpoint_auth_methods_supported else { return Ok(wanted[0]) };
     let found = wanted.iter().find(|method| known.iter().any(|known| known == method.as_str()));
-    found.copied().ok_or_else(|| AuthorizationError::Unsupported {
-        issuer: server.issuer.clone(),
-        lacks: "takes no proof of the kind that the client has",
-    })
+    found
+        .copied()
+        .ok_or_else(|| server.unsupported("does not support the client's kind of authentication"))
 }
 
 /// Registers the client (dynamic client registration, RFC 7591).
@@ -100,10 +105,8 @@ async fn register(
     }
     const METHODS: [Method; 3] =
         [Method::None, Method::ClientSecretBasic, Method::ClientSecretPost];
-    let unsupported =
-        |lacks| AuthorizationError::Unsupported { issuer: server.issuer.clone(), lacks };
     let Some(endpoint) = &server.registration_endpoint else {
-        return Err(unsupported(
+        return Err(server.unsupported(
             "registers no clients by itself; register one there and configure its client id",
         ));
     };
@@ -113,7 +116,9 @@ async fn register(
         Some(known) => *METHODS
             .iter()
             .find(|method| known.iter().any(|known| known == method.as_str()))
-            .ok_or_else(|| unsupported("takes no proof of a client that registers by itself"))?,
+            .ok_or_else(|| {
+                server.unsupported("supports no authentication of a client that registers itself")
+            })?,
     };
     let body = json!({
         "client_name": options.client_name,
@@ -128,24 +133,25 @@ async fn register(
     let head = http::Request::post(uri)
         .header(http::header::CONTENT_TYPE, "application/json")
         .header(http::header::ACCEPT, "application/json");
-    let failed = |problem| AuthorizationError::Fetch { url: endpoint.clone(), problem };
     let answer = discovery
         .fetcher
         .send(head, body.to_string().into())
         .await
-        .map_err(|error| failed(error.to_string()))?;
+        .map_err(|error| fetch_error(endpoint, error.to_string()))?;
     if !answer.status.is_success() {
         return Err(denied(endpoint, &answer));
     }
     // The answer contains a secret, which an error must not show.
     let registered: Registered = serde_json::from_slice(&answer.body)
-        .map_err(|_| failed("answer is no client registration".to_owned()))?;
-    let told = registered.token_endpoint_auth_method.as_deref();
-    let method = match told.map(|told| METHODS.into_iter().find(|method| method.as_str() == told)) {
+        .map_err(|_| fetch_error(endpoint, "returned an invalid client registration"))?;
+    let assigned = registered.token_endpoint_auth_method.as_deref();
+    let known = assigned.map(|name| METHODS.into_iter().find(|method| method.as_str() == name));
+    let method = match known {
         None => method,
-        Some(Some(told)) => told,
+        Some(Some(assigned)) => assigned,
         Some(None) => {
-            return Err(failed("registered us with a proof that we do not have".to_owned()));
+            let problem = "registered this client with an unsupported authentication method";
+            return Err(fetch_error(endpoint, problem));
         }
     };
     Ok(Registration {

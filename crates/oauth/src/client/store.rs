@@ -18,19 +18,19 @@ pub trait CredentialStore: Send + Sync + 'static {
     /// Loads the credentials for the server at that URL.
     ///
     /// # Errors
-    /// If they cannot be read. A server without credentials is no error.
+    /// Returns an error if they cannot be read. A server without credentials is not an error.
     async fn load(&self, server: &str) -> io::Result<Option<Credentials>>;
 
     /// Stores the credentials for a server, in place of older ones.
     ///
     /// # Errors
-    /// If they cannot be stored.
+    /// Returns an error if they cannot be stored.
     async fn save(&self, server: &str, credentials: &Credentials) -> io::Result<()>;
 
     /// Deletes the credentials for a server.
     ///
     /// # Errors
-    /// If they cannot be deleted.
+    /// Returns an error if they cannot be deleted.
     async fn forget(&self, server: &str) -> io::Result<()>;
 }
 
@@ -293,7 +293,9 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let store = DirectoryStore::new(directory.path().join("new"));
         store.save("https://../../x", &some()).await.unwrap();
-        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        fn mode(path: &Path) -> u32 {
+            std::fs::metadata(path).unwrap().permissions().mode() & 0o777
+        }
         assert_eq!(mode(&directory.path().join("new")), 0o700);
         let files: Vec<_> = std::fs::read_dir(directory.path().join("new"))
             .unwrap()

@@ -56,7 +56,6 @@ impl TokenEndpoint<'_> {
         &self,
         params: &[(&str, &str)],
     ) -> Result<TokenAnswer, AuthorizationError> {
-        let failed = |problem| AuthorizationError::Fetch { url: self.url.to_owned(), problem };
         let uri = self.discovery.checked("token endpoint", self.url)?;
         let mut again = self.key.is_some();
         loop {
@@ -70,12 +69,12 @@ impl TokenEndpoint<'_> {
                 .fetcher
                 .send(head.uri(uri.clone()), body.into())
                 .await
-                .map_err(|error| failed(error.to_string()))?;
+                .map_err(|error| fetch_error(self.url, error.to_string()))?;
             let nonce_is_new = self.nonces.learn(&uri, &answer.headers);
             if answer.status.is_success() {
                 // serde's errors may contain values.
                 return serde_json::from_slice(&answer.body)
-                    .map_err(|_| failed("answer is no token".to_owned()));
+                    .map_err(|_| fetch_error(self.url, "returned an invalid token response"));
             }
             let denied = denied(self.url, &answer);
             let wants_nonce = matches!(
@@ -109,10 +108,11 @@ impl TokenEndpoint<'_> {
                 form.append_pair("client_id", id).append_pair("client_secret", secret.expose());
             }
             (Method::PrivateKeyJwt, ClientProof::Key(key)) => {
-                let (now, lifetime) = (now(), 60);
+                const LIFETIME: u64 = 60;
+                let now = now();
                 let claims = json!({
                     "iss": id, "sub": id, "aud": self.issuer, "jti": random(),
-                    "iat": now, "exp": now + lifetime,
+                    "iat": now, "exp": now + LIFETIME,
                 });
                 let assertion = key
                     .sign(None, None, &claims)
@@ -135,12 +135,20 @@ impl TokenEndpoint<'_> {
 /// Returns the header with id and secret, each encoded as in a form (RFC 6749, section 2.3.1).
 fn basic(id: &str, secret: &Secret) -> HeaderValue {
     use base64::{Engine, engine::general_purpose::STANDARD};
-    let encoded = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
-    let pair = format!("{}:{}", encoded(id), encoded(secret.expose()));
+    let pair = format!("{}:{}", form_encoded(id), form_encoded(secret.expose()));
     let mut value = HeaderValue::from_str(&format!("Basic {}", STANDARD.encode(pair)))
         .expect("base64 fits a header");
     value.set_sensitive(true);
     value
+}
+
+fn form_encoded(text: &str) -> String {
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
+}
+
+/// Returns the error of a request to an endpoint.
+pub(super) fn fetch_error(url: &str, problem: impl Into<String>) -> AuthorizationError {
+    AuthorizationError::Fetch { url: url.to_owned(), problem: problem.into() }
 }
 
 /// Converts an authorization server's error response.
@@ -156,9 +164,6 @@ pub(super) fn denied(url: &str, answer: &Answer) -> AuthorizationError {
             let error = marquetry_protocol::shortened(&error).to_owned();
             AuthorizationError::Denied { error, description }
         }
-        _ => AuthorizationError::Fetch {
-            url: url.to_owned(),
-            problem: format!("answers with status {}", answer.status.as_u16()),
-        },
+        _ => fetch_error(url, format!("answers with status {}", answer.status.as_u16())),
     }
 }

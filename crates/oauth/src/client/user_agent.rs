@@ -21,10 +21,10 @@ pub trait UserAgent: Send + Sync + 'static {
     /// Sends the person to `request.url` and waits for the redirect. Returns its URL, or the query
     /// of it. Ignore redirects with another `state`: they are not from this login.
     ///
-    /// The future is dropped after [`OAuthOptions::max_login`](super::OAuthOptions).
+    /// The future is dropped after [`OAuthOptions::login_timeout`](super::OAuthOptions).
     ///
     /// # Errors
-    /// If the login page cannot be shown.
+    /// Returns an error if the login page cannot be shown.
     async fn login(&self, request: &LoginRequest) -> Result<String, AuthorizationError>;
 }
 
@@ -53,7 +53,7 @@ impl LoopbackBrowser {
     /// or prints the URL.
     ///
     /// # Errors
-    /// If the listener is not on a loopback address.
+    /// Returns an error if the listener is not on a loopback address.
     pub fn new(
         listener: TcpListener,
         show: impl Fn(&str) + Send + Sync + 'static,

@@ -66,8 +66,9 @@ pub(super) async fn check(
     let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| UNREADABLE)?;
     let claims: Raw = serde_json::from_slice(&payload)
         .map_err(|_| TokenError::Invalid("it lacks exp, iss, aud or sub"))?;
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-    let (now, leeway) = (now.as_secs() as f64, skew.as_secs() as f64);
+    let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let now = since_1970.as_secs() as f64;
+    let leeway = skew.as_secs() as f64;
     let Raw { iss, sub, aud, exp, nbf, scope, scp, cnf } = claims;
     if exp.round() < now - leeway {
         return Err(TokenError::Invalid("it has expired"));

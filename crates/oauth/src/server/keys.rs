@@ -29,7 +29,7 @@ pub(super) struct Keys {
     issuer: String,
     source: KeySource,
     fetcher: Fetcher,
-    most_bytes: usize,
+    max_bytes: usize,
     lifetime: Duration,
     max_age: Duration,
     pause: Duration,
@@ -61,7 +61,7 @@ impl Keys {
             issuer: issuer.issuer.clone(),
             source: issuer.keys.clone(),
             fetcher,
-            most_bytes: options.max_key_bytes,
+            max_bytes: options.max_key_bytes,
             lifetime: options.key_lifetime,
             max_age: options.key_max_age,
             pause: options.key_pause,
@@ -129,9 +129,9 @@ impl Keys {
         mut last: OwnedMutexGuard<Option<Instant>>,
         seen: Option<Instant>,
     ) -> Option<JoinHandle<()>> {
-        let somebody_else_did = self.known().fetched != seen;
+        let was_fetched_meanwhile = self.known().fetched != seen;
         let too_soon = last.is_some_and(|last| last.elapsed() < self.pause);
-        if somebody_else_did || too_soon {
+        if was_fetched_meanwhile || too_soon {
             return None;
         }
         *last = Some(Instant::now());
@@ -139,7 +139,11 @@ impl Keys {
         Some(tokio::spawn(async move {
             let _held = last;
             if let Err(problem) = keys.fetch().await {
-                tracing::warn!(issuer = keys.issuer, problem, "keys cannot be had");
+                tracing::warn!(
+                    issuer = keys.issuer,
+                    problem,
+                    "failed to fetch the issuer's signing keys"
+                );
             }
         }))
     }
@@ -147,8 +151,9 @@ impl Keys {
     async fn fetch(&self) -> Result<(), String> {
         let document = match &self.source {
             KeySource::File(path) => {
-                let (path, most) = (path.clone(), self.most_bytes);
-                tokio::task::spawn_blocking(move || read(&path, most))
+                let path = path.clone();
+                let max_bytes = self.max_bytes;
+                tokio::task::spawn_blocking(move || read(&path, max_bytes))
                     .await
                     .unwrap_or_else(|error| Err(error.to_string()))?
             }
@@ -178,7 +183,7 @@ impl Keys {
             jwks_uri: String,
         }
         let issuer: Uri =
-            self.issuer.parse().map_err(|_| format!("'{}' is no URL", self.issuer))?;
+            self.issuer.parse().map_err(|_| format!("'{}' is not a valid URL", self.issuer))?;
         let origin = format!(
             "{}://{}",
             issuer.scheme_str().unwrap_or_default(),
@@ -195,7 +200,7 @@ impl Keys {
             let found: Metadata = serde_json::from_slice(&document)
                 .map_err(|error| format!("{url}: invalid metadata: {error}"))?;
             if found.issuer != self.issuer {
-                return Err(format!("{url}: is of another issuer"));
+                return Err(format!("{url}: names another issuer"));
             }
             return Reach::of(&issuer)
                 .check(&found.jwks_uri)
@@ -227,13 +232,13 @@ impl CachedKeys {
     }
 }
 
-fn read(path: &Path, most: usize) -> Result<Vec<u8>, String> {
-    let failed = |error: std::io::Error| format!("{}: {error}", path.display());
+fn read(path: &Path, max_bytes: usize) -> Result<Vec<u8>, String> {
     let mut document = Vec::new();
-    let file = std::fs::File::open(path).map_err(failed)?;
-    file.take(most as u64 + 1).read_to_end(&mut document).map_err(failed)?;
-    if document.len() > most {
-        return Err(format!("{}: has more than {most} bytes", path.display()));
+    std::fs::File::open(path)
+        .and_then(|file| file.take(max_bytes as u64 + 1).read_to_end(&mut document))
+        .map_err(|error| format!("{}: {error}", path.display()))?;
+    if document.len() > max_bytes {
+        return Err(format!("{}: has more than {max_bytes} bytes", path.display()));
     }
     Ok(document)
 }
@@ -245,8 +250,8 @@ fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
     struct Set {
         keys: Vec<serde_json::Value>,
     }
-    let set: Set =
-        serde_json::from_slice(document).map_err(|error| format!("is no JWK set: {error}"))?;
+    let set: Set = serde_json::from_slice(document)
+        .map_err(|error| format!("is not a valid JWK set: {error}"))?;
     let keys = set.keys.into_iter().filter_map(|key| {
         let jwk: Jwk = serde_json::from_value(key).ok()?;
         let algorithms = algorithms(&jwk);
@@ -277,9 +282,7 @@ fn algorithms(jwk: &Jwk) -> Vec<Algorithm> {
         AlgorithmParameters::OctetKeyPair(key) if key.curve == EllipticCurve::Ed25519 => &[EdDSA],
         _ => &[],
     };
-    let named = jwk.common.key_algorithm.map(|named| named.to_string());
-    let is_named = |algorithm: &&Algorithm| {
-        named.as_ref().is_none_or(|named| *named == format!("{algorithm:?}"))
-    };
-    of_type.iter().filter(is_named).copied().collect()
+    let Some(named) = jwk.common.key_algorithm else { return of_type.to_vec() };
+    let name = named.to_string();
+    of_type.iter().filter(|algorithm| format!("{algorithm:?}") == name).copied().collect()
 }

@@ -66,29 +66,78 @@ use crate::{
 pub struct ResourceServer {
     options: ResourceServerOptions,
     issued: Option<Issued>,
-    /// The URL of the metadata, for the challenge.
-    metadata_url: Option<String>,
-    metadata_path: Option<String>,
 }
 
+/// The issuer of tokens, and the metadata that names it.
 struct Issued {
     issuer: TokenIssuer,
     keys: Arc<Keys>,
+    /// The URL of the metadata, for the challenge.
+    metadata_url: String,
+    metadata_path: String,
+}
+
+impl Issued {
+    /// Checks the URLs of the issuer.
+    fn new(
+        issuer: &TokenIssuer,
+        options: &ResourceServerOptions,
+    ) -> Result<Self, ResourceServerError> {
+        check_url("issuer", &issuer.issuer)?;
+        if let KeySource::Url(url) = &issuer.keys {
+            check_url("address of keys", url)?;
+        }
+        let (origin, path) = split_resource(&issuer.resource).map_err(|why| {
+            ResourceServerError::Url { what: "resource", url: issuer.resource.clone(), why }
+        })?;
+        let fetcher = Fetcher::new(options.max_key_bytes, options.key_timeout, &options.network);
+        let metadata_path = format!("{WELL_KNOWN}{path}");
+        Ok(Self {
+            issuer: issuer.clone(),
+            keys: Arc::new(Keys::new(issuer, fetcher, options)),
+            metadata_url: format!("{origin}{metadata_path}"),
+            metadata_path,
+        })
+    }
+}
+
+/// Checks a URL of the configuration, which may name private addresses.
+fn check_url(what: &'static str, url: &str) -> Result<(), ResourceServerError> {
+    match Reach::Loopback.check(url) {
+        Ok(_) => Ok(()),
+        Err(why) => Err(ResourceServerError::Url { what, url: url.to_owned(), why }),
+    }
+}
+
+/// Returns origin and path of the resource's URL.
+fn split_resource(url: &str) -> Result<(String, String), &'static str> {
+    let uri: http::Uri = url.parse().map_err(|_| "it is not a valid URL")?;
+    let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
+        return Err("it is not an absolute URL");
+    };
+    if url.contains(['#', '?']) {
+        return Err("it has a query or a fragment");
+    }
+    let path = uri.path().trim_end_matches('/').to_owned();
+    Ok((format!("{scheme}://{authority}"), path))
 }
 
 const WELL_KNOWN: &str = "/.well-known/oauth-protected-resource";
 
 impl ResourceServer {
+    /// Creates the resource server.
+    ///
     /// # Errors
-    /// If the options contradict each other or a URL is invalid.
+    /// Returns an error if the options contradict each other or a URL is invalid.
     pub fn new(options: ResourceServerOptions) -> Result<Self, ResourceServerError> {
         if options.issuer.is_none() && options.static_tokens.is_empty() {
             return Err(ResourceServerError::NoTokenSource);
         }
         for scope in options.required_scopes.iter().chain(&options.optional_scopes) {
             // RFC 6749, section 3.3.
-            let is_good = |char: char| char.is_ascii_graphic() && !matches!(char, '"' | '\\');
-            if scope.is_empty() || !scope.chars().all(is_good) {
+            let is_valid =
+                scope.chars().all(|char| char.is_ascii_graphic() && !matches!(char, '"' | '\\'));
+            if scope.is_empty() || !is_valid {
                 return Err(ResourceServerError::Scope(scope.clone()));
             }
         }
@@ -98,49 +147,20 @@ impl ResourceServer {
                 return Err(ResourceServerError::SameName(token.name.clone()));
             }
             if let Some(other) = before.iter().find(|other| other.is_like(token)) {
-                let names = (other.name.clone(), token.name.clone());
-                return Err(ResourceServerError::SameToken(names.0, names.1));
+                let other = other.name.clone();
+                return Err(ResourceServerError::SameToken(other, token.name.clone()));
             }
         }
-        let (mut metadata_url, mut metadata_path, mut issued) = (None, None, None);
-        if let Some(issuer) = &options.issuer {
-            let refused = |what, url: &str| {
-                let url = url.to_owned();
-                move |why| ResourceServerError::Url { what, url, why }
-            };
-            // The address comes from the configuration, which may name private addresses.
-            let check = |what, url: &str| Reach::Loopback.check(url).map_err(refused(what, url));
-            check("issuer", &issuer.issuer)?;
-            if let KeySource::Url(url) = &issuer.keys {
-                check("address of keys", url)?;
-            }
-            let resource: http::Uri = issuer
-                .resource
-                .parse()
-                .map_err(|_| refused("resource", &issuer.resource)("it is no URL"))?;
-            let (Some(scheme), Some(authority)) = (resource.scheme_str(), resource.authority())
-            else {
-                return Err(refused("resource", &issuer.resource)("it is no absolute URL"));
-            };
-            if issuer.resource.contains(['#', '?']) {
-                return Err(refused("resource", &issuer.resource)("it has a query or a fragment"));
-            }
-            let path = resource.path().trim_end_matches('/');
-            metadata_url = Some(format!("{scheme}://{authority}{WELL_KNOWN}{path}"));
-            metadata_path = Some(format!("{WELL_KNOWN}{path}"));
-            let fetcher =
-                Fetcher::new(options.max_key_bytes, options.key_timeout, &options.network);
-            let keys = Arc::new(Keys::new(issuer, fetcher, &options));
-            issued = Some(Issued { issuer: issuer.clone(), keys });
-        }
-        Ok(Self { options, issued, metadata_url, metadata_path })
+        let issued = options.issuer.as_ref().map(|issuer| Issued::new(issuer, &options));
+        let issued = issued.transpose()?;
+        Ok(Self { options, issued })
     }
 
     /// Returns the path of the metadata, in addition to [`Self::ROOT_METADATA_PATH`]; `None`
     /// without an issuer.
     #[must_use]
     pub fn metadata_path(&self) -> Option<&str> {
-        self.metadata_path.as_deref()
+        self.issued.as_ref().map(|issued| issued.metadata_path.as_str())
     }
 
     /// The path at which clients look for the metadata last.
@@ -162,7 +182,7 @@ impl ResourceServer {
     /// Fetches the issuer's keys, so that a wrong address is found before the first token comes.
     ///
     /// # Errors
-    /// If they cannot be fetched.
+    /// Returns an error if the keys cannot be fetched.
     pub async fn warm_up(&self) -> Result<(), String> {
         match &self.issued {
             Some(issued) => issued.keys.warm_up().await,
@@ -201,8 +221,8 @@ impl ResourceServer {
         if !self.options.required_scopes.is_empty() {
             challenge = challenge.with("scope", self.options.required_scopes.join(" "));
         }
-        if let Some(url) = &self.metadata_url {
-            challenge = challenge.with("resource_metadata", url);
+        if let Some(issued) = &self.issued {
+            challenge = challenge.with("resource_metadata", &issued.metadata_url);
         }
         challenge
     }
@@ -231,7 +251,8 @@ impl ResourceServer {
     /// Returns the sender of a request with these headers, for HTTP servers beside MCP.
     ///
     /// # Errors
-    /// The refusal to answer with.
+    /// Returns an error, the refusal to answer with, if the token is missing, invalid, or lacks a
+    /// scope.
     pub async fn check(&self, headers: &HeaderMap) -> Result<Arc<Principal>, Denial> {
         let mut shown = headers.get_all(header::AUTHORIZATION).iter();
         let Some(value) = shown.next() else { return Err(self.unauthorized(None)) };

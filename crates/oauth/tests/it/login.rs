@@ -386,7 +386,7 @@ async fn what_makes_no_sense_is_an_error_that_says_so() {
     assert!(error.contains("at most 262144 bytes"), "{error}");
     let (_, error) =
         refused(|_| vec![(METADATA, (StatusCode::OK, vec![], "<html>".to_owned()))]).await;
-    assert!(error.contains("is no authorization server metadata"), "{error}");
+    assert!(error.contains("is not valid authorization server metadata"), "{error}");
     let (_, error) = refused(|_| {
         let denied = json!({ "error": "invalid_redirect_uri", "error_description": "not there" });
         vec![("/register", (StatusCode::BAD_REQUEST, vec![], denied.to_string()))]
@@ -400,12 +400,12 @@ async fn what_makes_no_sense_is_an_error_that_says_so() {
     let (_, error) =
         refused(|_| vec![("/token", ok(json!({ "access_token": ["hush"], "token_type": 1 })))])
             .await;
-    assert!(error.ends_with("answer is no token"), "{error}");
+    assert!(error.ends_with("returned an invalid token response"), "{error}");
     let (_, error) = refused(|_| {
         vec![("/token", ok(json!({ "access_token": "hu\nsh", "token_type": "bearer" })))]
     })
     .await;
-    assert!(error.ends_with("the token fits no header"), "{error}");
+    assert!(error.ends_with("the token is not valid in a header"), "{error}");
     let (_, error) =
         refused(|_| vec![("/token", ok(json!({ "access_token": "hush", "token_type": "mac" })))])
             .await;
