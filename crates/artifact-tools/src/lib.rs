@@ -149,7 +149,9 @@ impl ArtifactTools {
 
     /// Adds the three tools to `toolbox`.
     pub fn add_to(&self, toolbox: Toolbox) -> Toolbox {
-        let (lister, reader, deleter) = (self.clone(), self.clone(), self.clone());
+        let lister = self.clone();
+        let reader = self.clone();
+        let deleter = self.clone();
         let read_description = format!(
             "Reads an artifact or a part of it: lines of text, or bytes. An answer has at most {} bytes ({} with max_bytes) and says how to go on. \
              Images of up to {} bytes come as images, other binary data as base64.",
@@ -204,8 +206,8 @@ fn bounded(name: String) -> String {
 
 /// Returns the permits for `bytes`: one per KiB, rounded up.
 fn kib(bytes: u64) -> u32 {
-    const MOST: u32 = u32::MAX >> 3;
-    u32::try_from(bytes.div_ceil(1024)).unwrap_or(MOST).clamp(1, MOST)
+    const MAX_PERMITS: u32 = u32::MAX >> 3;
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(MAX_PERMITS).clamp(1, MAX_PERMITS)
 }
 
 fn uri_of(record: &Record) -> String {
@@ -218,31 +220,37 @@ fn description(record: &Record) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn every_principal_has_a_scope_of_its_own() {
-        let token = |name: &str| Principal::new(None, name);
-        let issued = |issuer: &str, name: &str| Principal::new(Some(issuer.to_owned()), name);
-        let callers = [
-            None,
-            Some(token("local")),
-            Some(token("principal - local")),
-            Some(issued("https://a", "x")),
-            Some(issued("https://b", "x")),
-            Some(issued("https://a", &"x".repeat(300))),
-            Some(issued("https://a", &"x".repeat(301))),
-        ];
-        let of = |rule, session| {
-            let scopes = callers.iter().map(|caller| scope(rule, caller.as_ref(), session));
-            scopes.collect::<std::collections::BTreeSet<_>>()
-        };
-        assert_eq!(of(ArtifactScope::Principal, None).len(), callers.len());
-        assert_eq!(of(ArtifactScope::Principal, None), of(ArtifactScope::Principal, Some("s")));
-        assert_eq!(of(ArtifactScope::Shared, Some("s")), [Scope::local()].into());
-        assert_eq!(of(ArtifactScope::Session, None), of(ArtifactScope::Principal, None));
-        let (a, b) = (of(ArtifactScope::Session, Some("a")), of(ArtifactScope::Session, Some("b")));
-        assert_eq!((a.len(), a.is_disjoint(&b)), (callers.len(), true));
+        let by_principal = scopes(ArtifactScope::Principal, None);
+        assert_eq!(by_principal.len(), callers().len());
+        assert_eq!(by_principal, scopes(ArtifactScope::Principal, Some("s")));
+        assert_eq!(scopes(ArtifactScope::Shared, Some("s")), [Scope::local()].into());
+        assert_eq!(by_principal, scopes(ArtifactScope::Session, None));
+        let of_a = scopes(ArtifactScope::Session, Some("a"));
+        assert_eq!(of_a.len(), callers().len());
+        assert!(of_a.is_disjoint(&scopes(ArtifactScope::Session, Some("b"))));
         assert_eq!(scope(ArtifactScope::Principal, None, None), Scope::local());
+    }
+
+    fn scopes(rule: ArtifactScope, session: Option<&str>) -> BTreeSet<Scope> {
+        callers().iter().map(|caller| scope(rule, caller.as_ref(), session)).collect()
+    }
+
+    /// The caller without a token, holders of static tokens, and users of issuers.
+    fn callers() -> [Option<Principal>; 7] {
+        [
+            None,
+            Some(Principal::new(None, "local")),
+            Some(Principal::new(None, "principal - local")),
+            Some(Principal::new(Some("https://a".to_owned()), "x")),
+            Some(Principal::new(Some("https://b".to_owned()), "x")),
+            Some(Principal::new(Some("https://a".to_owned()), "x".repeat(300))),
+            Some(Principal::new(Some("https://a".to_owned()), "x".repeat(301))),
+        ]
     }
 }

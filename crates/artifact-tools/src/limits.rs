@@ -32,13 +32,16 @@ impl ReadLimits {
 
 impl Default for ReadLimits {
     fn default() -> Self {
-        let n = |n| NonZeroUsize::new(n).expect("every default below is more than zero");
         Self {
-            default_bytes: n(16 << 10),
-            max_bytes: n(256 << 10),
-            max_image_bytes: n(3_932_160),
-            max_resource_bytes: n(16 << 20),
-            max_resource_reads_bytes: n(64 << 20),
+            default_bytes: nonzero(16 << 10),
+            max_bytes: nonzero(256 << 10),
+            max_image_bytes: nonzero(3_932_160),
+            max_resource_bytes: nonzero(16 << 20),
+            max_resource_reads_bytes: nonzero(64 << 20),
         }
     }
+}
+
+fn nonzero(number: usize) -> NonZeroUsize {
+    NonZeroUsize::new(number).expect("every default above is more than zero")
 }

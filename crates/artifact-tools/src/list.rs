@@ -69,7 +69,7 @@ impl ArtifactTools {
     /// Lists artifacts as the tool does, for a page: `arguments` are those of the tool.
     ///
     /// # Errors
-    /// An argument is unknown or wrong, or the store cannot be read.
+    /// Returns an error if an argument is unknown or wrong, or if the store cannot be read.
     pub async fn list_json(&self, arguments: Value) -> Result<Value, RpcError> {
         let arguments: ListArguments = serde_json::from_value(arguments)
             .map_err(|error| RpcError::invalid_params(error.to_string()))?;
@@ -81,11 +81,11 @@ impl ArtifactTools {
     }
 
     pub(super) async fn list(&self, arguments: &ListArguments) -> Result<ArtifactList, ReadError> {
-        const MOST: u32 = 200;
+        const MAX_LIMIT: u32 = 200;
         /// Maximum number of records that one call examines, because a filter may match none of
         /// them.
-        const LOOKED_AT: usize = 10_000;
-        let limit = arguments.limit.unwrap_or(50).clamp(1, MOST) as usize;
+        const MAX_EXAMINED: usize = 10_000;
+        let limit = arguments.limit.unwrap_or(50).clamp(1, MAX_LIMIT) as usize;
         let filter = arguments.filter.as_deref().unwrap_or_default().to_lowercase();
         let mut after = match &arguments.cursor {
             Some(cursor) => Some(ArtifactName::parse(cursor).map_err(|_| {
@@ -94,39 +94,43 @@ impl ArtifactTools {
             None => None,
         };
         let mut artifacts: Vec<ListedArtifact> = Vec::new();
-        let (mut looked_at, mut damaged) = (0, 0);
-        let answer = |artifacts, next_cursor, damaged: usize| {
-            let damaged = Some(damaged).filter(|count| *count > 0);
-            ArtifactList { artifacts, next_cursor, damaged }
-        };
+        let mut examined = 0;
+        let mut damaged = 0;
         let mut room = MAX_DETAILS_BYTES;
         loop {
             let page = Page::new(after, if filter.is_empty() { limit } else { 1_000 });
             let listing = self.store.list(&self.scope, &page).await?;
-            looked_at += listing.records.len();
+            examined += listing.records.len();
             damaged += listing.damaged;
             for record in listing.records {
                 if artifacts.len() == limit || room == 0 {
                     let next_cursor = artifacts.last().map(|last| last.name.clone());
-                    return Ok(answer(artifacts, next_cursor, damaged));
+                    return Ok(ArtifactList::new(artifacts, next_cursor, damaged));
                 }
-                let matches = |text: &str| text.to_lowercase().contains(&filter);
-                if matches(record.name.as_str()) || matches(&record.mime_type) {
+                if record.name.as_str().to_lowercase().contains(&filter)
+                    || record.mime_type.to_lowercase().contains(&filter)
+                {
                     let listed = ListedArtifact::of(&record, arguments.details);
                     let bytes = listed.details.as_ref().map_or(0, |it| it.to_string().len());
                     room = room.saturating_sub(bytes);
                     artifacts.push(listed);
                 }
             }
-            let full = artifacts.len() == limit || room == 0 || looked_at >= LOOKED_AT;
+            let full = artifacts.len() == limit || room == 0 || examined >= MAX_EXAMINED;
             match listing.next {
                 Some(next) if !full => after = Some(next),
                 next => {
                     let next_cursor = next.map(|name| name.as_str().to_owned());
-                    return Ok(answer(artifacts, next_cursor, damaged));
+                    return Ok(ArtifactList::new(artifacts, next_cursor, damaged));
                 }
             }
         }
+    }
+}
+
+impl ArtifactList {
+    fn new(artifacts: Vec<ListedArtifact>, next_cursor: Option<String>, damaged: usize) -> Self {
+        Self { artifacts, next_cursor, damaged: Some(damaged).filter(|count| *count > 0) }
     }
 }
 

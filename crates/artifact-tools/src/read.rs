@@ -103,16 +103,16 @@ impl ArtifactTools {
     }
 
     /// Returns the number of bytes of this binary artifact that one answer may have.
-    fn most_of_binary(&self, record: &Record) -> usize {
-        let most = self.limits.max_bytes.get();
-        if is_image(record) { self.limits.max_image_bytes.get().max(most) } else { most }
+    fn max_binary_bytes(&self, record: &Record) -> usize {
+        let max_bytes = self.limits.max_bytes.get();
+        if is_image(record) { self.limits.max_image_bytes.get().max(max_bytes) } else { max_bytes }
     }
 
     /// Describes a binary artifact that does not fit, and how to read it instead.
     fn binary_note(&self, record: &Record, limit: usize) -> CallToolResult {
         let size = record.size_bytes;
         let mut ways = vec!["Read parts as base64 with start_byte and end_byte".to_owned()];
-        if size <= self.most_of_binary(record) as u64 {
+        if size <= self.max_binary_bytes(record) as u64 {
             ways.push(format!("give max_bytes={size} for all of it"));
         }
         if size <= self.limits.max_resource_bytes.get() as u64 {
@@ -136,15 +136,16 @@ impl ArtifactTools {
         count: u64,
         limit: usize,
     ) -> Result<CallToolResult, ReadError> {
-        let Record { name, size_bytes, .. } = record;
-        let (size, version) = (*size_bytes, Version::Number(record.version));
+        let name = &record.name;
+        let size = record.size_bytes;
+        let version = Version::Number(record.version);
         let lines = self.find_line(record, first).await?;
         // One byte over the limit shows whether the line fits; three more complete a character.
         let end = size.min(lines.start.saturating_add(limit as u64 + 4));
         let piece = self.store.read_range(&self.scope, name, version, lines.start..end).await?;
         let text = view::characters(&piece).map_or("", |(text, _)| text);
-        let not_text = |_| ReadError::NotText(name.as_str().to_owned());
-        let mut part = view::lines(text.as_bytes(), 1, count, limit).map_err(not_text)?;
+        let mut part = view::lines(text.as_bytes(), 1, count, limit)
+            .map_err(|_| ReadError::NotText(name.as_str().to_owned()))?;
         // The view counts from the start of the piece.
         let before = (first - 1).min(lines.total);
         part.first_line += before;
@@ -160,7 +161,9 @@ impl ArtifactTools {
         const BLOCK: u64 = 256 << 10;
         let Record { name, size_bytes, .. } = record;
         let version = Version::Number(record.version);
-        let (mut at, mut ended, mut start) = (0, 0, (line == 1).then_some(0));
+        let mut at = 0;
+        let mut ended = 0;
+        let mut start = (line == 1).then_some(0);
         let mut open = false;
         while at < *size_bytes {
             let range = at..size_bytes.min(&(at + BLOCK)).to_owned();
@@ -248,15 +251,15 @@ pub(super) fn named(
     name: &str,
     version: Option<u64>,
 ) -> Result<(ArtifactName, Version), ReadError> {
-    let refused =
-        |error: &dyn std::fmt::Display| ReadError::Name(format!("{name:?}"), error.to_string());
-    let (name, of_uri) = if name.starts_with("artifact:") {
-        let ArtifactUri { name, version } = name.parse().map_err(|error| refused(&error))?;
-        (name, version)
+    let uri = if name.starts_with("artifact:") {
+        name.parse::<ArtifactUri>().map_err(|error| error.to_string())
     } else {
-        (ArtifactName::parse(name).map_err(|error| refused(&error))?, None)
+        ArtifactName::parse(name)
+            .map(|name| ArtifactUri { name, version: None })
+            .map_err(|error| error.to_string())
     };
-    Ok((name, version.or(of_uri).map_or(Version::Latest, Version::Number)))
+    let uri = uri.map_err(|problem| ReadError::Name(format!("{name:?}"), problem))?;
+    Ok((uri.name, version.or(uri.version).map_or(Version::Latest, Version::Number)))
 }
 
 fn is_image(record: &Record) -> bool {
@@ -277,7 +280,8 @@ fn lines_answer(record: &Record, lines: &view::LinesView<'_>) -> CallToolResult 
     } else {
         String::new()
     };
-    let (total, size) = (lines.total_lines, record.size_bytes);
+    let total = lines.total_lines;
+    let size = record.size_bytes;
     let note = if lines.first_line > total && total > 0 {
         format!(
             "{} It has no such line: it has {total} lines and {size} bytes. Give a start_line from 1 to {total}.",

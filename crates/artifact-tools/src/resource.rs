@@ -147,17 +147,23 @@ mod tests {
             ..ReadLimits::default()
         };
         let artifacts = ArtifactTools::new(Arc::new(store)).with_limits(limits);
-        let read = async |uri| artifacts.resource(uri).await.unwrap().unwrap();
         let soon = Duration::from_millis(30);
 
-        let first = read("artifact://a").await;
+        let first = read(&artifacts, "artifact://a").await;
         assert_eq!(first.contents.text.as_ref().unwrap().len(), 600);
-        assert!(timeout(soon, read("artifact://b")).await.is_err(), "the budget is used up");
+        assert!(
+            timeout(soon, read(&artifacts, "artifact://b")).await.is_err(),
+            "the budget is used up"
+        );
         drop(first);
         // A read larger than the budget takes all of it.
-        let huge = read("artifact://huge").await;
-        assert!(timeout(soon, read("artifact://a")).await.is_err());
+        let huge = read(&artifacts, "artifact://huge").await;
+        assert!(timeout(soon, read(&artifacts, "artifact://a")).await.is_err());
         drop(huge);
-        read("artifact://b").await;
+        read(&artifacts, "artifact://b").await;
+    }
+
+    async fn read(artifacts: &ArtifactTools, uri: &str) -> WholeArtifact {
+        artifacts.resource(uri).await.unwrap().unwrap()
     }
 }

@@ -176,8 +176,9 @@ impl Capturer {
             let ids = &*self.ids;
             return plan(answer, &Call { tool, arguments, output_schema, settings, ids, now });
         }
-        let (tool, arguments, settings) =
-            (call.tool.to_owned(), call.arguments.map(ToOwned::to_owned), settings.clone());
+        let tool = call.tool.to_owned();
+        let arguments = call.arguments.map(ToOwned::to_owned);
+        let settings = settings.clone();
         let output_schema = call.output_schema.cloned();
         let ids = Arc::clone(&self.ids);
         let answer = Arc::clone(answer);

@@ -202,10 +202,10 @@ impl FromStr for ArtifactUri {
 
     fn from_str(text: &str) -> Result<Self, UriError> {
         let rest = text.strip_prefix("artifact://").ok_or(UriError::Scheme)?;
-        let (name, query) =
-            rest.split_once('?').map_or((rest, None), |(name, query)| (name, Some(query)));
-        let name = percent_decode_str(name).decode_utf8().map_err(|_| UriError::Encoding)?;
-        let version = match query {
+        let mut parts = rest.splitn(2, '?');
+        let encoded = parts.next().unwrap_or_default();
+        let name = percent_decode_str(encoded).decode_utf8().map_err(|_| UriError::Encoding)?;
+        let version = match parts.next() {
             None => None,
             Some(query) => Some(
                 query

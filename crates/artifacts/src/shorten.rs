@@ -324,9 +324,12 @@ impl<'s> Shortening<'s> {
         let least = text.char_indices().nth(least).map_or(text.len(), |(at, _)| at);
         // A string that needs at least one character keeps one, beside the mark.
         let end = text.floor_char_boundary(self.string_bytes).max(least);
-        let (front, mark) =
-            if end + CUT.len() < text.len() { (&text[..end], CUT) } else { (&*text, "") };
-        out.push_str(&Value::from(format!("{front}{mark}")).to_string());
+        let shortened = if end + CUT.len() < text.len() {
+            format!("{}{CUT}", &text[..end])
+        } else {
+            text.into_owned()
+        };
+        out.push_str(&Value::from(shortened).to_string());
         true
     }
 

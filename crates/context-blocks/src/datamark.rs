@@ -105,8 +105,8 @@ mod tests {
             assert!(!marked.contains(' '), "{kind:?}: {marked:?}");
             // No white space is without a mark before it.
             let characters: Vec<char> = marked.chars().collect();
-            let is_marked = |pair: &[char]| !is_space(pair[1]) || pair[0] == 'M';
-            assert!(characters.windows(2).all(is_marked), "{kind:?}: {marked:?}");
+            let unmarked = characters.windows(2).find(|pair| is_space(pair[1]) && pair[0] != 'M');
+            assert_eq!(unmarked, None, "{kind:?}: {marked:?}");
             remove(&mut value, 'M');
             assert_eq!(value, json!([text]), "{kind:?}");
         }

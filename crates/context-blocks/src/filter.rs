@@ -139,14 +139,13 @@ pub struct Contexts<'a> {
 impl<'a> Contexts<'a> {
     fn add(&mut self, block: Block<'a>) {
         let uri = block.uri().unwrap_or_default();
-        let is_about = |part: &str| uri.contains(part);
-        let list = if is_about("/citations/") || is_about("/vector/") {
+        let list = if uri.contains("/citations/") || uri.contains("/vector/") {
             &mut self.citations
-        } else if is_about("/reminder/") {
+        } else if uri.contains("/reminder/") {
             &mut self.reminders
-        } else if is_about("/keyframe/") {
+        } else if uri.contains("/keyframe/") {
             &mut self.keyframes
-        } else if is_about("/metrics/") {
+        } else if uri.contains("/metrics/") {
             &mut self.metrics
         } else if is_media(&block) {
             &mut self.resources

@@ -4,8 +4,8 @@
 use serde_json::Value;
 
 use crate::{
-    Am7Uri, Builder, Context, Filter, LegacyTokens, Trust, downgrade, neutralize, parse, upgrade,
-    user_text,
+    Am7Uri, Block, Builder, Context, Filter, LegacyTokens, Trust, downgrade, neutralize, parse,
+    upgrade, user_text,
 };
 
 /// Checks the properties of one input.
@@ -37,14 +37,13 @@ pub fn blocks(data: &[u8]) {
     {
         let mut filter =
             Filter { show_ephemeral, show_reasoning, render_resources: false, ..Filter::default() };
-        let is_kept = |block: &&crate::Block<'_>| {
+        let kept = parsed.blocks.iter().filter(|block| {
             (show_ephemeral || !block.is_ephemeral())
                 && (show_reasoning || block.kind() != "reasoning")
-        };
-        let kept = parsed.blocks.iter().filter(is_kept).map(super::block::Block::raw);
+        });
         let content = filter.apply(text).content;
         let left = parse(&content);
-        assert!(left.blocks.iter().map(super::block::Block::raw).eq(kept), "{content}");
+        assert!(left.blocks.iter().map(Block::raw).eq(kept.map(Block::raw)), "{content}");
         assert_eq!(left.problems, []);
         assert_eq!(filter.apply(&content).content, content);
         // An image is not a block, so rendering can only remove blocks.
@@ -111,9 +110,8 @@ pub fn uri(data: &[u8]) {
     if let Ok(uri) = Am7Uri::parse(text) {
         comes_again(&uri);
     }
-    let mut parts = text.splitn(3, '|');
-    let mut part = || parts.next().unwrap_or("a");
-    let builder = Am7Uri::builder().organization(part()).object_type(part()).id(part());
+    let parts: Vec<&str> = text.splitn(3, '|').chain(["a"; 2]).collect();
+    let builder = Am7Uri::builder().organization(parts[0]).object_type(parts[1]).id(parts[2]);
     for builder in [
         builder.clone(),
         builder.clone().media(),

@@ -112,12 +112,12 @@ const STATES: [(&str, &str, &str); 3] = [
 /// Returns the positions where a form may begin, in order.
 pub(crate) fn openings(text: &str) -> impl Iterator<Item = usize> {
     text.bytes().enumerate().filter_map(move |(at, byte)| {
-        let rest = || &text[at..];
+        // The bytes are compared first: a slice is made only at the start of a character.
         let begins = match byte {
-            b'$' => rest().starts_with(IMAGE),
-            b'-' => rest().starts_with(CITATIONS.0),
-            b'(' => STATES.iter().any(|(opening, ..)| rest().starts_with(opening)),
-            b'<' => REASONING.iter().any(|(opening, _)| starts_with_any_case(rest(), opening)),
+            b'$' => text[at..].starts_with(IMAGE),
+            b'-' => text[at..].starts_with(CITATIONS.0),
+            b'(' => STATES.iter().any(|(opening, ..)| text[at..].starts_with(opening)),
+            b'<' => REASONING.iter().any(|(opening, _)| starts_with_any_case(&text[at..], opening)),
             _ => false,
         };
         begins.then_some(at)
@@ -159,12 +159,11 @@ impl<'a> Form<'a> {
         }
         for (mark, (opening, closing)) in REASONING.into_iter().enumerate() {
             if starts_with_any_case(text, opening) {
-                let find = |rest: &str| {
+                let body = until(&text[opening.len()..], &mut unclosed.reasoning[mark], |rest| {
                     rest.match_indices("</")
                         .map(|(at, _)| at)
                         .find(|&at| starts_with_any_case(&rest[at..], closing))
-                };
-                let body = until(&text[opening.len()..], &mut unclosed.reasoning[mark], find)?;
+                })?;
                 return Some((
                     Self::Reasoning(body.trim()),
                     opening.len() + body.len() + closing.len(),

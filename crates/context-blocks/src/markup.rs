@@ -42,13 +42,9 @@ pub(crate) fn find_closing(text: &str, mut from: usize, name: &str) -> Option<(u
 /// would cost twenty times as much.
 fn find<const GAP: usize>(text: &[u8], from: usize, needle: &[u8]) -> Option<usize> {
     const LANES: usize = 64;
-    let is_here = |at: usize| {
-        text[at] == b'<'
-            && text.get(at..=at + GAP).is_some_and(|found| found.eq_ignore_ascii_case(needle))
-    };
+    /// The bit that tells lower from upper case; a `/` has it.
+    const LOWER_CASE: u8 = 0x20;
     let mut at = from;
-    // Sets the bit that tells lower from upper case; a `/` has it.
-    let lower = |byte: u8| byte | 0x20;
     while let (Some(first), Some(second), Some(last)) = (
         text.get(at..at + LANES),
         text.get(at + 1..at + 1 + LANES),
@@ -57,17 +53,22 @@ fn find<const GAP: usize>(text: &[u8], from: usize, needle: &[u8]) -> Option<usi
         let mut any = 0;
         for lane in 0..LANES {
             any |= u8::from(first[lane] == b'<')
-                & u8::from(lower(second[lane]) == needle[1])
+                & u8::from(second[lane] | LOWER_CASE == needle[1])
                 & u8::from(last[lane] == b':');
         }
         if any != 0
-            && let Some(found) = (at..at + LANES).find(|&place| is_here(place))
+            && let Some(found) = (at..at + LANES).find(|&place| is_at::<GAP>(text, place, needle))
         {
             return Some(found);
         }
         at += LANES;
     }
-    (at..text.len().saturating_sub(GAP)).find(|&place| is_here(place))
+    (at..text.len().saturating_sub(GAP)).find(|&place| is_at::<GAP>(text, place, needle))
+}
+
+fn is_at<const GAP: usize>(text: &[u8], at: usize, needle: &[u8]) -> bool {
+    text[at] == b'<'
+        && text.get(at..=at + GAP).is_some_and(|found| found.eq_ignore_ascii_case(needle))
 }
 
 /// A start tag, `<mcp:NAME …>` or `<mcp:NAME …/>`.
@@ -158,18 +159,20 @@ fn step(text: &str) -> Option<Step<'_>> {
 
 /// Skips white space and stray slashes, which separate attributes as in HTML.
 fn skip_separators(text: &str) -> &str {
-    let is_separator = |(at, byte): (usize, u8)| {
-        byte.is_ascii_whitespace() || (byte == b'/' && text.as_bytes().get(at + 1) != Some(&b'>'))
-    };
-    let separators = text.bytes().enumerate().take_while(|&place| is_separator(place)).count();
-    &text[separators..]
+    let bytes = text.as_bytes();
+    let separators = bytes.iter().enumerate().take_while(|(at, byte)| {
+        byte.is_ascii_whitespace() || (**byte == b'/' && bytes.get(at + 1) != Some(&b'>'))
+    });
+    &text[separators.count()..]
 }
 
 /// Parses the attribute at the start of the text.
 fn attribute(text: &str) -> Option<Step<'_>> {
-    let ends_name =
-        |at: char| at.is_ascii_whitespace() || matches!(at, '=' | '/' | '>' | '<' | '"' | '\'');
-    let name_length = text.find(ends_name).unwrap_or(text.len());
+    let name_length = text
+        .find(|at: char| {
+            at.is_ascii_whitespace() || matches!(at, '=' | '/' | '>' | '<' | '"' | '\'')
+        })
+        .unwrap_or(text.len());
     if name_length == 0 {
         return None;
     }
@@ -193,13 +196,12 @@ fn attribute(text: &str) -> Option<Step<'_>> {
 /// that needs quotes.
 fn unquoted_length(text: &str) -> Option<usize> {
     let bytes = text.as_bytes();
-    let ends = |(at, byte): (usize, &u8)| {
+    let end = bytes.iter().enumerate().position(|(at, byte)| {
         byte.is_ascii_whitespace()
             || matches!(byte, b'>' | b'<' | b'"' | b'\'')
             || (*byte == b'/' && bytes.get(at + 1) == Some(&b'>'))
-    };
-    let length =
-        bytes.iter().enumerate().position(|(at, byte)| ends((at, byte))).unwrap_or(bytes.len());
+    });
+    let length = end.unwrap_or(bytes.len());
     (length > 0 && !matches!(bytes.get(length), Some(b'<' | b'"' | b'\''))).then_some(length)
 }
 

@@ -60,7 +60,7 @@ impl<'a> Iterator for Blocks<'a> {
     }
 }
 
-/// A tag that is no complete block and stays text.
+/// A tag that does not begin a complete block and stays text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Problem {
@@ -109,7 +109,6 @@ impl<'a> Scanner<'a> {
 
     fn read(&mut self, start: usize) -> Option<Result<Block<'a>, Problem>> {
         let text = self.text;
-        let problem = |kind| Some(Err(Problem { at: start, kind }));
         self.at = start + 1;
         let Some(tag) = StartTag::read(text, start) else {
             let name = &text[start + b"<mcp:".len()..];
@@ -117,7 +116,8 @@ impl<'a> Scanner<'a> {
                 name.get(..element.name().len())
                     .is_some_and(|found| found.eq_ignore_ascii_case(element.name()))
             })?;
-            return problem(ProblemKind::MalformedTag(element));
+            let kind = ProblemKind::MalformedTag(element);
+            return Some(Err(Problem { at: start, kind }));
         };
         let element = Element::from_name(tag.name)?;
         self.at = tag.end;
@@ -129,7 +129,7 @@ impl<'a> Scanner<'a> {
                 if *unclosed { None } else { find_closing(text, tag.end, element.name()) };
             let Some((body_end, end)) = closing else {
                 *unclosed = true;
-                return problem(ProblemKind::Unclosed(element));
+                return Some(Err(Problem { at: start, kind: ProblemKind::Unclosed(element) }));
             };
             (text[tag.end..body_end].trim(), end)
         };

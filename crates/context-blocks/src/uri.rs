@@ -337,29 +337,30 @@ fn check_segment(decoded: &str) -> Result<(), Am7UriError> {
         "." | ".." => return Err(Am7UriError::Traversal(decoded.to_owned())),
         _ => {}
     }
-    let is_allowed = |character: char| {
-        character.is_alphanumeric()
-            || matches!(character, '-' | '.' | '_' | '~' | '@' | ':' | '+' | '=' | ',' | ' ')
-    };
-    match decoded.chars().find(|&character| !is_allowed(character)) {
+    let refused = decoded.chars().find(|&character| {
+        !character.is_alphanumeric()
+            && !matches!(character, '-' | '.' | '_' | '~' | '@' | ':' | '+' | '=' | ',' | ' ')
+    });
+    match refused {
         Some(character) => Err(Am7UriError::Character(character)),
         None => Ok(()),
     }
 }
 
 fn check_query(query: &str) -> Result<(), Am7UriError> {
-    let is_refused = |character: char| {
+    let refused = query.chars().find(|&character| {
         character.is_control()
             || character.is_whitespace()
             || matches!(character, '"' | '\'' | '`' | ';' | '\\' | '<' | '>' | '#')
-    };
-    if let Some(character) = query.chars().find(|&character| is_refused(character)) {
+    });
+    if let Some(character) = refused {
         return Err(Am7UriError::Character(character));
     }
     let decoded = percent_decode_str(query).decode_utf8().map_err(|_| Am7UriError::Encoding)?;
-    let is_refused =
-        |character: char| character.is_control() && !matches!(character, '\t' | '\n' | '\r');
-    match decoded.chars().find(|&character| is_refused(character)) {
+    let control = decoded
+        .chars()
+        .find(|&character| character.is_control() && !matches!(character, '\t' | '\n' | '\r'));
+    match control {
         Some(character) => Err(Am7UriError::Character(character)),
         None => Ok(()),
     }

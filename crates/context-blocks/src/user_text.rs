@@ -90,15 +90,21 @@ enum Start<'a> {
 }
 
 fn is_kept(block: &Block<'_>, legacy: LegacyTokens) -> bool {
-    let is_media =
-        || block.uri().is_some_and(|uri| uri.starts_with("am7://") && uri.contains("/media/"));
-    block.is_inline() && (block.is_pending() || (legacy == LegacyTokens::Upgrade && is_media()))
+    if !block.is_inline() {
+        return false;
+    }
+    block.is_pending() || (legacy == LegacyTokens::Upgrade && is_media(block))
 }
 
-/// Writes a resource anew, so that nothing of the user's markup remains.
+fn is_media(block: &Block<'_>) -> bool {
+    block.uri().is_some_and(|uri| uri.starts_with("am7://") && uri.contains("/media/"))
+}
+
+/// Writes a resource from its parts, so that nothing of the user's markup remains.
 fn write_resource(block: &Block<'_>, out: &mut String) {
     let uri = block.uri().unwrap_or_default();
-    let (media_type, tags) = (block.media_type(), block.tags().join(","));
+    let media_type = block.media_type();
+    let tags = block.tags().join(",");
     let mut resource = if block.is_pending() {
         InlineResource::new(PENDING_URI).pending()
     } else {

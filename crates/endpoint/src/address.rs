@@ -80,10 +80,11 @@ mod tests {
 
     #[test]
     fn base_urls_are_checked() {
-        let check = |text: &str, want: Result<&str, BaseUrlError>| {
+        #[track_caller]
+        fn check(text: &str, want: Result<&str, BaseUrlError>) {
             let url = base_url(text, PlainHttp::LoopbackOnly);
             assert_eq!(url.as_ref().map(Url::as_str), want.as_ref().copied(), "{text}");
-        };
+        }
         check("https://a.b/v1", Ok("https://a.b/v1/"));
         check("https://a.b/v1//", Ok("https://a.b/v1/"));
         for local in

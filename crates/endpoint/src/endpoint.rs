@@ -46,7 +46,7 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// [`ClientError`] if no HTTP client can be made.
+    /// Returns an error if no HTTP client can be made.
     pub fn new(url: Url) -> Result<Self, ClientError> {
         Ok(Self {
             client: http_client(&url)?,
@@ -68,20 +68,21 @@ impl Endpoint {
     ///
     /// # Errors
     ///
-    /// See [`EndpointFailure`]. [`EndpointFailure::Malformed`] also for a body that cannot be
-    /// serialised.
+    /// Returns an error if the last attempt fails, or if the body cannot be serialised
+    /// ([`EndpointFailure::Malformed`]).
     pub async fn post_json(
         &self,
         body: &(impl Serialize + ?Sized),
     ) -> Result<JsonAnswer, EndpointFailure> {
         let body = serde_json::to_vec(body)
             .map_err(|error| EndpointFailure::Malformed(format!("the request: {error}")))?;
-        let attempt = || async {
-            let attempt = self.attempt(body.clone());
-            let outcome = tokio::time::timeout(self.timeout, attempt).await;
-            outcome.unwrap_or(Err(EndpointFailure::Timeout(self.timeout)))
-        };
-        self.retry.run(attempt).await
+        self.retry
+            .run(|| async {
+                let attempt = self.attempt(body.clone());
+                let outcome = tokio::time::timeout(self.timeout, attempt).await;
+                outcome.unwrap_or(Err(EndpointFailure::Timeout(self.timeout)))
+            })
+            .await
     }
 
     /// Returns the failure for an answer that the caller cannot use. The reason may quote the
@@ -122,7 +123,8 @@ impl Endpoint {
             let body = read(response, self.max_answer_bytes).await?;
             return Ok(JsonAnswer { media_type, body });
         }
-        let (status, headers) = (response.status().as_u16(), response.headers().clone());
+        let status = response.status().as_u16();
+        let headers = response.headers().clone();
         // The status decides, even if the body is too long or incomplete.
         let body = read(response, MAX_ERROR_BYTES).await.unwrap_or_default();
         Err(EndpointFailure::from_status(status, Some(&headers), &body, self.key.as_ref()))

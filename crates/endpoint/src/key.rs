@@ -57,10 +57,10 @@ mod tests {
     #[test]
     fn the_key_is_redacted_also_where_the_text_is_cut_or_hides_it() {
         let key = ApiKey::new("sk-secret");
-        let redact = |text: &str| ApiKey::redact(Some(&key), text);
-        assert_eq!(redact("bad key sk-secret!"), "bad key …!");
-        assert_eq!(redact("bad key sk-\u{200e}sec\u{7}ret!"), "bad key …!");
-        let cut = redact(&format!("{}sk-secret", "x".repeat(395)));
+        for text in ["bad key sk-secret!", "bad key sk-\u{200e}sec\u{7}ret!"] {
+            assert_eq!(ApiKey::redact(Some(&key), text), "bad key …!");
+        }
+        let cut = ApiKey::redact(Some(&key), &format!("{}sk-secret", "x".repeat(395)));
         assert!(!cut.contains("sk"), "{cut}");
         assert_eq!(ApiKey::redact(None, "bad key sk-secret!"), "bad key sk-secret!");
     }

@@ -43,8 +43,8 @@ impl RetryPolicy {
     ///
     /// # Errors
     ///
-    /// The failure of the last attempt, or one whose [`EndpointFailure::retry_after`] exceeds the
-    /// longest wait.
+    /// Returns an error if the last attempt fails, or one fails whose
+    /// [`EndpointFailure::retry_after`] exceeds the longest wait.
     pub async fn run<T, F: Future<Output = Result<T, EndpointFailure>>>(
         &self,
         mut attempt: impl FnMut() -> F,
@@ -81,16 +81,19 @@ impl RetryPolicy {
 /// Returns the wait that an answer asks for: `retry-after-ms`, or `Retry-After` in seconds or as a
 /// date (RFC 9110).
 pub fn retry_after(headers: &HeaderMap) -> Option<Duration> {
-    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
-    if let Some(milliseconds) = number("retry-after-ms") {
+    if let Some(milliseconds) = number(headers, "retry-after-ms") {
         return Duration::try_from_secs_f64(milliseconds / 1000.0).ok();
     }
-    if let Some(seconds) = number(RETRY_AFTER.as_str()) {
+    if let Some(seconds) = number(headers, RETRY_AFTER.as_str()) {
         return Duration::try_from_secs_f64(seconds).ok();
     }
     let date = headers.get(RETRY_AFTER)?.to_str().ok()?;
     let at = httpdate::parse_http_date(date).ok()?;
     Some(at.duration_since(SystemTime::now()).unwrap_or_default())
+}
+
+fn number(headers: &HeaderMap, name: &str) -> Option<f64> {
+    headers.get(name)?.to_str().ok()?.trim().parse().ok()
 }
 
 #[cfg(test)]
@@ -118,27 +121,31 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_transient_failure_is_retried_as_often_as_allowed() {
-        let count = |failure: EndpointFailure| async move {
-            let mut attempts = 0;
-            let outcome: Result<(), _> = RetryPolicy::new(2, Duration::from_secs(4))
-                .run(|| {
-                    attempts += 1;
-                    std::future::ready(Err(failure.clone()))
-                })
-                .await;
-            assert_eq!(outcome, Err(failure.clone()));
-            attempts
-        };
-        assert_eq!(count(rate_limited(Some(1))).await, 3);
-        assert_eq!(count(rate_limited(Some(86_400))).await, 1, "the wait would be too long");
-        assert_eq!(count(EndpointFailure::Malformed(String::new())).await, 1);
+        assert_eq!(attempts_with(rate_limited(Some(1))).await, 3);
+        let too_long = rate_limited(Some(86_400));
+        assert_eq!(attempts_with(too_long).await, 1, "the wait would be too long");
+        assert_eq!(attempts_with(EndpointFailure::Malformed(String::new())).await, 1);
+    }
+
+    /// Returns the number of attempts that all end with `failure`.
+    async fn attempts_with(failure: EndpointFailure) -> usize {
+        let mut attempts = 0;
+        let outcome: Result<(), _> = RetryPolicy::new(2, Duration::from_secs(4))
+            .run(|| {
+                attempts += 1;
+                std::future::ready(Err(failure.clone()))
+            })
+            .await;
+        assert_eq!(outcome, Err(failure));
+        attempts
     }
 
     #[test]
     fn an_endpoint_asks_for_a_wait_in_three_forms() {
-        let asked = |name: &'static str, value: &str| {
-            retry_after(&HeaderMap::from_iter([(name.parse().unwrap(), value.parse().unwrap())]))
-        };
+        fn asked(name: &'static str, value: &str) -> Option<Duration> {
+            let name = reqwest::header::HeaderName::from_static(name);
+            retry_after(&HeaderMap::from_iter([(name, value.parse().unwrap())]))
+        }
         assert_eq!(asked("retry-after-ms", "250"), Some(Duration::from_millis(250)));
         assert_eq!(asked("retry-after", "7"), Some(Duration::from_secs(7)));
         let date = httpdate::fmt_http_date(SystemTime::now() + Duration::from_mins(1));

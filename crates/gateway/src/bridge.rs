@@ -128,23 +128,19 @@ impl Gateway {
         let session = (agent_era == Era::Session).then(|| cx.conversation());
         let entry = Entry { session, owner: Owner::of(cx), target: request.target };
         let params = request.params;
-        let talk = |via| {
-            let asker = Arc::new(Asker {
-                via,
-                agent: Agent { revision: cx.revision(), offers: bridged(cx.capabilities()) },
-                upstream: upstream.name().to_owned(),
-                connection: Arc::new(Connection { gateway: self.me.clone(), upstream: index }),
-                sampler: sampler.clone(),
-                sampling_time: self.options.limits.question_time,
-                most: self.options.limits.max_questions_per_call,
-                asked: 0.into(),
-                open: watch::Sender::new(0),
-                log: sender.log,
-                over: CancellationToken::new(),
-                observer,
-            });
-            options.handler = Some(asker.clone());
-            (asker, options)
+        let mut asker = Asker {
+            via: AskVia::Nothing,
+            agent: Agent { revision: cx.revision(), offers: bridged(cx.capabilities()) },
+            upstream: upstream.name().to_owned(),
+            connection: Arc::new(Connection { gateway: self.me.clone(), upstream: index }),
+            sampler: sampler.clone(),
+            sampling_time: self.options.limits.question_time,
+            most: self.options.limits.max_questions_per_call,
+            asked: 0.into(),
+            open: watch::Sender::new(0),
+            log: sender.log,
+            over: CancellationToken::new(),
+            observer,
         };
         // Without it there are no questions, so the call needs no task of its own.
         let offers_something = !bridged(cx.capabilities()).is_empty();
@@ -153,14 +149,15 @@ impl Gateway {
         match (agent_era, upstream_era) {
             // Questions for our own model are answered here.
             (Era::Stateless, Era::Stateless) if !has_tasks && sampler.is_none() => {
-                let (asker, options) = talk(AskVia::Nothing);
+                let (asker, options) = with_handler(options, asker);
                 let work = self.pass(upstream, client, entry, params, options, asker, carried, cx);
                 events.forward_while(pin!(work), cx).await
             }
             (Era::Stateless, _) if offers_something => {
                 let (questions, asked) = mpsc::channel(AT_ONCE);
-                let (asker, options) =
-                    talk(AskVia::InputRequired { questions, room: self.parked.room(cx.caller()) });
+                let room = self.parked.room(cx.caller());
+                asker.via = AskVia::InputRequired { questions, room };
+                let (asker, options) = with_handler(options, asker);
                 let work = work(upstream.clone(), client.clone(), entry, params, options, asker);
                 let work = async move {
                     // The upstream works on the call also while it is parked.
@@ -177,11 +174,10 @@ impl Gateway {
                 self.attend(call, cx).await
             }
             _ => {
-                let via = match session {
-                    Some(_) => AskVia::Request(cx.clone()),
-                    None => AskVia::Nothing,
-                };
-                let (asker, options) = talk(via);
+                if session.is_some() {
+                    asker.via = AskVia::Request(cx.clone());
+                }
+                let (asker, options) = with_handler(options, asker);
                 let upstream = upstream.clone();
                 let client = client.clone();
                 let work = work(upstream, client, entry, params, options, asker);
@@ -296,6 +292,13 @@ impl Gateway {
 }
 
 /// Adds a question to the open ones, under the number of the questions so far.
+/// Makes `asker` the handler of the call's questions.
+fn with_handler(mut options: CallOptions, asker: Asker) -> (Arc<Asker>, CallOptions) {
+    let asker = Arc::new(asker);
+    options.handler = Some(asker.clone());
+    (asker, options)
+}
+
 fn name_question(
     question: PendingQuestion,
     open: &mut Vec<(String, PendingQuestion)>,

@@ -44,8 +44,6 @@ impl Access {
         uri: &str,
         has_version: impl Fn(&str) -> bool + Send + Sync,
     ) -> Result<Media, Failure> {
-        let no_media =
-            || Failure::new(ErrorCode::NotFound, "no media that you may read has this URI");
         let parsed = Am7Uri::parse(uri).map_err(|error| {
             let path = uri.split('?').next().unwrap_or_default();
             // A wrong query is told; a wrong path is the URI of no record.

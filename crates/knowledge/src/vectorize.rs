@@ -159,10 +159,8 @@ impl Knowledge {
         let mut named = self.document_for(record, Some(before));
         named.title = extracted.title.clone().or_else(|| Some(record.name.clone()));
         let (mut chunks, options) = embedded(&self.job, EMBEDDING, async |stop: Stop| {
-            let prepare = async |options| {
-                self.pipeline.prepare_until(&named, true, &extracted, &options, &stop).await
-            };
-            match prepare(options).await {
+            let pipeline = &self.pipeline;
+            match pipeline.prepare_until(&named, true, &extracted, &options, &stop).await {
                 Err(PipelineError::Chunk(
                     problem @ (ChunkError::Time(_) | ChunkError::Stopped),
                 )) => Err(problem.into()),
@@ -170,7 +168,9 @@ impl Knowledge {
                 Err(PipelineError::Chunk(problem)) => {
                     tracing::debug!(uri, %problem, "a text is cut by default");
                     let options = self.bounded(ChunkOptions::default());
-                    Ok((prepare(options).await?, options))
+                    let chunks =
+                        pipeline.prepare_until(&named, true, &extracted, &options, &stop).await?;
+                    Ok((chunks, options))
                 }
                 prepared => Ok((prepared?, options)),
             }

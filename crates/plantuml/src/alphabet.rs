@@ -57,12 +57,11 @@ mod tests {
 
     #[test]
     fn groups_are_padded_with_zeros() {
-        let check = |bytes: &[u8], code| assert_eq!(encode(bytes), code);
-        check(b"", "");
-        check(&[0xff], "_m00");
-        check(&[0xff, 0xff], "__y0");
-        check(&[0xff, 0xff, 0xff], "____");
-        check(&[0x00, 0x10, 0x83, 0x10, 0x51, 0x87], "01234567");
+        assert_eq!(encode(b""), "");
+        assert_eq!(encode(&[0xff]), "_m00");
+        assert_eq!(encode(&[0xff, 0xff]), "__y0");
+        assert_eq!(encode(&[0xff, 0xff, 0xff]), "____");
+        assert_eq!(encode(&[0x00, 0x10, 0x83, 0x10, 0x51, 0x87]), "01234567");
     }
 
     #[test]

@@ -289,9 +289,9 @@ mod tests {
 
     #[test]
     fn the_limit_holds_for_every_form() {
-        let limited = |code, max_bytes| {
+        fn limited(code: &str, max_bytes: usize) -> Result<String, DecodeError> {
             decode(code, &DecodeOptions { max_bytes, ..DecodeOptions::default() })
-        };
+        }
         for code in [
             "SrJGrRLJS080",
             "UDfpLD3LjLDm0W05Nm5S",

@@ -34,30 +34,44 @@ pub(crate) fn deflate(bytes: &[u8]) -> Vec<u8> {
 /// 3.2.6. It is at most an eighth and two bytes larger than `bytes`. Where zlib would store the
 /// bytes, it found no repetition, so literals cost next to nothing.
 pub fn fixed_block(bytes: &[u8]) -> Vec<u8> {
-    let mut packed = Vec::with_capacity(bytes.len() + bytes.len() / 8 + 3);
+    const END_OF_BLOCK: u32 = 0;
     // The block's header: BFINAL is 1 and BTYPE is 01, both from the lowest bit on.
-    let (mut pending, mut count) = (0b011_u32, 3);
-    let mut put = |code: u32, length: u32| {
-        // Huffman codes are written from their highest bit on, unlike everything else.
-        pending |= code.reverse_bits() >> (32 - length) << count;
-        count += length;
-        while count >= 8 {
-            packed.push(pending as u8);
-            pending >>= 8;
-            count -= 8;
-        }
+    let mut writer = BitWriter {
+        packed: Vec::with_capacity(bytes.len() + bytes.len() / 8 + 3),
+        pending: 0b011,
+        count: 3,
     };
     for &byte in bytes {
         match u32::from(byte) {
-            low @ ..144 => put(0b0011_0000 + low, 8),
-            high => put(0b1_1001_0000 + (high - 144), 9),
+            low @ ..144 => writer.put(0b0011_0000 + low, 8),
+            high => writer.put(0b1_1001_0000 + (high - 144), 9),
         }
     }
-    let end_of_block = 0;
-    put(end_of_block, 7);
+    writer.put(END_OF_BLOCK, 7);
     // Seven more zeros complete the last byte and begin no other.
-    put(0, 7);
-    packed
+    writer.put(0, 7);
+    writer.packed
+}
+
+/// Packs codes into bytes.
+struct BitWriter {
+    packed: Vec<u8>,
+    /// The bits of the byte that is not complete.
+    pending: u32,
+    count: u32,
+}
+
+impl BitWriter {
+    fn put(&mut self, code: u32, length: u32) {
+        // Huffman codes are written from their highest bit on, unlike everything else.
+        self.pending |= code.reverse_bits() >> (32 - length) << self.count;
+        self.count += length;
+        while self.count >= 8 {
+            self.packed.push(self.pending as u8);
+            self.pending >>= 8;
+            self.count -= 8;
+        }
+    }
 }
 
 #[cfg(test)]

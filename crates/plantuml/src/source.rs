@@ -88,15 +88,16 @@ mod tests {
 
     #[test]
     fn the_limit_counts_bytes_of_untrimmed_text() {
-        let check = |text: String, want| {
-            assert_eq!(Source::new(&text).map(|source| source.as_str().len()), want);
-        };
-        check("x".repeat(51_200), Ok(51_200));
-        check("x".repeat(51_201), Err(SourceError::TooLong { bytes: 51_201 }));
-        check("é".repeat(25_600), Ok(51_200));
-        check(format!("x{}", " ".repeat(51_200)), Err(SourceError::TooLong { bytes: 51_201 }));
+        #[track_caller]
+        fn check(text: &str, want: Result<usize, SourceError>) {
+            assert_eq!(Source::new(text).map(|source| source.as_str().len()), want);
+        }
+        check(&"x".repeat(51_200), Ok(51_200));
+        check(&"x".repeat(51_201), Err(SourceError::TooLong { bytes: 51_201 }));
+        check(&"é".repeat(25_600), Ok(51_200));
+        check(&format!("x{}", " ".repeat(51_200)), Err(SourceError::TooLong { bytes: 51_201 }));
         // Blank text is reported as blank at any length, not as too long.
-        check(" ".repeat(51_201), Err(SourceError::Blank));
+        check(&" ".repeat(51_201), Err(SourceError::Blank));
     }
 
     #[test]

@@ -217,10 +217,11 @@ mod tests {
 
     #[test]
     fn urls_name_server_and_format() {
-        let code = code("A --> B");
-        let check = |base, format, want| {
+        #[track_caller]
+        fn check(base: &str, format: Format, want: &str) {
+            let code = code("A --> B");
             assert_eq!(Server::new(base).unwrap().url(&code, format).as_str(), want);
-        };
+        }
         check(Server::PUBLIC, Format::Svg, "https://www.plantuml.com/plantuml/svg/SrJGrRLJS080");
         check("http://[::1]:8080", Format::Png, "http://[::1]:8080/png/SrJGrRLJS080");
         check(
@@ -233,17 +234,16 @@ mod tests {
 
     #[test]
     fn a_long_url_warns() {
-        let url = |length| DiagramUrl("x".repeat(length));
-        assert_eq!(url(4_000).warning(), None);
-        assert_eq!(url(4_001).warning(), Some(LongUrl { length: 4_001 }));
+        assert_eq!(DiagramUrl("x".repeat(4_000)).warning(), None);
+        let long = DiagramUrl("x".repeat(4_001));
+        assert_eq!(long.warning(), Some(LongUrl { length: 4_001 }));
 
-        // Text of no pattern, so that it stays long.
-        let mut state = 1_u32;
-        let mut next = || {
-            state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            char::from(b' ' + (state >> 24) as u8 % 95)
-        };
-        let noise: String = (0..5_000).map(|_| next()).collect();
+        // Pseudorandom text, which stays long when it is compressed.
+        let numbers = std::iter::successors(Some(1_u32), |number| {
+            Some(number.wrapping_mul(1_664_525).wrapping_add(1_013_904_223))
+        });
+        let characters = numbers.map(|number| char::from(b' ' + (number >> 24) as u8 % 95));
+        let noise: String = characters.take(5_000).collect();
         let url = Server::default().url(&code(&noise), Format::Svg);
         assert!(url.length() > 4_000);
         assert_eq!(url.warning().map(|warning| warning.length), Some(url.as_str().chars().count()));

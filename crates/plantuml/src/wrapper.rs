@@ -39,7 +39,10 @@ mod tests {
 
     #[test]
     fn a_bare_wrapper_is_removed() {
-        let check = |text, body| assert_eq!(strip(text), Some(body), "{text:?}");
+        #[track_caller]
+        fn check(text: &str, body: &str) {
+            assert_eq!(strip(text), Some(body), "{text:?}");
+        }
         check("@startuml\nA --> B\n@enduml", "A --> B");
         check("@startuml\nA --> B\n@enduml\n", "A --> B");
         check("@startuml\r\nA --> B\r\nB --> C\r\n@enduml\r\n", "A --> B\r\nB --> C");
@@ -78,7 +81,10 @@ mod tests {
 
     #[test]
     fn text_without_a_start_is_wrapped() {
-        let check = |text: &str, want| assert_eq!(restore(text.to_owned()), want);
+        #[track_caller]
+        fn check(text: &str, want: &str) {
+            assert_eq!(restore(text.to_owned()), want);
+        }
         check("A --> B", "@startuml\nA --> B\n@enduml");
         check("A --> B\n", "@startuml\nA --> B\n@enduml");
         check("", "@startuml\n@enduml");

@@ -127,7 +127,7 @@ impl ReturnableSlot {
     /// Without a slot it only waits.
     ///
     /// # Errors
-    /// Which bound is reached after the wait.
+    /// Returns an error if a bound is reached after the wait; it says which.
     pub async fn released_while<T>(
         held: &Weak<Self>,
         wait: impl Future<Output = T>,
@@ -135,7 +135,8 @@ impl ReturnableSlot {
         let Some(slot) = held.upgrade().and_then(|held| held.take()) else {
             return Ok(wait.await);
         };
-        let (limiter, caller) = (FairLimiter { shared: slot.shared.clone() }, slot.caller.clone());
+        let limiter = FairLimiter { shared: slot.shared.clone() };
+        let caller = slot.caller.clone();
         let weight = slot.weight;
         drop(slot);
         let done = wait.await;
@@ -187,7 +188,7 @@ impl FairLimiter {
     /// largest request passes when its caller holds nothing else.
     ///
     /// # Errors
-    /// Which bound is reached.
+    /// Returns an error if a bound is reached; it says which.
     pub fn try_enter(&self, caller: &Caller, weight: usize) -> Result<Slot, Full> {
         let mut state = self.shared.state();
         let weight = self.shared.clamped(caller, weight);
@@ -198,7 +199,7 @@ impl FairLimiter {
     /// queue has room. Dropping the future is safe at any time.
     ///
     /// # Errors
-    /// Which bound was reached.
+    /// Returns an error if a bound is still reached after the wait, or if the queue is full.
     pub async fn enter(&self, caller: &Caller, weight: usize) -> Result<Slot, Full> {
         let bounds = &self.shared.bounds;
         let (full, ticket, slot) = {
@@ -339,16 +340,21 @@ impl Shared {
         caller: &Caller,
         weight: usize,
     ) -> bool {
-        let room_of = |larger: &Waiter| {
-            self.most(&larger.caller).saturating_sub(state.used_by(&larger.caller))
-        };
-        let first = overdue.iter().find(|larger| larger.weight <= room_of(larger));
+        let first =
+            overdue.iter().find(|larger| larger.weight <= self.room_of(state, &larger.caller));
         let room = self.bounds.total.saturating_sub(state.used);
         if first.is_some_and(|first| first.weight > weight && first.weight + weight > room) {
             return true;
         }
         let own = overdue.iter().find(|larger| larger.caller == *caller);
-        own.is_some_and(|own| own.weight > weight && own.weight + weight > room_of(own))
+        own.is_some_and(|own| {
+            own.weight > weight && own.weight + weight > self.room_of(state, caller)
+        })
+    }
+
+    /// Returns the slots that the bound of a caller leaves to it.
+    fn room_of(&self, state: &State, caller: &Caller) -> usize {
+        self.most(caller).saturating_sub(state.used_by(caller))
     }
 
     /// Returns how long smaller requests may overtake a larger one.
@@ -448,11 +454,7 @@ mod tests {
         let mut anns: Vec<_> = (0..3).map(|_| limiter.try_enter(&ann, 1).unwrap()).collect();
         let bobs = limiter.try_enter(&bob, 1).unwrap();
         let cleo = caller("cleo");
-        let wait = |caller: &Caller| {
-            let (limiter, caller) = (limiter.clone(), caller.clone());
-            tokio::spawn(async move { limiter.enter(&caller, 1).await })
-        };
-        let waits = [wait(&ann), wait(&bob), wait(&cleo)];
+        let waits = [&ann, &bob, &cleo].map(|caller| spawn_enter(&limiter, caller, 1));
         tokio::task::yield_now().await;
         drop(anns.pop());
         tokio::task::yield_now().await;
@@ -485,16 +487,11 @@ mod tests {
         let limiter = limiter(2, 2);
         let [ann, bob] = ["ann", "bob"].map(caller);
         let held = limiter.try_enter(&ann, 2).unwrap();
-        let waits: Vec<_> = (0..3)
-            .map(|_| {
-                let (limiter, bob) = (limiter.clone(), bob.clone());
-                tokio::spawn(async move { limiter.enter(&bob, 1).await.is_ok() })
-            })
-            .collect();
+        let waits: Vec<_> = (0..3).map(|_| spawn_enter(&limiter, &bob, 1)).collect();
         tokio::task::yield_now().await;
         assert_eq!(limiter.shared.state().queued, 2, "the third was refused at once");
         for wait in waits {
-            assert!(!wait.await.unwrap(), "nothing became free in time");
+            assert!(wait.await.unwrap().is_err(), "nothing became free in time");
         }
         assert_eq!(limiter.shared.state().queued, 0);
         drop(held);
@@ -527,19 +524,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn small_requests_overtake_a_large_one_for_a_while_and_not_for_ever() {
         let limiter = limiter(4, 4);
-        let small = |name: &str, start: u64| {
-            let (limiter, caller) = (limiter.clone(), caller(name));
+        let smalls = [("bob", 0), ("cleo", 20), ("dan", 30)].map(|(name, start)| {
+            let limiter = limiter.clone();
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(start)).await;
-                let mut served = 0;
-                while let Ok(_slot) = limiter.enter(&caller, 1).await {
+                while let Ok(_slot) = limiter.enter(&caller(name), 1).await {
                     tokio::time::sleep(Duration::from_millis(40)).await;
-                    served += 1;
                 }
-                served
             })
-        };
-        let smalls = [small("bob", 0), small("cleo", 20), small("dan", 30)];
+        });
         tokio::time::sleep(Duration::from_millis(50)).await;
         let started = Instant::now();
         let large = limiter.enter(&caller("ann"), 4).await.expect("it is served in time");
@@ -553,19 +546,15 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_was_left_to_a_large_request_that_gave_up_goes_to_others() {
+    async fn slots_reserved_for_a_request_that_gave_up_go_to_others() {
         let limiter = limiter(4, 4);
         let held = limiter.try_enter(&caller("bob"), 1).unwrap();
-        let wait = |name: &str, weight: usize| {
-            let (limiter, caller) = (limiter.clone(), caller(name));
-            tokio::spawn(async move { limiter.enter(&caller, weight).await })
-        };
-        let large = wait("ann", 4);
+        let large = spawn_enter(&limiter, &caller("ann"), 4);
         tokio::time::sleep(Duration::from_millis(300)).await;
         assert!(limiter.try_enter(&caller("cleo"), 1).is_err(), "left to the large one");
         let larger = limiter.try_enter(&caller("ann"), 4);
         assert!(larger.is_err());
-        let small = wait("cleo", 1);
+        let small = spawn_enter(&limiter, &caller("cleo"), 1);
         tokio::time::sleep(Duration::from_millis(100)).await;
         assert!(!small.is_finished());
         large.abort();
@@ -587,7 +576,9 @@ mod tests {
     #[test]
     fn addresses_count_by_network_and_loopback_by_the_total_alone() {
         let limiter = limiter(4, 1);
-        let at = |address: &str| Caller::address(address.parse().unwrap());
+        fn at(address: &str) -> Caller {
+            Caller::address(address.parse().unwrap())
+        }
         let _one = limiter.try_enter(&at("2001:db8::1"), 1).unwrap();
         assert!(limiter.try_enter(&at("2001:db8::2"), 1).is_err());
         assert!(limiter.try_enter(&at("2001:db8:0:1::1"), 1).is_ok());
@@ -598,6 +589,16 @@ mod tests {
             limiter.try_enter(&at("::1"), 1).unwrap_err().to_string(),
             "more than 4 things are held (total)"
         );
+    }
+
+    fn spawn_enter(
+        limiter: &FairLimiter,
+        caller: &Caller,
+        weight: usize,
+    ) -> tokio::task::JoinHandle<Result<Slot, Full>> {
+        let limiter = limiter.clone();
+        let caller = caller.clone();
+        tokio::spawn(async move { limiter.enter(&caller, weight).await })
     }
 
     fn caller(name: &str) -> Caller {

@@ -228,10 +228,9 @@ fn is_parameter(text: &str) -> bool {
 /// have, at most `max_characters` long, and empty if nothing is left.
 #[must_use]
 pub fn name_from(text: &str, max_characters: usize) -> String {
-    let is_of_name = |character: &char| !is_unseen(*character) && *character != '/';
     let words: Vec<String> = text
         .split_whitespace()
-        .map(|word| word.chars().filter(is_of_name).collect())
+        .map(|word| word.chars().filter(|&it| !is_unseen(it) && it != '/').collect())
         .filter(|word: &String| !word.is_empty())
         .collect();
     let name: String = words.join(" ").chars().take(max_characters).collect();

@@ -147,13 +147,13 @@ fn decoder(picture: &[u8]) -> Result<impl ImageDecoder + use<'_>, ThumbnailError
 }
 
 fn encode(picture: &DynamicImage) -> Result<Thumbnail, ThumbnailError> {
-    let (width, height) = (picture.width(), picture.height());
+    let width = picture.width();
+    let height = picture.height();
     let mut bytes = Vec::new();
     let is_transparent = picture.color().has_alpha()
         && picture.to_rgba8().pixels().any(|pixel| pixel.0[3] != u8::MAX);
     if is_transparent {
-        let (fast, adaptive) = (CompressionType::Default, FilterType::Adaptive);
-        PngEncoder::new_with_quality(&mut bytes, fast, adaptive)
+        PngEncoder::new_with_quality(&mut bytes, CompressionType::Default, FilterType::Adaptive)
             .write_image(&picture.to_rgba8(), width, height, ExtendedColorType::Rgba8)
             .map_err(undecodable)?;
         return Ok(Thumbnail { media_type: "image/png", bytes });
@@ -170,14 +170,14 @@ fn undecodable(error: ImageError) -> ThumbnailError {
         ImageError::Limits(_) => "it needs too much memory".to_owned(),
         error => error.to_string(),
     };
-    let is_plain = |character: &char| !character.is_control();
-    ThumbnailError::Undecodable(shortened(&text.chars().filter(is_plain).collect::<String>()))
+    let plain: String = text.chars().filter(|character| !character.is_control()).collect();
+    ThumbnailError::Undecodable(shortened(&plain))
 }
 
 /// Returns the beginning of a text, for errors.
 fn shortened(text: &str) -> String {
-    const MOST: usize = 100;
-    text[..text.floor_char_boundary(MOST)].to_owned()
+    const MAX_BYTES: usize = 100;
+    text[..text.floor_char_boundary(MAX_BYTES)].to_owned()
 }
 
 #[cfg(test)]
@@ -196,8 +196,9 @@ mod tests {
 
     /// A picture that is red on its left half and blue on its right.
     fn photo(width: u32, height: u32) -> RgbImage {
-        let (red, blue) = (Rgb([250, 0, 0]), Rgb([0, 0, 250]));
-        RgbImage::from_fn(width, height, |x, _| if x < width / 2 { red } else { blue })
+        const RED: Rgb<u8> = Rgb([250, 0, 0]);
+        const BLUE: Rgb<u8> = Rgb([0, 0, 250]);
+        RgbImage::from_fn(width, height, |x, _| if x < width / 2 { RED } else { BLUE })
     }
 
     fn encoded(picture: impl Into<DynamicImage>, format: ImageFormat) -> Vec<u8> {
@@ -387,11 +388,10 @@ mod tests {
 
     #[test]
     fn memory_is_reserved_by_the_number_of_pixels() {
-        let of = |width, height| memory_mib(&pretended_png(width, height)).unwrap();
-        assert_eq!(of(4, 4), 1);
-        assert_eq!(of(4_000, 3_000), 103);
         // The largest picture takes all of it.
-        assert_eq!(of(6_688, 6_688), MEMORY_MIB);
+        for (width, height, want) in [(4, 4, 1), (4_000, 3_000, 103), (6_688, 6_688, MEMORY_MIB)] {
+            assert_eq!(memory_mib(&pretended_png(width, height)).unwrap(), want);
+        }
     }
 
     #[test]

@@ -105,24 +105,27 @@ fn prefix(text: &str, mut belongs: impl FnMut(char) -> bool) -> &str {
 }
 
 fn weight(class: Class, run: &str) -> Milli {
-    let count = || run.chars().count() as u64;
     match class {
         Class::Letter => words(run),
-        Class::Digit => count().div_ceil(3) * DIGITS + count() * DIGIT,
+        Class::Digit => characters(run).div_ceil(3) * DIGITS + characters(run) * DIGIT,
         Class::WhiteSpace => {
             let line_end = if run.contains('\n') { LINE_END } else { 0 };
-            line_end + (count() - 1) * WHITE_SPACE_CHARACTER
+            line_end + (characters(run) - 1) * WHITE_SPACE_CHARACTER
         }
-        Class::Punctuation => PUNCTUATION + count() * PUNCTUATION_CHARACTER,
-        Class::Han => count() * HAN,
-        Class::Kana => count() * KANA,
-        Class::Hangul => count() * HANGUL,
-        Class::Cyrillic => count() * CYRILLIC,
-        Class::Thai => count() * THAI,
-        Class::OtherLetter => OTHER_WORD + count() * OTHER_LETTER,
-        Class::WidePunctuation => count() * WIDE_PUNCTUATION,
-        Class::Symbol => count() * SYMBOL,
+        Class::Punctuation => PUNCTUATION + characters(run) * PUNCTUATION_CHARACTER,
+        Class::Han => characters(run) * HAN,
+        Class::Kana => characters(run) * KANA,
+        Class::Hangul => characters(run) * HANGUL,
+        Class::Cyrillic => characters(run) * CYRILLIC,
+        Class::Thai => characters(run) * THAI,
+        Class::OtherLetter => OTHER_WORD + characters(run) * OTHER_LETTER,
+        Class::WidePunctuation => characters(run) * WIDE_PUNCTUATION,
+        Class::Symbol => characters(run) * SYMBOL,
     }
+}
+
+fn characters(run: &str) -> u64 {
+    run.chars().count() as u64
 }
 
 /// Returns the weight of a run of Latin letters, which may be several words in camel case.

@@ -446,8 +446,8 @@ async fn told(
     most: usize,
 ) -> Result<ChatAnswer, marquetry_llm::ChatError> {
     let heard = Mutex::new(String::new());
-    let mut hear = |text: &str| lock(&heard).push_str(text);
-    let asking = model.stream(request, &mut hear);
+    let mut push = |text: &str| lock(&heard).push_str(text);
+    let asking = model.stream(request, &mut push);
     tokio::pin!(asking);
     let mut ticks = tokio::time::interval(TELL_EVERY);
     let mut said = String::new();

@@ -13,12 +13,10 @@ use crate::DatabaseError;
 /// A file without a log (`-wal`) is complete and is opened as immutable: the engine then writes
 /// nothing beside it. Writes that another process begins later are not seen.
 pub(super) fn to_read(path: &Path) -> Result<PathBuf, DatabaseError> {
-    let unusable = |problem: &dyn std::fmt::Display| {
-        DatabaseError::Unusable(format!("{} {problem}", path.display()))
-    };
-    let found = path.canonicalize();
-    let found = found.map_err(|error| unusable(&format_args!("cannot be read: {error}")))?;
-    let name = found.to_str().ok_or_else(|| unusable(&"has a name that is not UTF-8"))?;
+    let found = path
+        .canonicalize()
+        .map_err(|error| unusable(path, format_args!("cannot be read: {error}")))?;
+    let name = found.to_str().ok_or_else(|| unusable(path, "has a name that is not UTF-8"))?;
     let log = fs::metadata(format!("{name}-wal"));
     let is_whole = log.is_err() || log.is_ok_and(|log| log.len() == 0);
     let mut uri = String::from("file://");
@@ -40,20 +38,18 @@ pub(super) fn to_read(path: &Path) -> Result<PathBuf, DatabaseError> {
 ///
 /// # Errors
 ///
-/// [`DatabaseError::Unusable`] for a path that cannot be a database, such as a folder, or cannot be
-/// created; [`DatabaseError::ReadOnly`] for a file without write permission.
+/// Returns an error if the path cannot be that of a database, such as a folder, or if the file
+/// cannot be created ([`DatabaseError::Unusable`]), or if it has no write permission
+/// ([`DatabaseError::ReadOnly`]).
 pub(super) fn ready(path: &Path) -> Result<PathBuf, DatabaseError> {
-    let unusable = |problem: &dyn std::fmt::Display| {
-        DatabaseError::Unusable(format!("{} {problem}", path.display()))
-    };
     if path.as_os_str().is_empty() {
         return Err(DatabaseError::Unusable("its file has no name".to_owned()));
     }
     match fs::metadata(path) {
-        Ok(found) if found.is_dir() => return Err(unusable(&"is a folder")),
-        Ok(found) if !found.is_file() => return Err(unusable(&"is not a regular file")),
+        Ok(found) if found.is_dir() => return Err(unusable(path, "is a folder")),
+        Ok(found) if !found.is_file() => return Err(unusable(path, "is not a regular file")),
         Ok(_) if !may(path, Access::Read) => {
-            return Err(unusable(&"cannot be opened: permission denied"));
+            return Err(unusable(path, "cannot be opened: permission denied"));
         }
         Ok(_) if !may(path, Access::Write) => return Err(DatabaseError::ReadOnly),
         Ok(_) => {}
@@ -62,23 +58,31 @@ pub(super) fn ready(path: &Path) -> Result<PathBuf, DatabaseError> {
             // process may have created the file just now.
             let log = beside(path, "-wal");
             if log.exists() && !path.exists() {
-                return Err(unusable(&format_args!(
-                    "is gone, and its log {} is there: a program that is running may still have the old database open; \
+                return Err(unusable(
+                    path,
+                    format_args!(
+                        "is gone, and its log {} is there: a program that is running may still have the old database open; \
                      end it, then remove {0} and {}",
-                    log.display(),
-                    beside(path, "-shm").display()
-                )));
+                        log.display(),
+                        beside(path, "-shm").display()
+                    ),
+                ));
             }
             let mut options = OpenOptions::new();
             options.write(true).create(true).truncate(false);
             #[cfg(unix)]
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            let made = options.open(path);
-            made.map_err(|error| unusable(&format_args!("cannot be created: {error}")))?;
+            options
+                .open(path)
+                .map_err(|error| unusable(path, format_args!("cannot be created: {error}")))?;
         }
-        Err(error) => return Err(unusable(&format_args!("cannot be read: {error}"))),
+        Err(error) => return Err(unusable(path, format_args!("cannot be read: {error}"))),
     }
-    std::path::absolute(path).map_err(|error| unusable(&error))
+    std::path::absolute(path).map_err(|error| unusable(path, error))
+}
+
+fn unusable(path: &Path, problem: impl std::fmt::Display) -> DatabaseError {
+    DatabaseError::Unusable(format!("{} {problem}", path.display()))
 }
 
 fn beside(path: &Path, ending: &str) -> PathBuf {

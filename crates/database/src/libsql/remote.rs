@@ -42,9 +42,8 @@ impl RemoteLibsql {
             Some(rest) => format!("https://{rest}"),
             None => url.to_owned(),
         };
-        let unusable = |problem: String| DatabaseError::Unusable(problem);
         let base = base_url(&http, PlainHttp::LoopbackOnly).map_err(|error| {
-            unusable(match error {
+            DatabaseError::Unusable(match error {
                 BaseUrlError::Scheme => "its address is not a libsql:, https: or http: URL".to_owned(),
                 BaseUrlError::Credentials | BaseUrlError::Query => {
                     "its URL has a user, a password, a query or a fragment; give the token separately".to_owned()
@@ -52,8 +51,10 @@ impl RemoteLibsql {
                 _ => "http: to another machine shows token and data to the network; use libsql: or https:".to_owned(),
             })
         })?;
-        let url = base.join("v2/pipeline").map_err(|error| unusable(error.to_string()))?;
-        let mut endpoint = Endpoint::new(url).map_err(|error| unusable(error.to_string()))?;
+        let url =
+            base.join("v2/pipeline").map_err(|error| DatabaseError::Unusable(error.to_string()))?;
+        let mut endpoint =
+            Endpoint::new(url).map_err(|error| DatabaseError::Unusable(error.to_string()))?;
         endpoint.key = token.map(ApiKey::new);
         endpoint.timeout = TIMEOUT;
         // A statement whose answer was lost may have been executed.
@@ -214,7 +215,7 @@ impl WireValue {
         Ok(match self {
             Self::Null => Value::Null,
             Self::Integer { value } => {
-                Value::Integer(value.parse().map_err(|_| malformed("an integer is no number"))?)
+                Value::Integer(value.parse().map_err(|_| malformed("an integer is not a number"))?)
             }
             Self::Float { value } => Value::Real(value),
             Self::Text { value } => Value::Text(value),
@@ -226,18 +227,14 @@ impl WireValue {
 impl Problem {
     fn into_error(self) -> DatabaseError {
         let Self { message, code } = self;
+        // Extended codes have a third part, such as `SQLITE_BUSY_SNAPSHOT`.
         let code = code.unwrap_or_default();
-        let is = |name: &str| code == name || code.starts_with(&format!("{name}_"));
-        if is("SQLITE_BUSY") || is("SQLITE_LOCKED") {
-            DatabaseError::Busy
-        } else if is("SQLITE_FULL") {
-            DatabaseError::Full
-        } else if is("SQLITE_READONLY") {
-            DatabaseError::ReadOnly
-        } else if is("SQLITE_CORRUPT") {
-            DatabaseError::Damaged(message)
-        } else {
-            DatabaseError::engine(message)
+        match code.strip_prefix("SQLITE_").and_then(|code| code.split('_').next()) {
+            Some("BUSY" | "LOCKED") => DatabaseError::Busy,
+            Some("FULL") => DatabaseError::Full,
+            Some("READONLY") => DatabaseError::ReadOnly,
+            Some("CORRUPT") => DatabaseError::Damaged(message),
+            _ => DatabaseError::engine(message),
         }
     }
 }
@@ -390,14 +387,13 @@ mod tests {
 
     #[test]
     fn tokens_go_to_this_machine_or_by_tls() {
-        let url =
-            |text: &str| RemoteLibsql::new(text, Some("t")).map(|it| it.endpoint.url.to_string());
         for (given, want) in [
             ("libsql://db-me.turso.io", "https://db-me.turso.io/v2/pipeline"),
             ("https://db.example/a", "https://db.example/a/v2/pipeline"),
             ("http://127.0.0.1:8080", "http://127.0.0.1:8080/v2/pipeline"),
         ] {
-            assert_eq!(url(given).unwrap(), want);
+            let database = RemoteLibsql::new(given, Some("t")).unwrap();
+            assert_eq!(database.endpoint.url.as_str(), want);
         }
         for (given, want) in [
             ("http://db.example", "http: to another machine"),
@@ -405,7 +401,7 @@ mod tests {
             ("libsql://db.example?authToken=secret", "give the token separately"),
             ("tests.db", "not a libsql:"),
         ] {
-            let error = url(given).unwrap_err().to_string();
+            let error = RemoteLibsql::new(given, Some("t")).unwrap_err().to_string();
             assert!(error.contains(want) && !error.contains("secret"), "{given}: {error}");
         }
     }

@@ -73,7 +73,8 @@ impl<W: Send + 'static> Tables<W> {
         &self,
         work: impl FnOnce(&W) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
-        let (file, writer) = (Arc::clone(&self.file), Arc::clone(&self.writer).lock_owned().await);
+        let file = Arc::clone(&self.file);
+        let writer = Arc::clone(&self.writer).lock_owned().await;
         blocking(move || {
             file.check_unchanged()?;
             work(&writer)

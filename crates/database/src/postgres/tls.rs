@@ -54,7 +54,8 @@ pub(super) fn read(url: &str) -> Result<(Config, Tls), DatabaseError> {
 /// `verify-full`, which `require` means here.
 fn split(url: &str) -> (String, Option<String>) {
     let Some((base, options)) = url.split_once('?') else { return (url.to_owned(), None) };
-    let (mut kept, mut roots) = (Vec::new(), None);
+    let mut kept = Vec::new();
+    let mut roots = None;
     for option in options.split('&') {
         match option.split_once('=') {
             Some(("sslrootcert", path)) => {
@@ -70,13 +71,6 @@ fn split(url: &str) -> (String, Option<String>) {
 
 /// Returns whether all servers that a URL names are on this machine.
 fn is_here(config: &Config) -> bool {
-    let is_host_here = |host: &Host| match host {
-        Host::Tcp(name) => {
-            name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-        }
-        #[cfg(unix)]
-        Host::Unix(_) => true,
-    };
     // `hostaddr` takes precedence over names.
     match config.get_hostaddrs() {
         [] => config.get_hosts().iter().all(is_host_here),
@@ -84,30 +78,42 @@ fn is_here(config: &Config) -> bool {
     }
 }
 
+fn is_host_here(host: &Host) -> bool {
+    match host {
+        Host::Tcp(name) => {
+            name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+        }
+        #[cfg(unix)]
+        Host::Unix(_) => true,
+    }
+}
+
 /// Uses ring, as all of Marquetry does.
 fn client(roots: Option<&str>) -> Result<Arc<ClientConfig>, DatabaseError> {
-    let mut store = RootCertStore::empty();
-    match roots {
-        None => store.extend(webpki_roots::TLS_SERVER_ROOTS.iter().cloned()),
-        Some(path) => {
-            let unusable = |why: String| {
-                DatabaseError::Unusable(format!("sslrootcert, {path:?}, is of no use: {why}"))
-            };
-            let pem = std::fs::read(path).map_err(|error| unusable(error.to_string()))?;
-            for certificate in CertificateDer::pem_slice_iter(&pem) {
-                let certificate = certificate.map_err(|error| unusable(error.to_string()))?;
-                store.add(certificate).map_err(|error| unusable(error.to_string()))?;
-            }
-            if store.is_empty() {
-                return Err(unusable("it has no certificate".to_owned()));
-            }
-        }
-    }
+    let store = match roots {
+        None => webpki_roots::TLS_SERVER_ROOTS.iter().cloned().collect(),
+        Some(path) => read_roots(path).map_err(|why| {
+            DatabaseError::Unusable(format!("sslrootcert {path:?} cannot be used: {why}"))
+        })?,
+    };
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let client =
         ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions();
     let client = client.map_err(|error| DatabaseError::engine(error.to_string()))?;
     Ok(Arc::new(client.with_root_certificates(store).with_no_client_auth()))
+}
+
+fn read_roots(path: &str) -> Result<RootCertStore, String> {
+    let mut store = RootCertStore::empty();
+    let pem = std::fs::read(path).map_err(|error| error.to_string())?;
+    for certificate in CertificateDer::pem_slice_iter(&pem) {
+        let certificate = certificate.map_err(|error| error.to_string())?;
+        store.add(certificate).map_err(|error| error.to_string())?;
+    }
+    if store.is_empty() {
+        return Err("it has no certificate".to_owned());
+    }
+    Ok(store)
 }
 
 // `tokio-postgres-rustls` 0.13 does the same and binds the channel besides, for which it parses
@@ -192,9 +198,11 @@ mod tests {
 
     #[test]
     fn other_machines_are_spoken_to_by_tls() {
-        let mode = |url: &str| read(url).unwrap_or_else(|error| panic!("{url}: {error:?}")).0;
-        let by_tls =
-            |url: &str| mode(&format!("postgres://u:p@{url}")).get_ssl_mode() == SslMode::Require;
+        fn by_tls(address: &str) -> bool {
+            let url = format!("postgres://u:p@{address}");
+            let (config, _) = read(&url).unwrap_or_else(|error| panic!("{url}: {error:?}"));
+            config.get_ssl_mode() == SslMode::Require
+        }
         for here in [
             "127.0.0.2:1/x",
             "localhost/x",

@@ -162,7 +162,7 @@ impl Engine {
     /// Draws a diagram. Text without `@startuml` gets it. Diagrams wait for each other.
     ///
     /// # Errors
-    /// See [`EngineError`].
+    /// Returns an error if the diagram is forbidden, if PlantUML fails, or if the time is over.
     pub async fn render(&self, source: Source<'_>) -> Result<Drawing, EngineError> {
         let diagram = rules::checked(source.as_str())?;
         let limit = self.options.timeout;

@@ -274,7 +274,6 @@ fn after_word<'t>(text: &'t str, word: &str) -> Option<&'t str> {
 /// Checks every position at which a reading function or directive could begin; `text` may have
 /// several lines.
 fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
-    let reads = |what: &str| Err(Forbidden::Reads { line, what: what.to_owned() });
     for (at, _) in text.match_indices('!') {
         let after = text[at + 1..].trim_start_matches([' ', '\t', '\u{a0}']);
         let name = first_word(after).to_ascii_lowercase();
@@ -283,17 +282,17 @@ fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
         let begins_line = text[..at].rsplit('\n').next().is_some_and(|it| it.trim().is_empty());
         if name.starts_with("include") || name.starts_with("import") {
             if name != "include" || !is_library(argument) {
-                return reads(&format!("!{name}"));
+                return reads(line, &format!("!{name}"));
             }
         } else if name == "theme" {
             if !argument.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '-' | '_')) {
-                return reads("!theme with a place");
+                return reads(line, "!theme with a place");
             }
         } else if begins_line && !name.is_empty() && !DIRECTIVES.contains(&name.as_str()) {
             // Older diagrams name variables without a dollar sign: `!name = value` is an
             // assignment.
             if !rest.starts_with(['=', '?']) {
-                return reads(&format!("!{name}"));
+                return reads(line, &format!("!{name}"));
             }
         }
     }
@@ -301,33 +300,33 @@ fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
         let name = first_word(&text[at + 1..]).to_ascii_lowercase();
         let is_call = text[at + 1 + name.len()..].starts_with('(');
         if !name.is_empty() && is_call && !FUNCTIONS.contains(&name.as_str()) {
-            return reads(&format!("%{name}"));
+            return reads(line, &format!("%{name}"));
         }
         let reading = ["getenv", "load_", "file_exists", "dirpath", "call_user", "invoke_"];
         if reading.iter().any(|it| name.starts_with(it)) {
-            return reads(&format!("%{name}"));
+            return reads(line, &format!("%{name}"));
         }
     }
     let lower = text.to_lowercase();
     if lower.contains("<img") {
-        return reads("<img>");
+        return reads(line, "<img>");
     }
     if let Some(what) = hidden_picture(&lower) {
-        return reads(&what);
+        return reads(line, &what);
     }
     if lower.contains("\\includegraphics") {
-        return reads("\\includegraphics");
+        return reads(line, "\\includegraphics");
     }
     if lower.contains("{{") {
         // A diagram inside of a diagram, with directives of its own.
-        return reads("{{");
+        return reads(line, "{{");
     }
     for text in lower.lines().map(str::trim_start) {
         if let Some(sprite) = after_word(text, "sprite")
             && !sprite.contains(['{', '['])
             && !sprite.contains("<svg")
         {
-            return reads("sprite from a file");
+            return reads(line, "sprite from a file");
         }
         let is_dot = text.starts_with("digraph") || after_word(text, "strict").is_some();
         let is_graph = after_word(text, "graph").is_some_and(|it| it.contains('{'));
@@ -339,6 +338,10 @@ fn check_line(text: &str, line: usize) -> Result<(), Forbidden> {
         }
     }
     Ok(())
+}
+
+fn reads(line: usize, what: &str) -> Result<(), Forbidden> {
+    Err(Forbidden::Reads { line, what: what.to_owned() })
 }
 
 /// Finds the usual ways to put a picture behind a variable or a definition.

@@ -113,37 +113,33 @@ impl Sandbox {
 /// contains.
 fn policy(program: &Program, path: &OsStr, work: &Path) -> String {
     let mut policy = "grant {\n".to_owned();
-    let mut file = |path: &Path, actions: &str| {
-        // A path that the syntax of policies cannot have is left out: less is allowed then.
-        let Some(path) = path.to_str().filter(|it| !it.contains(['"', '$', '\n'])) else { return };
-        let path = path.replace('\\', "\\\\");
-        _ = writeln!(policy, "  permission java.io.FilePermission \"{path}\", \"{actions}\";");
-    };
     // The working directory, where PlantUML looks for `plantuml.skin`, by a relative path.
-    file(Path::new("-"), "read");
+    permit(&mut policy, Path::new("-"), "read");
     for folder in LIBRARIES.map(Path::new) {
-        file(folder, "read");
-        file(&folder.join("-"), "read");
+        permit(&mut policy, folder, "read");
+        permit(&mut policy, &folder.join("-"), "read");
     }
     if let Program::Jar(jar) = program {
         for jar in &jars_beside(jar) {
-            file(jar, "read");
+            permit(&mut policy, jar, "read");
         }
         // In some minutes of an hour the picture of an error asks for donations, unless a licence
         // lies beside the jar. Without these two permissions PlantUML ends then.
         if let Some(folder) = jar.parent() {
-            file(folder, "read");
-            file(&folder.join("license.txt"), "read");
+            permit(&mut policy, folder, "read");
+            permit(&mut policy, &folder.join("license.txt"), "read");
         }
     }
     let on_path = std::env::split_paths(path).flat_map(|it| [it.join("dot"), it.join("dot.exe")]);
-    GRAPHVIZ.iter().map(PathBuf::from).chain(on_path).for_each(|dot| file(&dot, "read,execute"));
+    for dot in GRAPHVIZ.iter().map(PathBuf::from).chain(on_path) {
+        permit(&mut policy, &dot, "read,execute");
+    }
     // The package of Nix names Graphviz by its place in the store.
-    file(Path::new("/nix/store/-"), "read,execute");
+    permit(&mut policy, Path::new("/nix/store/-"), "read,execute");
     if cfg!(windows) {
         let unpacked = work.join("_graphviz");
-        file(&unpacked, "read,write");
-        file(&unpacked.join("-"), "read,write,execute");
+        permit(&mut policy, &unpacked, "read,write");
+        permit(&mut policy, &unpacked.join("-"), "read,write,execute");
     }
     policy += "  permission java.util.PropertyPermission \"*\", \"read,write\";\n  \
         permission java.lang.RuntimePermission \"*\";\n  \
@@ -151,6 +147,14 @@ fn policy(program: &Program, path: &OsStr, work: &Path) -> String {
         permission java.awt.AWTPermission \"*\";\n  \
         permission java.util.logging.LoggingPermission \"control\";\n};\n";
     policy
+}
+
+/// Adds the permission for a file. A path that the syntax of policies cannot have is left out: less
+/// is allowed then.
+fn permit(policy: &mut String, path: &Path, actions: &str) {
+    let Some(path) = path.to_str().filter(|it| !it.contains(['"', '$', '\n'])) else { return };
+    let path = path.replace('\\', "\\\\");
+    _ = writeln!(policy, "  permission java.io.FilePermission \"{path}\", \"{actions}\";");
 }
 
 /// The libraries of a jar that is not from a package lie in its folder.
@@ -173,17 +177,14 @@ mod tests {
         fs::write(folder.path().join("secret.png"), "").unwrap();
         let path = std::env::join_paths(["/a b", "/c\"d", "/${user.home}"]).unwrap();
         let policy = policy(&Program::Jar(jar.clone()), &path, folder.path());
-        let line = |path: &str, actions: &str| {
-            format!("  permission java.io.FilePermission \"{path}\", \"{actions}\";\n")
-        };
-        assert!(policy.contains(&line("/a b/dot", "read,execute")), "{policy}");
+        assert!(policy.contains("FilePermission \"/a b/dot\", \"read,execute\";\n"), "{policy}");
         let license = folder.path().join("license.txt");
         for path in [jar.as_path(), folder.path(), &license, Path::new("/usr/share/plantuml")] {
-            assert!(policy.contains(&line(path.to_str().unwrap(), "read")), "{path:?}: {policy}");
+            let line = format!("FilePermission \"{}\", \"read\";\n", path.display());
+            assert!(policy.contains(&line), "{path:?}: {policy}");
         }
         for absent in ["secret.png", "/c", "user.home", "Socket", "write\"", "ALL FILES"] {
-            let is_property = |line: &&str| line.contains("PropertyPermission");
-            let mut lines = policy.lines().filter(|line| !is_property(line));
+            let mut lines = policy.lines().filter(|line| !line.contains("PropertyPermission"));
             assert!(!lines.any(|line| line.contains(absent)), "{absent}: {policy}");
         }
     }

@@ -122,14 +122,14 @@ impl Records {
             return Ok(true);
         }
         let names = caller.names();
-        let may = |record: &Record| {
-            record.owner.as_ref() == Some(&caller.user) || names_one(record, &names)
-        };
-        if may(record) {
+        if is_owner(caller, record) || names_one(record, &names) {
             return Ok(true);
         }
-        self.any_around(&record.organization, record.owner.as_deref(), record.group.clone(), may)
-            .await
+        let owner = record.owner.as_deref();
+        self.any_around(&record.organization, owner, record.group.clone(), |group| {
+            is_owner(caller, group) || names_one(group, &names)
+        })
+        .await
     }
 
     /// Returns whether a condition is true for a group or for a group above it.
@@ -186,6 +186,10 @@ impl Records {
 /// Returns whether a record has one of these URIs among its readers or writers.
 fn names_reader(record: &Record, names: &BTreeSet<String>) -> bool {
     names_any(&record.readers, names) || names_any(&record.writers, names)
+}
+
+fn is_owner(caller: &Caller, record: &Record) -> bool {
+    record.owner.as_ref() == Some(&caller.user)
 }
 
 fn names_any(names: &BTreeSet<String>, of: &BTreeSet<String>) -> bool {

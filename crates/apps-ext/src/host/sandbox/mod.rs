@@ -129,14 +129,12 @@ impl Sandbox {
     pub fn new(meta: &UiResourceMeta, options: &SandboxOptions) -> (Self, Vec<SandboxProblem>) {
         let mut problems = Vec::new();
         let csp = meta.csp.as_ref().map(|csp| {
-            let mut check = |member, origins: &[String], is_for_connections| {
-                check_origins(member, origins, is_for_connections, options, &mut problems)
-            };
+            let mut check = OriginCheck { options, problems: &mut problems };
             Csp {
-                connect_domains: check("connectDomains", &csp.connect_domains, true),
-                resource_domains: check("resourceDomains", &csp.resource_domains, false),
-                frame_domains: check("frameDomains", &csp.frame_domains, false),
-                base_uri_domains: check("baseUriDomains", &csp.base_uri_domains, false),
+                connect_domains: check.connections("connectDomains", &csp.connect_domains),
+                resource_domains: check.documents("resourceDomains", &csp.resource_domains),
+                frame_domains: check.documents("frameDomains", &csp.frame_domains),
+                base_uri_domains: check.documents("baseUriDomains", &csp.base_uri_domains),
             }
         });
         let asked = meta.permissions.unwrap_or_default();
@@ -206,40 +204,57 @@ impl Sandbox {
     }
 }
 
-fn check_origins(
-    member: &'static str,
-    origins: &[String],
-    is_for_connections: bool,
-    options: &SandboxOptions,
-    problems: &mut Vec<SandboxProblem>,
-) -> Vec<String> {
-    if origins.len() > MAX_ORIGINS {
-        let count = origins.len();
-        problems.push(SandboxProblem::TooMany { member, count, most: MAX_ORIGINS });
+/// Checks the origins that a View asks for.
+struct OriginCheck<'a> {
+    options: &'a SandboxOptions,
+    problems: &'a mut Vec<SandboxProblem>,
+}
+
+impl OriginCheck<'_> {
+    /// Checks origins that the View connects to, which may be those of WebSockets.
+    fn connections(&mut self, member: &'static str, origins: &[String]) -> Vec<String> {
+        self.check(member, origins, true)
     }
-    let mut checked = Vec::new();
-    for text in origins.iter().take(MAX_ORIGINS) {
-        let parsed = Origin::parse(text, is_for_connections).and_then(|origin| {
-            let is_allowed = options.allowed_origins.as_ref().is_none_or(|allowed| {
-                allowed.iter().any(|it| Origin::parse(it, true).is_ok_and(|it| it == origin))
+
+    fn documents(&mut self, member: &'static str, origins: &[String]) -> Vec<String> {
+        self.check(member, origins, false)
+    }
+
+    fn check(
+        &mut self,
+        member: &'static str,
+        origins: &[String],
+        is_for_connections: bool,
+    ) -> Vec<String> {
+        let Self { options, problems } = self;
+        if origins.len() > MAX_ORIGINS {
+            let count = origins.len();
+            problems.push(SandboxProblem::TooMany { member, count, most: MAX_ORIGINS });
+        }
+        let mut checked = Vec::new();
+        for text in origins.iter().take(MAX_ORIGINS) {
+            let parsed = Origin::parse(text, is_for_connections).and_then(|origin| {
+                let is_allowed = options.allowed_origins.as_ref().is_none_or(|allowed| {
+                    allowed.iter().any(|it| Origin::parse(it, true).is_ok_and(|it| it == origin))
+                });
+                if is_allowed { Ok(origin) } else { Err(OriginError::NotAllowed) }
             });
-            if is_allowed { Ok(origin) } else { Err(OriginError::NotAllowed) }
-        });
-        match parsed {
-            Ok(origin) => {
-                if !origin.is_loopback() {
-                    let origin = origin.to_string();
-                    problems.push(SandboxProblem::External { member, origin });
+            match parsed {
+                Ok(origin) => {
+                    if !origin.is_loopback() {
+                        let origin = origin.to_string();
+                        problems.push(SandboxProblem::External { member, origin });
+                    }
+                    checked.push(origin.to_string());
                 }
-                checked.push(origin.to_string());
-            }
-            Err(error) => {
-                let origin = marquetry_protocol::shortened(text).to_owned();
-                problems.push(SandboxProblem::Origin { member, origin, error });
+                Err(error) => {
+                    let origin = marquetry_protocol::shortened(text).to_owned();
+                    problems.push(SandboxProblem::Origin { member, origin, error });
+                }
             }
         }
+        checked
     }
-    checked
 }
 
 #[cfg(test)]
