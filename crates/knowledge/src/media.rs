@@ -126,6 +126,10 @@ pub(crate) fn is_svg(record: &Record) -> bool {
     record.media_essence().eq_ignore_ascii_case("image/svg+xml")
 }
 
+fn no_media() -> Failure {
+    Failure::new(ErrorCode::NotFound, "no media that you may read has this URI")
+}
+
 /// Returns the media of a record, without its bytes.
 fn unread(record: &Record, size: Option<ThumbnailSize>) -> Media {
     // A removed record may return with another content under the same revision, but not at the same
