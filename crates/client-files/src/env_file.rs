@@ -2,12 +2,12 @@
 
 use std::{fs::File, io::Read as _, path::Path};
 
-/// The variables of a file, in their order.
+/// Reads the variables of a file, in their order.
 ///
 /// # Errors
 ///
-/// The file cannot be read, or a line is no assignment. The values may be secret, so the error
-/// shows none.
+/// Returns an error if the file cannot be read, or if a line is not an assignment. The values may be
+/// secret, so the error shows none.
 pub(crate) fn read(path: &Path) -> Result<Vec<(String, String)>, String> {
     const MAX_BYTES: u64 = 1 << 20;
     let mut text = String::new();
@@ -44,18 +44,20 @@ fn parse(text: &str) -> Result<Vec<(String, String)>, usize> {
 
 /// Returns a value without its quotes, or up to the comment after it.
 fn value_of(value: &str) -> String {
-    let quoted = |quote: char| {
-        let rest = value.strip_prefix(quote)?;
-        Some(&rest[..end_of_quoted(rest, quote)?])
-    };
-    if let Some(inside) = quoted('"') {
+    if let Some(inside) = quoted(value, '"') {
         return unescaped(inside);
     }
-    if let Some(inside) = quoted('\'') {
+    if let Some(inside) = quoted(value, '\'') {
         return inside.to_owned();
     }
     let end = value.find(" #").unwrap_or(value.len());
     value[..end].trim_end().to_owned()
+}
+
+/// Returns the text between quotes at the start of a value.
+fn quoted(value: &str, quote: char) -> Option<&str> {
+    let rest = value.strip_prefix(quote)?;
+    Some(&rest[..end_of_quoted(rest, quote)?])
 }
 
 /// Returns the position of the closing quote.
@@ -103,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_that_is_no_assignment_is_named_and_not_shown() {
+    fn an_invalid_line_is_reported_without_its_text() {
         assert_eq!(parse("A=1\nhush\n"), Err(2));
         assert_eq!(parse("A B=1\n"), Err(1));
         let folder = tempfile::tempdir().unwrap();

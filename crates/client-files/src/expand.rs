@@ -58,9 +58,11 @@ pub fn workspace_of(file: &Path) -> PathBuf {
 /// Returns the name of the environment variable with the value of `${input:ID}`.
 #[must_use]
 pub fn input_variable(id: &str) -> String {
-    let id =
-        id.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' });
-    format!("INPUT_{}", id.collect::<String>())
+    let name: String = id
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_uppercase() } else { '_' })
+        .collect();
+    format!("INPUT_{name}")
 }
 
 /// Replaces every `${VAR}`, `${env:VAR}` (the form of VS Code and Cursor) and `${VAR:-default}` in
@@ -72,7 +74,7 @@ pub fn input_variable(id: &str) -> String {
 ///
 /// # Errors
 ///
-/// A variable has no value, or is written wrongly.
+/// Returns an error if a variable has no value, or if it is written wrongly.
 pub fn expand<'t>(text: &'t str, variables: Variables<'_>) -> Result<Cow<'t, str>, ExpandError> {
     if !text.contains("${") {
         return Ok(Cow::Borrowed(text));
@@ -114,11 +116,11 @@ fn value(inside: &str, variables: Variables<'_>) -> Result<String, ExpandError> 
         _ => {}
     }
     // `${workspaceFolder:NAME}` selects one of several folders; here there is only one.
-    let inside = if inside.starts_with("workspaceFolder:") { "workspaceFolder" } else { inside };
-    let inside = inside.strip_prefix("env:").unwrap_or(inside);
-    let (name, default) = match inside.split_once(":-") {
+    let selected = if inside.starts_with("workspaceFolder:") { "workspaceFolder" } else { inside };
+    let reference = selected.strip_prefix("env:").unwrap_or(selected);
+    let (name, default) = match reference.split_once(":-") {
         Some((name, default)) => (name, Some(default)),
-        None => (inside, None),
+        None => (reference, None),
     };
     let valid = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
@@ -138,15 +140,19 @@ mod tests {
     use super::*;
 
     fn expanded(text: &str) -> String {
-        let variables = |name: &str| match name {
-            "A" => Some("alpha".to_owned()),
-            "EMPTY" => Some(String::new()),
-            "HOME" => Some("/home/me".to_owned()),
-            "INPUT_GITHUB_TOKEN" => Some("from the environment".to_owned()),
-            "input:github-token" | "input:other" => Some("asked for".to_owned()),
-            _ => None,
+        expand(text, &variable).map_or_else(|error| format!("error: {error}"), Cow::into_owned)
+    }
+
+    fn variable(name: &str) -> Option<String> {
+        let value = match name {
+            "A" => "alpha",
+            "EMPTY" => "",
+            "HOME" => "/home/me",
+            "INPUT_GITHUB_TOKEN" => "from the environment",
+            "input:github-token" | "input:other" => "asked for",
+            _ => return None,
         };
-        expand(text, &variables).map_or_else(|error| format!("error: {error}"), Cow::into_owned)
+        Some(value.to_owned())
     }
 
     #[test]

@@ -8,7 +8,6 @@
 use std::{cell::RefCell, collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
-use marquetry_gateway::{DirectAccess, ToolFilter, UpstreamOptions};
 use marquetry_nearest::nearest;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
@@ -39,24 +38,25 @@ pub struct ClientServer {
     pub transport: Transport,
     /// Whether the file disables it.
     pub is_disabled: bool,
-    /// The filter of its tools.
-    pub filter: ToolFilter,
+    /// The tools that the file enables or disables.
+    pub tools: ToolLists,
 }
 
 impl ClientServer {
     fn new(transport: Transport) -> Self {
-        Self { transport, is_disabled: false, filter: ToolFilter::default() }
+        Self { transport, is_disabled: false, tools: ToolLists::default() }
     }
+}
 
-    /// Returns the server as an upstream of a gateway.
-    #[must_use]
-    pub fn to_upstream(&self, name: &str) -> UpstreamOptions {
-        let transport = self.transport.to_upstream(DirectAccess);
-        let mut options = UpstreamOptions::new(name, transport);
-        options.is_disabled = self.is_disabled;
-        options.filter = self.filter.clone();
-        options
-    }
+/// The tools of a server that a file enables or disables, by their names; `*` means all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolLists {
+    /// Lists of the only tools to offer: one for each of the keys `enabledTools`, `includeTools` and
+    /// `tools` that the file has. A tool must be on each of them.
+    pub enabled: Vec<Vec<String>>,
+    /// The tools not to offer, even if they are enabled.
+    pub disabled: Vec<String>,
 }
 
 /// Options for reading a file. This crate itself reads no environment, and does not ask the user.
@@ -85,8 +85,8 @@ impl ClientFile {
     ///
     /// # Errors
     ///
-    /// The text is not JSON with comments, or has no section of servers. A mistake in one server is
-    /// a warning, and that server is [`Transport::Unusable`].
+    /// Returns an error if the text is not JSON with comments, or if it has no section of servers. A
+    /// mistake in one server is a warning, and that server is [`Transport::Unusable`].
     pub fn read(text: &str, options: &ReadOptions<'_>) -> Result<Self, ConfigError> {
         parse(text, options)
     }
@@ -235,8 +235,8 @@ fn parse(text: &str, options: &ReadOptions<'_>) -> Result<ClientFile, ConfigErro
     let mut servers = IndexMap::new();
     for (name, entry) in entries.0 {
         let server = ServerReader { reader, section: &section, name: &name };
-        let upstream = match server.read(entry, variables, disabled(&name), &mut warnings) {
-            Ok(upstream) => upstream,
+        let read = match server.read(entry, variables, disabled(&name), &mut warnings) {
+            Ok(server) => server,
             // A mistake in one entry affects only that server.
             Err(error) => {
                 warnings.push(not_started(&name, &error));
@@ -246,7 +246,7 @@ fn parse(text: &str, options: &ReadOptions<'_>) -> Result<ClientFile, ConfigErro
                 })
             }
         };
-        if servers.insert(name.clone(), upstream).is_some() {
+        if servers.insert(name.clone(), read).is_some() {
             warnings.push(format!("{file}: server {name:?} is defined twice; the later counts"));
         }
     }
@@ -337,39 +337,51 @@ impl<'t> ServerReader<'t> {
             Err(_) if disabled => Transport::NotGiven,
             Err(fault) => return Err(fault),
         };
-        let filter = self.filter(&members)?;
-        let mut upstream = ClientServer { transport, is_disabled: disabled, filter };
+        let tools = self.tool_lists(&members)?;
+        let mut server = ClientServer { transport, is_disabled: disabled, tools };
         if disabled {
-            return Ok(upstream);
+            return Ok(server);
         }
-        if let Transport::Unusable { problem, .. } = &upstream.transport {
+        if let Transport::Unusable { problem, .. } = &server.transport {
             warnings.push(not_started(self.name, &self.reader.error(&key, entry, problem.clone())));
-            return Ok(upstream);
+            return Ok(server);
         }
-        let prepared =
-            upstream.transport.expand(variables).and_then(|()| upstream.transport.check());
-        let prepared = prepared.map_err(|error| {
-            let (is_wrong, path) =
-                (matches!(error, TransportError::Wrong { .. }), error.path().to_vec());
-            (is_wrong, path, error.to_string())
-        });
-        let prepared = prepared.and_then(|()| {
-            let file = self.add_env_file(&members, variables, &mut upstream);
-            file.map_err(|problem| (false, vec!["envFile".to_owned()], problem))
-        });
-        if let Err((is_wrong, path, problem)) = prepared {
-            let value = members.get(path[0].as_str()).copied().unwrap_or(entry);
-            let inner = path.get(1).and_then(|name| json_members(value.get())?.get(name).copied());
-            let path = [self.section, self.name].into_iter().chain(path.iter().map(String::as_str));
-            let path: Vec<&str> = path.collect();
-            let located = self.reader.error(&path, inner.unwrap_or(value), problem);
-            if is_wrong {
+        if let Err(fault) = self.prepare(&members, variables, &mut server.transport) {
+            let keys = &fault.path;
+            let value = members.get(keys[0].as_str()).copied().unwrap_or(entry);
+            let inner = keys.get(1).and_then(|name| json_members(value.get())?.get(name).copied());
+            let path: Vec<&str> = [self.section, self.name]
+                .into_iter()
+                .chain(keys.iter().map(String::as_str))
+                .collect();
+            let located = self.reader.error(&path, inner.unwrap_or(value), fault.problem);
+            if fault.is_invalid {
                 return Err(located);
             }
             warnings.push(not_started(self.name, &located));
-            upstream.transport = upstream.transport.unusable(located.to_string());
+            server.transport = server.transport.unusable(located.to_string());
         }
-        Ok(upstream)
+        Ok(server)
+    }
+
+    /// Replaces the variables of the transport, checks it, and adds the variables of `envFile`.
+    fn prepare(
+        self,
+        members: &IndexMap<String, &'t RawValue>,
+        variables: Variables<'_>,
+        transport: &mut Transport,
+    ) -> Result<(), EntryFault> {
+        let checked = transport.expand(variables).and_then(|()| transport.check());
+        checked.map_err(|error| EntryFault {
+            is_invalid: matches!(error, TransportError::Wrong { .. }),
+            path: error.path().to_vec(),
+            problem: error.to_string(),
+        })?;
+        self.add_env_file(members, variables, transport).map_err(|problem| EntryFault {
+            is_invalid: false,
+            path: vec!["envFile".to_owned()],
+            problem,
+        })
     }
 
     fn transport(
@@ -447,17 +459,20 @@ impl<'t> ServerReader<'t> {
         Ok(())
     }
 
-    fn filter(self, members: &IndexMap<String, &'t RawValue>) -> Result<ToolFilter, ConfigError> {
-        let mut filter = ToolFilter::default();
+    fn tool_lists(
+        self,
+        members: &IndexMap<String, &'t RawValue>,
+    ) -> Result<ToolLists, ConfigError> {
+        const EXPECTED: &str = "an array of strings";
+        let mut lists = ToolLists::default();
         for key in ["enabledTools", "includeTools", "tools"] {
-            let enabled = self.get(members, key, "an array of strings")?;
-            filter.narrow(ToolFilter { enabled, disabled: Vec::new() });
+            lists.enabled.extend(self.get::<Vec<String>>(members, key, EXPECTED)?);
         }
         for key in ["disabledTools", "excludeTools"] {
-            let disabled: Option<Vec<String>> = self.get(members, key, "an array of strings")?;
-            filter.disabled.extend(disabled.unwrap_or_default());
+            let disabled = self.get::<Vec<String>>(members, key, EXPECTED)?;
+            lists.disabled.extend(disabled.unwrap_or_default());
         }
-        Ok(filter)
+        Ok(lists)
     }
 
     /// Adds the variables of `envFile`, over which those of `env` win.
@@ -465,9 +480,9 @@ impl<'t> ServerReader<'t> {
         self,
         members: &IndexMap<String, &'t RawValue>,
         variables: Variables<'_>,
-        upstream: &mut ClientServer,
+        transport: &mut Transport,
     ) -> Result<(), String> {
-        let Transport::Stdio { env, .. } = &mut upstream.transport else { return Ok(()) };
+        let Transport::Stdio { env, .. } = transport else { return Ok(()) };
         let path = match self.get::<String>(members, "envFile", "a string") {
             Ok(Some(path)) => path,
             Ok(None) => return Ok(()),
@@ -526,6 +541,15 @@ impl<'t> ServerReader<'t> {
     }
 }
 
+/// The reason why a server of the file cannot be used.
+struct EntryFault {
+    /// Whether the entry is invalid; otherwise something is missing here, such as a variable.
+    is_invalid: bool,
+    /// Path of the key within the entry.
+    path: Vec<String>,
+    problem: String,
+}
+
 fn is_known(key: &str) -> bool {
     USED_KEYS.contains(&key) || ACCEPTED_KEYS.contains(&key)
 }
@@ -547,8 +571,8 @@ fn json_problem(error: &serde_json::Error, expected: &str) -> String {
         return "not valid JSON: the text ends too early".to_owned();
     }
     let message = error.to_string();
-    let message = message.split(" at line ").next().unwrap_or(&message);
-    format!("not valid JSON: {message}")
+    let without_position = message.split(" at line ").next().unwrap_or(&message);
+    format!("not valid JSON: {without_position}")
 }
 
 #[cfg(test)]
@@ -565,28 +589,38 @@ mod tests {
         text: &str,
         ask: &dyn Fn(&Input) -> Option<String>,
     ) -> Result<ClientFile, ConfigError> {
-        let variables = |name: &str| match name {
-            "HOME" => Some("/home/me".to_owned()),
-            "TOKEN" | "INPUT_SET" => Some("hush".to_owned()),
-            "workspaceFolder" => Some("/work".to_owned()),
-            _ => None,
+        let options = ReadOptions {
+            file: "mcp.json",
+            variables: &variable,
+            disabled: &|name| name == "known-off",
+            ask,
         };
-        let disabled = |name: &str| name == "known-off";
-        parse(
-            text,
-            &ReadOptions { file: "mcp.json", variables: &variables, disabled: &disabled, ask },
-        )
+        parse(text, &options)
+    }
+
+    fn variable(name: &str) -> Option<String> {
+        let value = match name {
+            "HOME" => "/home/me",
+            "TOKEN" | "INPUT_SET" => "hush",
+            "workspaceFolder" => "/work",
+            _ => return None,
+        };
+        Some(value.to_owned())
     }
 
     /// Compares the errors, one on each line, in the order of `texts`. The mistake of one server is
     /// a warning.
     #[track_caller]
     fn check(texts: &[&str], want: Expect) {
-        let error = |text: &&str| match parsed(text) {
-            Ok(ClientFile { warnings, .. }) => warnings.join("; "),
-            Err(error) => error.to_string(),
-        };
-        want.assert_eq(&texts.iter().map(|text| format!("{}\n", error(text))).collect::<String>());
+        let mut errors = String::new();
+        for text in texts {
+            errors += &match parsed(text) {
+                Ok(ClientFile { warnings, .. }) => warnings.join("; "),
+                Err(error) => error.to_string(),
+            };
+            errors.push('\n');
+        }
+        want.assert_eq(&errors);
     }
 
     #[test]
@@ -625,7 +659,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_started_may_be_at_fault() {
+    fn disabled_servers_may_be_invalid() {
         let text = r#"{"mcpServers": {
             "a": {"command": "x", "url": "http://x", "disabled": true},
             "b": {"args": "-y", "disabled": true},
@@ -686,7 +720,7 @@ mod tests {
                 server "a" is not started: mcp.json:1:30: mcpServers.a.url: expected a URL that begins with http:// or https://
                 server "a" is not started: mcp.json:1:30: mcpServers.a.url: the port of the URL is not a number from 1 to 65535
                 server "a" is not started: mcp.json:1:30: mcpServers.a.url: the host of the URL has the character 'ä'; write an international name in its ASCII form (xn--…)
-                server "a" is not started: mcp.json:1:61: mcpServers.a.headers."a b": not a header's name
+                server "a" is not started: mcp.json:1:61: mcpServers.a.headers."a b": not a valid header name
                 server "" is not started: mcp.json:1:21: mcpServers."": expected a name for the server
             "#]],
         );
@@ -715,18 +749,18 @@ mod tests {
     fn the_options_of_an_input_are_read() {
         let text = r#"{"inputs": [{"id": "k", "type": "pickString", "options": ["a", {"label": "B", "value": "b"}]}],
             "servers": {"a": {"command": "${input:k}"}}}"#;
-        let ask = |input: &Input| {
+        let file = parsed_asking(text, &|input| {
             let options: Vec<_> = input.options.iter().map(PickOption::value).collect();
             Some(options.join("-"))
-        };
-        assert_eq!(shown(&parsed_asking(text, &ask).unwrap().servers["a"]), "a-b []");
+        });
+        assert_eq!(shown(&file.unwrap().servers["a"]), "a-b []");
     }
 
     /// Returns the command or URL of a server, as one line.
     fn shown(server: &ClientServer) -> String {
-        let pairs = |map: &IndexMap<String, String>| {
-            map.iter().map(|(name, value)| format!(" {name}={value}")).collect::<String>()
-        };
+        fn pairs(map: &IndexMap<String, String>) -> String {
+            map.iter().map(|(name, value)| format!(" {name}={value}")).collect()
+        }
         let mut shown = match &server.transport {
             Transport::Stdio { command, args, env, cwd } => {
                 let cwd = cwd.as_ref().map(|cwd| format!(" in {}", cwd.display()));
@@ -738,11 +772,11 @@ mod tests {
             Transport::Unusable { kind, problem } => format!("unusable {kind}: {problem}"),
             Transport::NotGiven => "unknown".to_owned(),
         };
-        if let Some(enabled) = &server.filter.enabled {
+        for enabled in &server.tools.enabled {
             shown += &format!(" only {enabled:?}");
         }
-        if !server.filter.disabled.is_empty() {
-            shown += &format!(" without {:?}", server.filter.disabled);
+        if !server.tools.disabled.is_empty() {
+            shown += &format!(" without {:?}", server.tools.disabled);
         }
         if server.is_disabled { format!("{shown} (disabled)") } else { shown }
     }
@@ -926,12 +960,12 @@ mod tests {
         let text = r#"{"inputs": [{"id": "k", "description": "Key", "password": true}],
             "servers": {"a": {"command": "${input:k}"}, "b": {"command": "${input:k}"}, "c": {"command": "${input:unknown}"}}}"#;
         let asked = std::cell::Cell::new(0);
-        let ask = |input: &Input| {
+        let file = parsed_asking(text, &|input| {
             assert_eq!((input.description.as_deref(), input.password), (Some("Key"), true));
             asked.set(asked.get() + 1);
             Some("typed".to_owned())
-        };
-        let servers = parsed_asking(text, &ask).unwrap().servers;
+        });
+        let servers = file.unwrap().servers;
         let kinds: Vec<_> = servers.values().map(shown).collect();
         assert_eq!((kinds[0].as_str(), kinds[1].as_str()), ("typed []", "typed []"));
         assert!(kinds[2].contains("INPUT_UNKNOWN"), "{kinds:?}");
@@ -943,12 +977,17 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("keys.env");
         std::fs::write(&path, "A=file\nB=${HOME}\n").unwrap();
-        let text = |path: &str| serde_json::json!({"mcpServers": {"a": {"command": "x", "envFile": path, "env": {"A": "env"}}}});
-        let servers = parsed(&text(path.to_str().unwrap()).to_string()).unwrap().servers;
-        assert_eq!(shown(&servers["a"]), "x [] A=env B=${HOME}");
-        let servers = parsed(&text("${workspaceFolder}/none").to_string()).unwrap().servers;
-        let said = shown(&servers["a"]);
+        let said = with_env_file(path.to_str().unwrap());
+        assert_eq!(said, "x [] A=env B=${HOME}");
+        let said = with_env_file("${workspaceFolder}/none");
         assert!(said.contains("mcpServers.a.envFile: /work/none cannot be read: "), "{said}");
+    }
+
+    /// Returns the server of a file that names this file of variables.
+    fn with_env_file(path: &str) -> String {
+        let server = serde_json::json!({"command": "x", "envFile": path, "env": {"A": "env"}});
+        let text = serde_json::json!({"mcpServers": {"a": server}}).to_string();
+        shown(&parsed(&text).unwrap().servers["a"])
     }
 
     #[test]

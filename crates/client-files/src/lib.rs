@@ -10,6 +10,6 @@ pub mod transport;
 pub use crate::{
     error::{ConfigError, Position, dotted},
     expand::Variables,
-    file::{ClientFile, ClientServer, Input, PickOption, ReadOptions, not_started},
+    file::{ClientFile, ClientServer, Input, PickOption, ReadOptions, ToolLists, not_started},
     transport::Transport,
 };

@@ -1,9 +1,8 @@
 //! Transports of servers.
 
-use std::{fmt, path::PathBuf, sync::Arc};
+use std::{fmt, path::PathBuf};
 
 use indexmap::IndexMap;
-use marquetry_gateway::HttpAccess;
 use marquetry_protocol::client::parse_server_url;
 
 use crate::expand::{ExpandError, Variables, expand};
@@ -72,59 +71,35 @@ impl Transport {
         Self::Unusable { kind: self.kind(), problem }
     }
 
-    /// Returns this transport for an upstream of a gateway. A URL is reached through `access`.
-    #[must_use]
-    pub fn to_upstream(&self, access: impl HttpAccess + 'static) -> marquetry_gateway::Transport {
-        use marquetry_gateway::Transport as To;
-        match self {
-            Self::Stdio { command, args, env, cwd } => To::Stdio {
-                command: command.clone(),
-                args: args.clone(),
-                env: env.clone(),
-                cwd: cwd.clone(),
-            },
-            Self::Http { url, headers, .. } => {
-                To::Http { url: url.clone(), headers: headers.clone(), access: Arc::new(access) }
-            }
-            Self::Unusable { problem, .. } => To::Unusable { problem: problem.clone() },
-            Self::NotGiven => {
-                To::Unusable { problem: "it has neither a command nor a URL".to_owned() }
-            }
-        }
-    }
-
     /// Replaces the variables in every string.
     ///
     /// # Errors
     ///
-    /// A variable has no value, or is written wrongly; with the path of the key.
+    /// Returns an error with the path of the key if a variable has no value, or if it is written
+    /// wrongly.
     pub fn expand(&mut self, variables: Variables<'_>) -> Result<(), TransportError> {
-        let one = |path: &[&str], text: &mut String| match expand(text, variables) {
-            Ok(expanded) => {
-                *text = expanded.into_owned();
-                Ok(())
-            }
-            Err(error) => {
-                let path = path.iter().map(|&part| part.to_owned()).collect();
-                Err(TransportError::Expand { path, error })
-            }
-        };
         match self {
             Self::Stdio { command, args, env, cwd } => {
-                one(&["command"], command)?;
-                args.iter_mut().try_for_each(|arg| one(&["args"], arg))?;
-                env.iter_mut().try_for_each(|(name, value)| one(&["env", name], value))?;
+                expand_value(&["command"], command, variables)?;
+                for arg in args {
+                    expand_value(&["args"], arg, variables)?;
+                }
+                for (name, value) in env {
+                    expand_value(&["env", name], value, variables)?;
+                }
                 if let Some(cwd) = cwd
                     && let Some(text) = cwd.to_str()
                 {
                     let mut text = text.to_owned();
-                    one(&["cwd"], &mut text)?;
+                    expand_value(&["cwd"], &mut text, variables)?;
                     *cwd = text.into();
                 }
             }
             Self::Http { url, headers, .. } => {
-                one(&["url"], url)?;
-                headers.iter_mut().try_for_each(|(name, value)| one(&["headers", name], value))?;
+                expand_value(&["url"], url, variables)?;
+                for (name, value) in headers {
+                    expand_value(&["headers", name], value, variables)?;
+                }
             }
             Self::Unusable { .. } | Self::NotGiven => {}
         }
@@ -135,28 +110,41 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// They are invalid; with the path of the key.
+    /// Returns an error with the path of the key if one of them is invalid.
     pub fn check(&self) -> Result<(), TransportError> {
         let Self::Http { url, headers, .. } = self else { return Ok(()) };
-        let wrong = |path: Vec<String>, problem: &str| {
-            Err(TransportError::Wrong { path, problem: problem.to_owned() })
-        };
-        if let Err(problem) = parse_server_url(url) {
-            return wrong(vec!["url".to_owned()], &problem.to_string());
+        if let Err(error) = parse_server_url(url) {
+            let path = vec!["url".to_owned()];
+            return Err(TransportError::Wrong { path, problem: error.to_string() });
         }
         for (name, value) in headers {
             let problem = if name.parse::<http::HeaderName>().is_err() {
-                "not a header's name"
+                "not a valid header name"
             } else if value.parse::<http::HeaderValue>().is_err() {
                 // The value may be secret.
                 "the value has a character that headers cannot have"
             } else {
                 continue;
             };
-            return wrong(vec!["headers".to_owned(), name.clone()], problem);
+            let path = vec!["headers".to_owned(), name.clone()];
+            return Err(TransportError::Wrong { path, problem: problem.to_owned() });
         }
         Ok(())
     }
+}
+
+/// Replaces the variables in the value of a key.
+fn expand_value(
+    path: &[&str],
+    text: &mut String,
+    variables: Variables<'_>,
+) -> Result<(), TransportError> {
+    let expanded = expand(text, variables).map_err(|error| TransportError::Expand {
+        path: path.iter().map(|&part| part.to_owned()).collect(),
+        error,
+    })?;
+    *text = expanded.into_owned();
+    Ok(())
 }
 
 /// Why a transport cannot be used, with the path of the key.
@@ -246,11 +234,11 @@ impl TransportParts {
         lists && kind.is_none() && command.is_none() && cwd.is_none() && url.is_none()
     }
 
-    /// The transport that the keys make together.
+    /// Returns the transport that the keys make together.
     ///
     /// # Errors
     ///
-    /// A key is missing or superfluous, or the kind is unknown.
+    /// Returns an error if a key is missing or superfluous, or if the kind is unknown.
     pub fn build(self) -> Result<Transport, TransportFault> {
         let kind = match self.kind.as_deref() {
             None if self.command.is_some() && self.url.is_some() => {
@@ -264,14 +252,11 @@ impl TransportParts {
             Some("http" | "streamable-http" | "streamable_http" | "streamableHttp") => "http",
             Some(other) => return Err(TransportFault::Unknown(other.to_owned())),
         };
-        let surplus = |keys: &[(&str, bool)]| match keys.iter().find(|(_, given)| *given) {
-            Some((key, _)) => Err(TransportFault::Keys(format!(
-                "{key:?} has no meaning for a server of type {kind:?}"
-            ))),
-            None => Ok(()),
-        };
         if kind == "stdio" {
-            surplus(&[("url", self.url.is_some()), ("headers", self.headers.is_some())])?;
+            refuse_surplus(
+                kind,
+                &[("url", self.url.is_some()), ("headers", self.headers.is_some())],
+            )?;
             let command =
                 self.command.ok_or("type \"stdio\" needs \"command\", a program to start")?;
             if command.trim().is_empty() {
@@ -284,12 +269,15 @@ impl TransportParts {
                 cwd: self.cwd,
             });
         }
-        surplus(&[
-            ("command", self.command.is_some()),
-            ("args", self.args.is_some()),
-            ("env", self.env.is_some()),
-            ("cwd", self.cwd.is_some()),
-        ])?;
+        refuse_surplus(
+            kind,
+            &[
+                ("command", self.command.is_some()),
+                ("args", self.args.is_some()),
+                ("env", self.env.is_some()),
+                ("cwd", self.cwd.is_some()),
+            ],
+        )?;
         let url = self.url.ok_or_else(|| {
             TransportFault::Keys(format!("type {kind:?} needs \"url\", the server's endpoint"))
         })?;
@@ -298,5 +286,15 @@ impl TransportParts {
             headers: self.headers.unwrap_or_default(),
             is_sse: kind == "sse",
         })
+    }
+}
+
+/// Refuses the first key that is given although servers of this type have no use for it.
+fn refuse_surplus(kind: &str, keys: &[(&str, bool)]) -> Result<(), TransportFault> {
+    match keys.iter().find(|(_, is_given)| *is_given) {
+        Some((key, _)) => Err(TransportFault::Keys(format!(
+            "{key:?} has no meaning for a server of type {kind:?}"
+        ))),
+        None => Ok(()),
     }
 }

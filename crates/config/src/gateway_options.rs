@@ -6,7 +6,7 @@ use marquetry_gateway::{GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, 
 use marquetry_protocol::client::{AuthorizationError, Authorizer, ClientError, Network};
 
 use crate::{
-    Config, apps::Gating, capture::Level, gateway::GatewayConfig, limits::Limits,
+    Config, Transport, apps::Gating, capture::Level, gateway::GatewayConfig, limits::Limits,
     login::LoginConfig, upstream::UpstreamConfig,
 };
 
@@ -41,13 +41,14 @@ impl Config {
 
     fn upstream_options(&self, name: &str, upstream: &UpstreamConfig) -> UpstreamOptions {
         let gateway = &self.gateway;
-        let transport = upstream.transport.to_upstream(ConfiguredAccess {
+        let access = ConfiguredAccess {
             upstream: name.to_owned(),
             url: upstream.transport.url().unwrap_or_default().to_owned(),
             login: upstream.auth.clone(),
             credentials: gateway.credentials_directory.clone(),
             gateway: gateway.clone(),
-        });
+        };
+        let transport = upstream_transport(&upstream.transport, access);
         let mut options = UpstreamOptions::new(name, transport);
         options.is_disabled = upstream.disabled;
         options.inherit_env = upstream.inherit_env;
@@ -71,6 +72,29 @@ impl Config {
         upstream.tools.iter().fold(all, |capture, (tool, config)| {
             capture.with_tool(tool, config.capture.below(&level).settings())
         })
+    }
+}
+
+/// Returns the transport of an upstream. A URL is reached through `access`.
+fn upstream_transport(
+    transport: &Transport,
+    access: ConfiguredAccess,
+) -> marquetry_gateway::Transport {
+    use marquetry_gateway::Transport as To;
+    match transport {
+        Transport::Stdio { command, args, env, cwd } => To::Stdio {
+            command: command.clone(),
+            args: args.clone(),
+            env: env.clone(),
+            cwd: cwd.clone(),
+        },
+        Transport::Http { url, headers, .. } => {
+            To::Http { url: url.clone(), headers: headers.clone(), access: Arc::new(access) }
+        }
+        Transport::Unusable { problem, .. } => To::Unusable { problem: problem.clone() },
+        Transport::NotGiven => {
+            To::Unusable { problem: "it has neither a command nor a URL".to_owned() }
+        }
     }
 }
 

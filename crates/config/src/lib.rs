@@ -45,7 +45,7 @@ use crate::{
         PlantUmlConfig, ServerConfig, StoreKind, TestingConfig, ToolsConfig, UpstreamConfig,
     },
     source::Writers,
-    upstream::UpstreamTable,
+    upstream::{UpstreamTable, tool_filter},
 };
 pub use crate::{
     log::check_log_level,
@@ -357,7 +357,8 @@ impl Config {
         let options = ReadOptions { file, variables, disabled: &disabled, ask };
         let ClientFile { servers, mut warnings, .. } = ClientFile::read(text, &options)?;
         for (name, server) in servers {
-            let ClientServer { transport, is_disabled, filter, .. } = server;
+            let ClientServer { transport, is_disabled, tools, .. } = server;
+            let filter = tool_filter(tools);
             let Some(known) = self.mcp_servers.get_mut(&name) else {
                 let upstream = UpstreamConfig {
                     disabled: is_disabled,

@@ -4,7 +4,7 @@ use std::{num::NonZeroU64, path::PathBuf};
 
 use indexmap::IndexMap;
 use marquetry_client_files::{
-    Transport, Variables,
+    ToolLists, Transport, Variables,
     transport::{TransportError, TransportParts},
 };
 use marquetry_gateway::{Namer, ToolFilter, names::is_name_char};
@@ -131,6 +131,15 @@ impl UpstreamConfig {
         };
         Err(TransportError::Wrong { path: vec!["auth".to_owned()], problem: problem.to_owned() })
     }
+}
+
+/// Returns the filter for the lists of a client's file.
+pub(crate) fn tool_filter(lists: ToolLists) -> ToolFilter {
+    let mut filter = ToolFilter { enabled: None, disabled: lists.disabled };
+    for enabled in lists.enabled {
+        filter.narrow(ToolFilter { enabled: Some(enabled), disabled: Vec::new() });
+    }
+    filter
 }
 
 /// An upstream as a TOML table writes it.
