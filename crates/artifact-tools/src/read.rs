@@ -60,11 +60,11 @@ impl ArtifactTools {
                 "give either lines (start_line, line_count) or bytes (start_byte, end_byte)";
             return Err(ReadError::Arguments(problem.to_owned()));
         }
-        let most = self.limits.max_bytes.get();
+        let max = self.limits.max_bytes.get();
         let asked = arguments.max_bytes.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX));
         let limit = match asked {
-            Some(asked) => asked.clamp(1, most),
-            None => self.limits.default_bytes.get().min(most),
+            Some(asked) => asked.clamp(1, max),
+            None => self.limits.default_bytes.get().min(max),
         };
         if by_bytes {
             let start = arguments.start_byte.unwrap_or(0);
@@ -75,10 +75,10 @@ impl ArtifactTools {
         // Pin the version: a later save must not change the bytes under the record.
         let version = Version::Number(record.version);
         if !by_lines && !is_text(&record.mime_type) {
-            let most = self.most_of_binary(&record);
+            let max = self.max_binary_bytes(&record);
             // A part of an image is not an image.
-            let limit = asked.map_or(limit, |asked| asked.clamp(1, most));
-            let limit = if is_image(&record) && asked.is_none() { most } else { limit };
+            let limit = asked.map_or(limit, |asked| asked.clamp(1, max));
+            let limit = if is_image(&record) && asked.is_none() { max } else { limit };
             if record.size_bytes > limit as u64 {
                 return Ok(self.binary_note(&record, limit));
             }
@@ -374,13 +374,13 @@ mod tests {
     /// A store that records the largest read.
     struct Watched {
         store: MemoryStore,
-        most: Mutex<u64>,
+        max: Mutex<u64>,
     }
 
     impl Watched {
         fn saw(&self, bytes: u64) {
-            let mut most = self.most.lock().unwrap();
-            *most = bytes.max(*most);
+            let mut max = self.max.lock().unwrap();
+            *max = bytes.max(*max);
         }
     }
 
@@ -418,7 +418,7 @@ mod tests {
         content: impl Into<Bytes>,
     ) -> (ArtifactTools, Arc<Watched>) {
         let store = MemoryStore::new(MemoryLimits::default());
-        let store = Arc::new(Watched { store, most: Mutex::new(0) });
+        let store = Arc::new(Watched { store, max: Mutex::new(0) });
         let name = ArtifactName::parse("a").unwrap();
         let artifact = NewArtifact::new(name, mime_type, SystemTime::UNIX_EPOCH, content.into());
         store.put(&Scope::local(), artifact).await.unwrap();
@@ -436,7 +436,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_large_artifact_is_never_read_at_once() {
-        const MOST: u64 = 300 << 10;
+        const MAX: u64 = 300 << 10;
         let line = "ä€ über die Grenze der Blöcke hinweg\n";
         let (artifacts, store) = artifacts("text/plain", line.repeat(200_000)).await;
         for arguments in [
@@ -447,8 +447,8 @@ mod tests {
             let answer = artifacts.read(&asked(arguments)).await.unwrap();
             assert!(text(&answer).contains("Grenze"));
         }
-        let most = *store.most.lock().unwrap();
-        assert!(most <= MOST, "{most}");
+        let max = *store.max.lock().unwrap();
+        assert!(max <= MAX, "{max}");
         let answer = artifacts.read(&asked(json!({"name": "a", "start_line": 200_000}))).await;
         assert_eq!(text(&answer.unwrap()), line);
     }
@@ -477,7 +477,7 @@ mod tests {
             let (artifacts, store) = artifacts(mime_type, vec![0xff; bytes]).await;
             let answer = artifacts.read(&asked(json!({"name": "a"}))).await.unwrap();
             assert!(text(&answer).ends_with(want), "{}", text(&answer));
-            assert_eq!(*store.most.lock().unwrap(), 0);
+            assert_eq!(*store.max.lock().unwrap(), 0);
         }
     }
 

@@ -95,9 +95,9 @@ impl Tail<'_> {
     }
 }
 
-/// Parses the elements of a JSON array, and lists the first `most`; none when the value is not an
-/// array. Memory is bounded by `most`.
-pub(crate) fn elements(raw: &RawValue, most: usize) -> Option<Elements<'_>> {
+/// Parses the elements of a JSON array, and lists the first `max`; none when the value is not an
+/// array. Memory is bounded by `max`.
+pub(crate) fn elements(raw: &RawValue, max: usize) -> Option<Elements<'_>> {
     struct ElementsVisitor(usize);
 
     impl<'de> Visitor<'de> for ElementsVisitor {
@@ -123,7 +123,7 @@ pub(crate) fn elements(raw: &RawValue, most: usize) -> Option<Elements<'_>> {
         }
     }
 
-    serde_json::Deserializer::from_str(raw.get()).deserialize_seq(ElementsVisitor(most)).ok()
+    serde_json::Deserializer::from_str(raw.get()).deserialize_seq(ElementsVisitor(max)).ok()
 }
 
 /// Parses a JSON string, and says whether it is exact: half a surrogate pair, which is not Unicode,

@@ -251,8 +251,8 @@ impl<'a> Parts<'a> {
                     || members.present("task").is_some();
             }
             Some(content) => {
-                let most = settings.mcp_intelligent_processing.max_examined_items;
-                match json::elements(content, most) {
+                let max = settings.mcp_intelligent_processing.max_examined_items;
+                match json::elements(content, max) {
                     Some(items) => {
                         parts.items = items.first.into_iter().map(Item::read).collect();
                         parts.tail = items.tail;
@@ -557,13 +557,13 @@ impl<'a> Planner<'a> {
     }
 
     fn task(&self, index: usize, item: &Item<'_>, whole_answer: WholeAnswer) -> Task {
-        let most = self.maker.settings.mcp_intelligent_processing.max_content_items;
+        let max = self.maker.settings.mcp_intelligent_processing.max_content_items;
         let links = self.maker.settings.resource_links == ResourceLinks::Placeholder;
         if whole_answer == WholeAnswer::Only {
             return Task::Skip("intelligent processing is disabled".into());
         }
-        if index >= most && (links || !matches!(item.kind, Kind::Link)) {
-            return Task::Bundle(format!("answer has more than {most} items").into());
+        if index >= max && (links || !matches!(item.kind, Kind::Link)) {
+            return Task::Bundle(format!("answer has more than {max} items").into());
         }
         self.maker.task(index, item)
     }
@@ -598,8 +598,8 @@ impl<'a> Planner<'a> {
                 *total_bytes += text.len() as u64;
                 let limit = usize::try_from(self.limit()).unwrap_or(usize::MAX);
                 // One character more than the limit, so that `Budget::text` notices the cut.
-                let most = limit.saturating_add(char::MAX.len_utf8());
-                Show::LinkOrStart(text[..text.floor_char_boundary(most)].to_owned())
+                let max = limit.saturating_add(char::MAX.len_utf8());
+                Show::LinkOrStart(text[..text.floor_char_boundary(max)].to_owned())
             }
             Kind::Resource { is_text: true } => Show::AsSent(sent),
             Kind::Link if self.is_oversize && !budget.take(sent.len() as u64) => Show::Nothing,

@@ -83,11 +83,11 @@ pub(crate) enum Shown<'t> {
 /// Cuts a text that is longer than `room`. Its start and the mark fit in `room` together.
 fn cut(text: &str, room: usize) -> (&str, &'static str) {
     let mark = if room >= 2 * CUT_MARK.len() { CUT_MARK } else { "" };
-    let most = &text[..text.floor_char_boundary(room - mark.len())];
+    let start = &text[..text.floor_char_boundary(room - mark.len())];
     // Cuts at a line end, unless that would lose half of the room.
-    match most.rfind('\n') {
-        Some(newline) if newline >= most.len() / 2 => (&most[..newline], mark),
-        _ => (most, mark),
+    match start.rfind('\n') {
+        Some(newline) if newline >= start.len() / 2 => (&start[..newline], mark),
+        _ => (start, mark),
     }
 }
 

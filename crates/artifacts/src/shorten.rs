@@ -341,8 +341,8 @@ impl<'s> Shortening<'s> {
         depth: usize,
     ) -> bool {
         let least = keywords.get("minItems").and_then(Value::as_u64).unwrap_or(0);
-        let most = self.elements.max(usize::try_from(least).unwrap_or(usize::MAX));
-        let Some(elements) = json::elements(value, most) else { return false };
+        let max = self.elements.max(usize::try_from(least).unwrap_or(usize::MAX));
+        let Some(elements) = json::elements(value, max) else { return false };
         out.push('[');
         for (index, one) in elements.first.into_iter().enumerate() {
             if index > 0 {

@@ -42,7 +42,7 @@ pub(crate) struct Asker {
     /// Time that the sampler has.
     pub(super) sampling_time: Duration,
     /// The most questions that one call may ask.
-    pub(super) most: usize,
+    pub(super) max: usize,
     pub(super) asked: AtomicUsize,
     /// Number of open questions. The time limit of the call pauses while one is open.
     pub(super) open: watch::Sender<usize>,
@@ -110,10 +110,10 @@ impl Asker {
             self.check(&QuestionKind::of(method, params))?;
         }
         // After the check: a question that the agent never sees does not count.
-        if self.asked.fetch_add(1, Ordering::Relaxed) >= self.most {
-            let most = self.most;
+        if self.asked.fetch_add(1, Ordering::Relaxed) >= self.max {
+            let max = self.max;
             return Err(RpcError::limit_exceeded(format!(
-                "more than {most} questions in one call (limits.max_questions_per_call)"
+                "more than {max} questions in one call (limits.max_questions_per_call)"
             )));
         }
         let params = match sampler {

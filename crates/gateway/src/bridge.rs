@@ -135,7 +135,7 @@ impl Gateway {
             connection: Arc::new(Connection { gateway: self.me.clone(), upstream: index }),
             sampler: sampler.clone(),
             sampling_time: self.options.limits.question_time,
-            most: self.options.limits.max_questions_per_call,
+            max: self.options.limits.max_questions_per_call,
             asked: 0.into(),
             open: watch::Sender::new(0),
             log: sender.log,
@@ -270,9 +270,9 @@ impl Gateway {
         let Some(InputRequired { input_requests, request_state }) = input_required(&result) else {
             return Ok(result);
         };
-        let most = self.options.limits.max_questions_per_call;
-        if round >= most {
-            return Err(ClientError::TooManyRounds(most));
+        let max = self.options.limits.max_questions_per_call;
+        if round >= max {
+            return Err(ClientError::TooManyRounds(max));
         }
         let round = round + 1;
         cx.carry(&Carried::Passed { round, state: request_state }).map_err(ClientError::Rpc)?;

@@ -108,7 +108,7 @@ impl ClientHandler for Connection {
 /// full list drops the oldest page.
 pub(crate) struct Pages {
     open: Mutex<VecDeque<Page>>,
-    most: usize,
+    max: usize,
     /// Notified when an upstream reports that a user is done with a page.
     pub(super) finished: Notify,
 }
@@ -120,14 +120,14 @@ struct Page {
 }
 
 impl Pages {
-    pub(super) fn new(most: usize) -> Self {
-        Self { open: Mutex::default(), most, finished: Notify::new() }
+    pub(super) fn new(max: usize) -> Self {
+        Self { open: Mutex::default(), max, finished: Notify::new() }
     }
 
     pub(super) fn opened(&self, upstream: usize, id: String, announcer: Announcer) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|page| page.announcer.is_there());
-        if open.len() >= self.most {
+        if open.len() >= self.max {
             open.pop_front();
         }
         open.push_back(Page { upstream, id, announcer });

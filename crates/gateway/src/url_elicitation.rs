@@ -101,9 +101,9 @@ impl Gateway {
             _ = tokio::time::timeout(pause, finished).await;
             pause = (pause * 2).min(PAUSES.1);
         };
-        let most = self.options.limits.max_questions_per_call;
-        if round >= most {
-            return Err(ClientError::TooManyRounds(most));
+        let max = self.options.limits.max_questions_per_call;
+        if round >= max {
+            return Err(ClientError::TooManyRounds(max));
         }
         let round = round + 1;
         let carried = Carried::Visiting { round, pages: pages.len() };

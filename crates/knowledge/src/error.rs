@@ -11,7 +11,7 @@ use marquetry_rag::{PipelineError, RecordStoreError, StoreError};
 pub enum KnowledgeError {
     /// No database is configured.
     #[error("knowledge.database: {0}")]
-    Nowhere(String),
+    NoLocation(String),
     /// The crate was built without its feature `postgres`.
     #[error("knowledge.database: this program was built without PostgreSQL (feature `postgres`)")]
     NoPostgres,

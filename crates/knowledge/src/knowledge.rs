@@ -46,7 +46,7 @@ impl Knowledge {
     /// # Errors
     ///
     /// Returns an error if the database cannot be opened.
-    pub async fn open_anew(options: &KnowledgeOptions) -> Result<Self, KnowledgeError> {
+    pub async fn open_reset(options: &KnowledgeOptions) -> Result<Self, KnowledgeError> {
         Self::open_for(options, Use::Reset).await
     }
 

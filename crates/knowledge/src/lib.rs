@@ -31,7 +31,7 @@ pub use crate::{
     location::DatabaseLocation,
     media::Media,
     options::KnowledgeOptions,
-    search::{Passage, PassageDetails, Question, StoredPassage},
+    search::{Passage, PassageDetails, PassageQuery, StoredPassage},
     search_method::{SEARCH_RESOURCES, search_resources},
     service::KnowledgeService,
     tools::{AnswerLimits, KnowledgeTools},

@@ -32,7 +32,7 @@ pub(crate) async fn open(
     let embedder = embedder(&options.config.embedding, "embedding", options).await?;
     let limits = limits(&options.config);
     let location = options.database.as_ref();
-    match location.map_err(|reason| KnowledgeError::Nowhere(reason.clone()))? {
+    match location.map_err(|reason| KnowledgeError::NoLocation(reason.clone()))? {
         DatabaseLocation::Memory => memory(embedder, limits),
         DatabaseLocation::File(path) => file(path, embedder, limits, wanted).await,
         DatabaseLocation::Postgres(url) => postgres(url, embedder, limits, wanted).await,

@@ -16,7 +16,7 @@ use crate::{
     kinds::CHUNK,
     media::{is_svg, wanted_size},
     parameters::parameters,
-    search::Question,
+    search::PassageQuery,
 };
 
 /// URI templates of knowledge; seed 003, part 4.
@@ -220,9 +220,9 @@ impl Access {
     }
 
     async fn read_search(&self, uri: &str, parsed: &Am7Uri) -> Result<ResourceContents, Failure> {
-        let question = question(parsed)?;
-        let results = self.search(&question).await?;
-        let text = json!({"query": question.query, "results": results}).to_string();
+        let query = passage_query(parsed)?;
+        let results = self.search(&query).await?;
+        let text = json!({"query": query.text, "results": results}).to_string();
         Ok(ResourceContents {
             uri: uri.to_owned(),
             mime_type: Some("application/json".to_owned()),
@@ -364,7 +364,7 @@ impl Access {
         &self,
         kind: Option<&str>,
         typed: &str,
-        most: usize,
+        max: usize,
     ) -> Result<Vec<String>, Failure> {
         let mut filter = self.filter();
         if let Some(kind) = kind {
@@ -379,18 +379,18 @@ impl Access {
             let found = page.records.into_iter().map(|record| record.object_id);
             ids.extend(found.filter(|id| id.starts_with(typed)));
             filter.after = page.next;
-            if ids.len() >= most || filter.after.is_none() {
+            if ids.len() >= max || filter.after.is_none() {
                 break;
             }
         }
-        ids.truncate(most);
+        ids.truncate(max);
         Ok(ids)
     }
 }
 
 /// Returns the search that a URI names. `type` and `tags` may list several names, separated by
 /// commas.
-fn question(uri: &Am7Uri) -> Result<Question, Failure> {
+fn passage_query(uri: &Am7Uri) -> Result<PassageQuery, Failure> {
     let mut parameters = parameters(uri, &SEARCH_PARAMETERS)?;
     let limit = match parameters.remove("limit") {
         Some(text) => match text.parse::<usize>() {
@@ -411,15 +411,15 @@ fn question(uri: &Am7Uri) -> Result<Question, Failure> {
         Some("true") => true,
         Some(text) => return Err(invalid("distinct", "true or false", text)),
     };
-    Ok(Question {
-        query: parameters.remove("q").unwrap_or_default(),
+    Ok(PassageQuery {
+        text: parameters.remove("q").unwrap_or_default(),
         scope: parameters.remove("scope"),
         types: names(parameters.remove("type")),
         tags: names(parameters.remove("tags")),
         limit,
         threshold,
         distinct,
-        ..Question::default()
+        ..PassageQuery::default()
     })
 }
 
@@ -506,8 +506,8 @@ fn not_found(uri: &str) -> Failure {
 mod tests {
     use super::*;
 
-    fn asked(query: &str) -> Result<Question, Failure> {
-        question(&Am7Uri::parse(&format!("am7://default/vector/search{query}")).unwrap())
+    fn asked(query: &str) -> Result<PassageQuery, Failure> {
+        passage_query(&Am7Uri::parse(&format!("am7://default/vector/search{query}")).unwrap())
     }
 
     #[track_caller]
@@ -519,21 +519,21 @@ mod tests {
     #[test]
     fn a_search_has_the_parameters_of_its_template() {
         let query = "?q=deep+learning&type=data.data,data.note&limit=3&threshold=0.5&tags=a,%20b%20c&scope=am7://default/data.data/x&distinct=true";
-        let question = asked(query).unwrap();
-        assert_eq!((&*question.query, question.limit), ("deep learning", Some(3)));
-        assert_eq!(question.types, ["data.data", "data.note"]);
-        assert_eq!(question.tags, ["a", "b c"]);
-        assert_eq!((question.threshold, question.distinct), (Some(0.5), true));
-        assert_eq!(question.scope.as_deref(), Some("am7://default/data.data/x"));
+        let found = asked(query).unwrap();
+        assert_eq!((&*found.text, found.limit), ("deep learning", Some(3)));
+        assert_eq!(found.types, ["data.data", "data.note"]);
+        assert_eq!(found.tags, ["a", "b c"]);
+        assert_eq!((found.threshold, found.distinct), (Some(0.5), true));
+        assert_eq!(found.scope.as_deref(), Some("am7://default/data.data/x"));
         // The template with only one variable set.
         let unset = SEARCH.split_once('?').unwrap().1;
         let names: Vec<_> = unset.split('&').map(|pair| pair.split('=').next().unwrap()).collect();
         assert_eq!(names, SEARCH_PARAMETERS);
         let only =
             names.iter().map(|name| format!("{name}={}", if *name == "q" { "x" } else { "" }));
-        let question = asked(&format!("?{}", only.collect::<Vec<_>>().join("&"))).unwrap();
-        assert_eq!((&*question.query, question.limit, question.threshold), ("x", None, None));
-        assert!(question.types.is_empty() && question.tags.is_empty() && question.scope.is_none());
+        let found = asked(&format!("?{}", only.collect::<Vec<_>>().join("&"))).unwrap();
+        assert_eq!((&*found.text, found.limit, found.threshold), ("x", None, None));
+        assert!(found.types.is_empty() && found.tags.is_empty() && found.scope.is_none());
     }
 
     #[test]

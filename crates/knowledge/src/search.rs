@@ -15,11 +15,11 @@ use crate::{
     knowledge::Knowledge,
 };
 
-/// A search.
+/// A search for passages.
 #[derive(Clone, Debug, Default)]
-pub struct Question {
+pub struct PassageQuery {
     /// A question, or a few words.
-    pub query: String,
+    pub text: String,
     /// The URI of a record: only its passages are searched.
     pub scope: Option<String>,
     /// Types of records. Empty: all types.
@@ -28,7 +28,7 @@ pub struct Question {
     pub vector_models: Vec<String>,
     /// URIs or names of tags. A record must have all of them.
     pub tags: Vec<String>,
-    /// Most passages; by default [`Self::LIMIT`], at most [`Self::MOST`].
+    /// Most passages; by default [`Self::LIMIT`], at most [`Self::MAX_LIMIT`].
     pub limit: Option<usize>,
     /// Least relevance, from 0 to 1.
     pub threshold: Option<f64>,
@@ -36,11 +36,11 @@ pub struct Question {
     pub distinct: bool,
 }
 
-impl Question {
+impl PassageQuery {
     /// Number of passages by default; seed 003, part 5.
     pub const LIMIT: usize = 10;
     /// Most passages of one search.
-    pub const MOST: usize = 100;
+    pub const MAX_LIMIT: usize = 100;
 }
 
 /// A passage that was found. Best first, by both words and meaning.
@@ -119,9 +119,9 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// Returns an error if the question is not valid, or the database or the embedding model fails.
-    pub async fn search(&self, question: &Question) -> Result<Vec<Passage>, Failure> {
-        let Some(request) = self.request(question).await? else { return Ok(Vec::new()) };
+    /// Returns an error if the query is not valid, or the database or the embedding model fails.
+    pub async fn search(&self, query: &PassageQuery) -> Result<Vec<Passage>, Failure> {
+        let Some(request) = self.request(query).await? else { return Ok(Vec::new()) };
         let hits = self.hits(&request).await?;
         let mut files = BTreeMap::new();
         for hit in &hits {
@@ -160,16 +160,16 @@ impl Access {
         Ok(hits)
     }
 
-    async fn request(&self, question: &Question) -> Result<Option<SearchRequest>, Failure> {
+    async fn request(&self, query: &PassageQuery) -> Result<Option<SearchRequest>, Failure> {
         let Self { knowledge, caller } = self;
-        if question.query.trim().is_empty() {
+        if query.text.trim().is_empty() {
             return Err(Failure::invalid("query is required and cannot be empty"));
         }
-        let mut request = SearchRequest::new(&question.query, None);
-        if let Some(scope) = &question.scope {
+        let mut request = SearchRequest::new(&query.text, None);
+        if let Some(scope) = &query.scope {
             request.filter.scope = Some(self.scope(scope).await?);
         }
-        for tag in &question.tags {
+        for tag in &query.tags {
             match knowledge.records.tag(caller, tag).await {
                 Ok(tag) => request.filter.tags.extend(tag.uri()),
                 // No record has an unknown tag.
@@ -177,17 +177,17 @@ impl Access {
                 Err(error) => return Err(error.into()),
             }
         }
-        request.filter.types.clone_from(&question.types);
-        request.filter.vector_models.clone_from(&question.vector_models);
+        request.filter.types.clone_from(&query.types);
+        request.filter.vector_models.clone_from(&query.vector_models);
         let readers = knowledge.records.principals(caller).await?;
         request.filter.readers = Some(readers.into_iter().collect());
-        request.limit = question.limit.unwrap_or(Question::LIMIT).min(Question::MOST);
-        request.threshold = question.threshold.unwrap_or(0.0);
-        request.distinct = question.distinct;
+        request.limit = query.limit.unwrap_or(PassageQuery::LIMIT).min(PassageQuery::MAX_LIMIT);
+        request.threshold = query.threshold.unwrap_or(0.0);
+        request.distinct = query.distinct;
         Ok(Some(request))
     }
 
-    /// Returns the document for the scope of a question, of a record that the caller may read.
+    /// Returns the document for the scope of a query, of a record that the caller may read.
     async fn scope(&self, uri: &str) -> Result<String, Failure> {
         let record = self.knowledge.records.get(&self.caller, uri).await?;
         Ok(record.uri().unwrap_or_default())
@@ -263,10 +263,10 @@ impl Access {
         let mut chunk = hit.chunk;
         let uri = self.knowledge.chunk_uri(chunk.id);
         // A document that was indexed before passages had a limit.
-        let most = self.knowledge.job.max_passage_bytes().get();
-        if chunk.content.len() > most {
+        let max = self.knowledge.job.max_passage_bytes().get();
+        if chunk.content.len() > max {
             let bytes = chunk.content.len();
-            chunk.content.truncate(chunk.content.floor_char_boundary(most));
+            chunk.content.truncate(chunk.content.floor_char_boundary(max));
             chunk
                 .content
                 .push_str(&format!("… (cut; resources/read of {uri} gives all {bytes} bytes)"));
@@ -421,9 +421,9 @@ mod tests {
             record.uri().unwrap()
         }
 
-        async fn found(&self, query: &str) -> Vec<String> {
-            let question = Question { query: query.to_owned(), ..Question::default() };
-            let passages = self.search(&question).await.unwrap();
+        async fn found(&self, text: &str) -> Vec<String> {
+            let query = PassageQuery { text: text.to_owned(), ..PassageQuery::default() };
+            let passages = self.search(&query).await.unwrap();
             passages.into_iter().map(|passage| passage.text).collect()
         }
     }
@@ -500,7 +500,7 @@ mod tests {
         let long: String = (0..2_000).map(|it| format!("Mill {it} grinds rye. ")).collect();
         let patch = RecordPatch::new().attribute("text", long);
         access.change(&uri, patch).await.unwrap();
-        assert_eq!(access.found("rye").await.len(), Question::LIMIT);
+        assert_eq!(access.found("rye").await.len(), PassageQuery::LIMIT);
         assert_eq!(access.chunk_count(&uri).await.unwrap(), 400);
     }
 

@@ -7,7 +7,7 @@ use marquetry_protocol::{
 use serde::Deserialize;
 use serde_json::{json, value::RawValue};
 
-use crate::{resources::chunk_name, search::Question, service::KnowledgeService};
+use crate::{resources::chunk_name, search::PassageQuery, service::KnowledgeService};
 
 /// Method that returns passages as resources; seed 003, parts 3 and 13.
 pub const SEARCH_RESOURCES: &str = "resources/search";
@@ -39,8 +39,8 @@ pub async fn search_resources(
     }
     let params: Params = serde_json::from_str(params.map_or("{}", RawValue::get))
         .map_err(|error| RpcError::invalid_params(error.to_string()))?;
-    let question = Question {
-        query: params.query,
+    let query = PassageQuery {
+        text: params.query,
         scope: params.scope_uri,
         types: params.types.into_iter().chain(params.kind).collect(),
         vector_models: params.vector_models,
@@ -49,14 +49,14 @@ pub async fn search_resources(
         threshold: params.threshold,
         distinct: params.distinct,
     };
-    let access = service.if_there(cx).await?;
-    let passages = match (&access, &question.scope) {
-        (Some(access), scope) => match access.search(&question).await {
+    let access = service.open_existing(cx).await?;
+    let passages = match (&access, &query.scope) {
+        (Some(access), scope) => match access.search(&query).await {
             Err(failure) => return Err(failure.of_resource(scope.as_deref().unwrap_or_default())),
             Ok(passages) => passages,
         },
         (None, Some(scope)) => return Err(RpcError::resource_not_found(scope)),
-        (None, None) if question.query.trim().is_empty() => {
+        (None, None) if query.text.trim().is_empty() => {
             return Err(RpcError::invalid_params("query is required and cannot be empty"));
         }
         (None, None) => Vec::new(),

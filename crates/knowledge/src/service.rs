@@ -52,7 +52,7 @@ impl KnowledgeService {
         model: Option<&str>,
         cx: &RequestContext,
     ) -> Result<Arc<dyn Embedder>, Failure> {
-        let access = self.if_there(cx).await?;
+        let access = self.open_existing(cx).await?;
         let own = access.map(|access| access.knowledge.pipeline.embedder().clone());
         match (model, own) {
             (None, Some(own)) => Ok(own),
@@ -117,8 +117,8 @@ impl KnowledgeService {
     /// # Errors
     ///
     /// Returns an error if the database cannot be opened.
-    pub async fn if_there(&self, cx: &RequestContext) -> Result<Option<Access>, Failure> {
-        self.if_there_for(cx.principal().map(AsRef::as_ref)).await
+    pub async fn open_existing(&self, cx: &RequestContext) -> Result<Option<Access>, Failure> {
+        self.open_existing_for(cx.principal().map(AsRef::as_ref)).await
     }
 
     /// Opens the database as [`Self::open`] does, on behalf of a principal; without one, of the
@@ -132,27 +132,27 @@ impl KnowledgeService {
         Access::of(knowledge, principal).await
     }
 
-    /// Opens the database as [`Self::if_there`] does, on behalf of a principal; without one, of the
-    /// local user.
+    /// Opens the database as [`Self::open_existing`] does, on behalf of a principal; without one,
+    /// of the local user.
     ///
     /// # Errors
     ///
     /// Returns an error if the database cannot be opened.
-    pub async fn if_there_for(
+    pub async fn open_existing_for(
         &self,
         principal: Option<&Principal>,
     ) -> Result<Option<Access>, Failure> {
-        if self.is_there() { self.open_for(principal).await.map(Some) } else { Ok(None) }
+        if self.exists() { self.open_for(principal).await.map(Some) } else { Ok(None) }
     }
 
-    /// Opens the database as [`Self::if_there`] does, only to list records. Does not wait for an
-    /// embedding model that cannot be reached.
+    /// Opens the database as [`Self::open_existing`] does, only to list records. Does not wait for
+    /// an embedding model that cannot be reached.
     ///
     /// # Errors
     ///
     /// Returns an error if the database cannot be opened.
-    pub async fn records_if_there(&self, cx: &RequestContext) -> Result<Option<Access>, Failure> {
-        if !self.is_there() {
+    pub async fn existing_records(&self, cx: &RequestContext) -> Result<Option<Access>, Failure> {
+        if !self.exists() {
             return Ok(None);
         }
         let principal = cx.principal().map(AsRef::as_ref);
@@ -164,7 +164,7 @@ impl KnowledgeService {
         Access::of(knowledge, principal).await.map(Some)
     }
 
-    fn is_there(&self) -> bool {
+    fn exists(&self) -> bool {
         self.options.config.enabled
             && (self.opened.initialized()
                 || match &self.options.database {
@@ -182,7 +182,7 @@ impl KnowledgeService {
     /// Returns an error if the caller cannot read the record.
     pub async fn watch(&self, uri: &str, cx: &RequestContext) -> Result<(), Failure> {
         let access = self
-            .if_there(cx)
+            .open_existing(cx)
             .await?
             .ok_or_else(|| Failure::new(ErrorCode::NotFound, format!("no record {uri}")))?;
         let record = access.watched(uri).await?;

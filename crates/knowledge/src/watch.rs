@@ -15,10 +15,10 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// Watched records, by the watched URI.
 #[derive(Default)]
-pub(crate) struct Watched(Mutex<State>);
+pub(crate) struct Watched(Mutex<WatchTable>);
 
 #[derive(Default)]
-struct State {
+struct WatchTable {
     records: BTreeMap<String, Watch>,
     /// Whether a task polls for changes.
     is_polled: bool,
@@ -73,7 +73,7 @@ impl Watched {
         watch.is_some_and(|watch| std::mem::replace(&mut watch.revision, revision) != revision)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, WatchTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 

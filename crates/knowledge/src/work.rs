@@ -114,9 +114,10 @@ pub(crate) async fn embedded<T>(
 
 /// Slots for work, and the callers that wait for them.
 #[derive(Clone)]
-struct Slots(Arc<Mutex<State>>);
+struct Slots(Arc<Mutex<SlotTable>>);
 
-struct State {
+/// The slots and the work that waits for them.
+struct SlotTable {
     /// Number of slots.
     count: usize,
     taken: usize,
@@ -140,10 +141,10 @@ struct Slot {
 impl Slots {
     fn new(count: usize) -> Self {
         let held = HashMap::new();
-        Self(Arc::new(Mutex::new(State { count, taken: 0, held, waiting: Vec::new() })))
+        Self(Arc::new(Mutex::new(SlotTable { count, taken: 0, held, waiting: Vec::new() })))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SlotTable> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -192,7 +193,7 @@ impl Slots {
     }
 }
 
-impl State {
+impl SlotTable {
     /// Removes and returns the waiting caller who has the fewest slots; of several, the first.
     fn next(&mut self) -> Option<Waiter> {
         self.waiting.retain(|waiter| !waiter.send.is_closed());
@@ -200,9 +201,9 @@ impl State {
             return None;
         }
         // One slot is left for others, so that they need not wait for all the work of one caller.
-        let most = self.count.saturating_sub(1).max(1);
+        let max = self.count.saturating_sub(1).max(1);
         let waiting =
-            self.waiting.iter().enumerate().filter(|(_, waiter)| self.slots_of(waiter) < most);
+            self.waiting.iter().enumerate().filter(|(_, waiter)| self.slots_of(waiter) < max);
         let (index, _) = waiting.min_by_key(|(_, waiter)| self.slots_of(waiter))?;
         let waiter = self.waiting.remove(index);
         self.taken += 1;

@@ -224,7 +224,7 @@ async fn open(
         {
             Knowledge::in_memory(&settings)?
         }
-        _ if arguments.reset => Knowledge::open_anew(&settings).await?,
+        _ if arguments.reset => Knowledge::open_reset(&settings).await?,
         _ => Knowledge::open(&settings).await?,
     };
     if let DatabaseLocation::File(path) = location

@@ -154,20 +154,20 @@ impl ReturnableSlot {
 #[non_exhaustive]
 pub enum Full {
     /// The caller holds as many slots as one caller may hold.
-    #[error("more than {most} {what} for one caller ({setting})")]
+    #[error("more than {max} {what} for one caller ({setting})")]
     Caller {
         /// The bound.
-        most: usize,
+        max: usize,
         /// The bounded resource.
         what: &'static str,
         /// The setting of this bound.
         setting: &'static str,
     },
     /// All callers together hold all slots.
-    #[error("more than {most} {what} ({setting})")]
+    #[error("more than {max} {what} ({setting})")]
     Total {
         /// The bound.
-        most: usize,
+        max: usize,
         /// The bounded resource.
         what: &'static str,
         /// The setting of this bound.
@@ -209,14 +209,14 @@ impl FairLimiter {
                 Ok(slot) => return Ok(slot),
                 Err(full) => full,
             };
-            let most = if caller.is_bounded() { bounds.per_caller } else { bounds.queued };
+            let max = if caller.is_bounded() { bounds.per_caller } else { bounds.queued };
             let queued = state.callers.get(caller).map_or(0, |share| share.queued);
             // A large request may fill the queue alone, so requests that wait because of its
             // reservation may use as much room again.
             let times = if self.shared.has_room(&state, caller, weight) { 2 } else { 1 };
             if bounds.wait.is_zero()
                 || state.queued.saturating_add(weight) > bounds.queued.saturating_mul(times)
-                || queued.saturating_add(weight) > most.saturating_mul(times)
+                || queued.saturating_add(weight) > max.saturating_mul(times)
             {
                 // No request is refused because of another's reservation.
                 return self.shared.take(&mut state, caller, weight, Overtaking::Allowed);
@@ -255,12 +255,12 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn most(&self, caller: &Caller) -> usize {
+    fn bound_of(&self, caller: &Caller) -> usize {
         if caller.is_bounded() { self.bounds.per_caller } else { self.bounds.total }
     }
 
     fn clamped(&self, caller: &Caller, weight: usize) -> usize {
-        weight.min(self.most(caller)).max(1)
+        weight.min(self.bound_of(caller)).max(1)
     }
 
     fn take(
@@ -272,19 +272,19 @@ impl Shared {
     ) -> Result<Slot, Full> {
         let FairBounds { what, total, total_setting, per_caller_setting, .. } = self.bounds;
         let used = state.callers.get(caller).map_or(0, |share| share.used);
-        let most = self.most(caller);
-        if used + weight > most && most < total {
-            return Err(Full::Caller { most, what, setting: per_caller_setting });
+        let max = self.bound_of(caller);
+        if used + weight > max && max < total {
+            return Err(Full::Caller { max, what, setting: per_caller_setting });
         }
         if state.used + weight > total {
-            return Err(Full::Total { most: total, what, setting: total_setting });
+            return Err(Full::Total { max: total, what, setting: total_setting });
         }
         let is_refused = overtaking == Overtaking::Refused;
         if is_refused && self.leaves_to_larger(state, &self.overdue(state), caller, weight) {
-            return Err(if most < total {
-                Full::Caller { most, what, setting: per_caller_setting }
+            return Err(if max < total {
+                Full::Caller { max, what, setting: per_caller_setting }
             } else {
-                Full::Total { most: total, what, setting: total_setting }
+                Full::Total { max: total, what, setting: total_setting }
             });
         }
         Ok(self.give(state, caller.clone(), weight))
@@ -293,7 +293,7 @@ impl Shared {
     /// Returns whether this number of slots is free for the caller.
     fn has_room(&self, state: &State, caller: &Caller, weight: usize) -> bool {
         state.used + weight <= self.bounds.total
-            && state.used_by(caller) + weight <= self.most(caller)
+            && state.used_by(caller) + weight <= self.bound_of(caller)
     }
 
     fn give(self: &Arc<Self>, state: &mut State, caller: Caller, weight: usize) -> Slot {
@@ -354,7 +354,7 @@ impl Shared {
 
     /// Returns the slots that the bound of a caller leaves to it.
     fn room_of(&self, state: &State, caller: &Caller) -> usize {
-        self.most(caller).saturating_sub(state.used_by(caller))
+        self.bound_of(caller).saturating_sub(state.used_by(caller))
     }
 
     /// Returns how long smaller requests may overtake a larger one.

@@ -16,12 +16,12 @@ use crate::{
 /// A store of records in memory. Its content is lost when it is dropped.
 #[derive(Debug)]
 pub struct MemoryRecords {
-    state: RwLock<State>,
+    state: RwLock<RecordTables>,
     max_content_bytes: u64,
 }
 
 #[derive(Clone, Debug, Default)]
-struct State {
+struct RecordTables {
     /// The records, by URI.
     records: BTreeMap<String, Entry>,
     /// URIs of the groups that have a path, by that path.
@@ -56,7 +56,7 @@ impl MemoryRecords {
         Self { state: RwLock::default(), max_content_bytes }
     }
 
-    fn read<T>(&self, work: impl FnOnce(&State) -> T) -> T {
+    fn read<T>(&self, work: impl FnOnce(&RecordTables) -> T) -> T {
         work(&self.state.read().unwrap_or_else(PoisonError::into_inner))
     }
 }
@@ -129,7 +129,7 @@ impl RecordStore for MemoryRecords {
     }
 }
 
-impl State {
+impl RecordTables {
     fn count(&self, filter: &RecordFilter) -> u64 {
         self.records.values().filter(|kept| filter.matches(&kept.record)).count() as u64
     }

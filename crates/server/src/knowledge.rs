@@ -250,7 +250,7 @@ impl Knowledge {
         limit: usize,
         cx: &RequestContext,
     ) -> Result<(Vec<Resource>, Option<String>), RpcError> {
-        match self.service.records_if_there(cx).await? {
+        match self.service.existing_records(cx).await? {
             Some(access) => Ok(access.all_resources(cursor, limit).await?),
             None => Ok((Vec::new(), None)),
         }
@@ -268,7 +268,7 @@ impl Knowledge {
         if cursor.is_some_and(|cursor| !cursor.starts_with("am7://")) {
             return Err(Failure::invalid("cursor is not one that this list gave").into());
         }
-        match self.service.if_there_for(principal).await? {
+        match self.service.open_existing_for(principal).await? {
             Some(access) => Ok(access.resources(&[kind], cursor, limit).await?),
             None => Ok((Vec::new(), None)),
         }
@@ -287,7 +287,7 @@ impl Knowledge {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         let failed = |failure: Failure| failure.of_resource(uri);
-        let access = self.service.if_there(cx).await.map_err(failed)?;
+        let access = self.service.open_existing(cx).await.map_err(failed)?;
         let access = access.ok_or_else(|| RpcError::resource_not_found(uri))?;
         Reply::json(&access.read(uri, max_bytes).await.map_err(failed)?)
     }
@@ -300,7 +300,7 @@ impl Knowledge {
         has_version: impl Fn(&str) -> bool + Send + Sync,
         cx: &RequestContext,
     ) -> Result<Option<Media>, Failure> {
-        match self.service.if_there(cx).await? {
+        match self.service.open_existing(cx).await? {
             Some(access) => Ok(Some(access.media(uri, has_version).await?)),
             None => Ok(None),
         }
@@ -333,7 +333,7 @@ impl Knowledge {
         if !self.is_enabled() {
             return Ok(Vec::new());
         }
-        let access = self.service.if_there(cx).await?;
+        let access = self.service.open_existing(cx).await?;
         Ok(prompts::list(access.as_ref(), taken).await?)
     }
 
@@ -348,7 +348,7 @@ impl Knowledge {
         if !self.may_have_prompt(&params.name, taken) {
             return Ok(None);
         }
-        let access = self.service.if_there(cx).await?;
+        let access = self.service.open_existing(cx).await?;
         let request = prompts::PromptRequest {
             arguments: params.arguments.as_ref(),
             caller: self.service.caller(cx.principal().map(AsRef::as_ref)),
@@ -366,7 +366,7 @@ impl Knowledge {
         cx: &RequestContext,
     ) -> Result<Option<CompleteResult>, RpcError> {
         if self.is_enabled() && resources::is_completed_here(params) {
-            return Ok(Some(match self.service.if_there(cx).await? {
+            return Ok(Some(match self.service.open_existing(cx).await? {
                 Some(access) => access.complete(params).await?,
                 None => CompleteResult::default(),
             }));
@@ -375,7 +375,7 @@ impl Knowledge {
         if !self.may_have_prompt(name, taken) {
             return Ok(None);
         }
-        let access = self.service.if_there(cx).await?;
+        let access = self.service.open_existing(cx).await?;
         let completion = prompts::complete(access.as_ref(), name, &params.argument).await?;
         Ok(completion.map(|completion| CompleteResult { completion }))
     }

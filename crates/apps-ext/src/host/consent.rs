@@ -47,11 +47,11 @@ impl Denials {
         *count = if is_denied { count.saturating_add(1) } else { 0 };
     }
 
-    /// Returns why the user is not asked again, once `most` requests in a row were denied.
-    pub(super) fn refusal(&self, kind: Consent, most: u32) -> Option<String> {
+    /// Returns why the user is not asked again, once `max` requests in a row were denied.
+    pub(super) fn refusal(&self, kind: Consent, max: u32) -> Option<String> {
         let method = kind.method();
-        (self.0[kind as usize] >= most).then(|| {
-            format!("the user denied {most} requests '{method}' in a row (max_denials); they are not asked again")
+        (self.0[kind as usize] >= max).then(|| {
+            format!("the user denied {max} requests '{method}' in a row (max_denials); they are not asked again")
         })
     }
 }

@@ -64,14 +64,14 @@ pub enum ViewDocumentError {
         uri: String,
     },
     /// The document is too large.
-    #[error("the View {uri} is {bytes} bytes, more than {most}")]
+    #[error("the View {uri} is {bytes} bytes, more than {max}")]
     TooLarge {
         /// URI of the View.
         uri: String,
         /// Size of the document, in bytes.
         bytes: usize,
         /// Largest allowed size, in bytes.
-        most: usize,
+        max: usize,
     },
 }
 
@@ -81,12 +81,12 @@ impl ViewDocument {
     ///
     /// # Errors
     /// Returns an error if the answer is not a View, is another View than `uri`, or its document is
-    /// larger than `most` bytes.
+    /// larger than `max` bytes.
     pub fn read(
         uri: &str,
         read: &ReadResourceResult,
         listing: Option<&JsonObject>,
-        most: usize,
+        max: usize,
     ) -> Result<Self, ViewDocumentError> {
         let asked = uri;
         let uri = marquetry_protocol::shortened(uri).to_owned();
@@ -107,8 +107,8 @@ impl ViewDocument {
             (None, Some(blob)) => blob.len() / 4 * 3,
             _ => return Err(ViewDocumentError::Content { uri }),
         };
-        if bytes > most {
-            return Err(ViewDocumentError::TooLarge { uri, bytes, most });
+        if bytes > max {
+            return Err(ViewDocumentError::TooLarge { uri, bytes, max });
         }
         let html = match (&content.text, &content.blob) {
             (None, Some(blob)) => {

@@ -96,7 +96,7 @@ impl Axis {
     ) -> Option<f64> {
         let wanted = match room {
             Extent::Fixed(_) => return None,
-            Extent::AtMost(most) => content?.min(most).min(largest),
+            Extent::AtMost(max) => content?.min(max).min(largest),
             Extent::Unbounded => content?.min(largest),
         };
         if let Some(applied) = self.applied {

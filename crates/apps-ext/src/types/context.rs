@@ -170,8 +170,8 @@ struct DimensionsOnWire {
 }
 
 impl Extent {
-    fn from_wire(fixed: Option<f64>, most: Option<f64>) -> Self {
-        match (fixed, most) {
+    fn from_wire(fixed: Option<f64>, max: Option<f64>) -> Self {
+        match (fixed, max) {
             // If both are set, the fixed size wins.
             (Some(size), _) => Self::Fixed(size),
             (None, Some(size)) => Self::AtMost(size),

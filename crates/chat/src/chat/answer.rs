@@ -38,8 +38,8 @@ pub(super) fn clean(answer: &str) -> String {
 
 const IMAGE: &str = "${image.";
 
-/// Returns the reasoning in a model's answer, up to `most` bytes; `None` without any.
-pub(super) fn reasoning(answer: &str, most: usize) -> Option<String> {
+/// Returns the reasoning in a model's answer, up to `max` bytes; `None` without any.
+pub(super) fn reasoning(answer: &str, max: usize) -> Option<String> {
     let upgraded = upgrade(answer);
     let mut steps = Vec::new();
     for block in blocks(&upgraded).filter(|block| block.kind() == "reasoning") {
@@ -48,7 +48,7 @@ pub(super) fn reasoning(answer: &str, most: usize) -> Option<String> {
         steps.extend(texts.map(str::to_owned));
     }
     let mut reasoning = steps.join("\n\n");
-    reasoning.truncate(reasoning.floor_char_boundary(most));
+    reasoning.truncate(reasoning.floor_char_boundary(max));
     Some(reasoning).filter(|text| !text.trim().is_empty())
 }
 

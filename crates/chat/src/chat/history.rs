@@ -136,9 +136,9 @@ impl History {
         json!(self.messages)
     }
 
-    /// Drops the oldest messages until at most `most` are left, with at most `bytes` bytes
-    /// together. Older messages lose their context first.
-    pub(super) fn trim(&mut self, most: usize, bytes: usize) {
+    /// Drops the oldest messages until at most `max` are left, with at most `bytes` bytes together.
+    /// Older messages lose their context first.
+    pub(super) fn trim(&mut self, max: usize, bytes: usize) {
         /// JSON values of all contexts together. A record may have 20,000 values; the messages
         /// themselves have up to 5 each.
         const CONTEXT_VALUES: usize = 8_000;
@@ -152,7 +152,7 @@ impl History {
             }
         }
         let mut left = bytes;
-        let fits = self.messages.iter().rev().take(most).take_while(|said| {
+        let fits = self.messages.iter().rev().take(max).take_while(|said| {
             let room = left.checked_sub(said.stored_bytes());
             left = room.unwrap_or_default();
             room.is_some()
@@ -166,14 +166,14 @@ impl History {
 
     /// Returns the newest messages that fit. A message without an answer is left out: a user who
     /// retries sends it again.
-    pub(super) fn window(&self, most: usize, bytes: usize, legacy: LegacyTokens) -> Window {
+    pub(super) fn window(&self, max: usize, bytes: usize, legacy: LegacyTokens) -> Window {
         let turns: Vec<&[StoredMessage]> = self
             .messages
             .windows(2)
             .filter(|pair| pair[0].role == Role::User && pair[1].role == Role::Assistant)
             .collect();
         let mut left = bytes;
-        let fits = turns.iter().rev().take(most / 2).take_while(|turn| {
+        let fits = turns.iter().rev().take(max / 2).take_while(|turn| {
             let length: usize = turn.iter().map(|said| said.content.len()).sum();
             let room = left.checked_sub(length);
             left = room.unwrap_or_default();

@@ -10,9 +10,9 @@ use marquetry_knowledge::{Access, Failure, kinds::DATA};
 use marquetry_rag::{Record, RecordError, RecordFilter};
 
 /// Most lookups for one message and its history. Further resources stay as they are.
-const MOST_LOOKUPS: usize = 32;
+const MAX_LOOKUPS: usize = 32;
 /// Most pages of records that one lookup reads.
-const MOST_PAGES: usize = 20;
+const MAX_PAGES: usize = 20;
 
 /// Looks up media records by their tags, on behalf of one caller.
 pub(super) struct Images<'a> {
@@ -88,7 +88,7 @@ impl<'a> Images<'a> {
         if let Some(found) = self.found.get(&key) {
             return Ok(found.clone());
         }
-        if self.lookups == MOST_LOOKUPS {
+        if self.lookups == MAX_LOOKUPS {
             return Ok(None);
         }
         self.lookups += 1;
@@ -121,7 +121,7 @@ impl<'a> Images<'a> {
             }
         }
         let mut newest: Option<Record> = None;
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let page = knowledge.records.list(caller, &filter).await?;
             let fitting = page.records.into_iter().filter(|record| is_wanted(record, media_type));
             newest = newest.into_iter().chain(fitting).max_by_key(|record| {

@@ -155,11 +155,11 @@ impl Chat {
         if arguments.message.trim().is_empty() {
             return Err(Failure::invalid("message is empty"));
         }
-        let most = self.config.max_message_bytes.get();
-        if arguments.message.len() > most {
+        let max = self.config.max_message_bytes.get();
+        if arguments.message.len() > max {
             let bytes = arguments.message.len();
             let message = format!(
-                "message has {bytes} bytes, more than knowledge.chat.max_message_bytes ({most})"
+                "message has {bytes} bytes, more than knowledge.chat.max_message_bytes ({max})"
             );
             return Err(Failure::new(ErrorCode::LimitExceeded, message));
         }
@@ -235,16 +235,16 @@ impl Chat {
         }
         let history = History::read(&kept.attributes);
         if let Err(failure) =
-            vectors::keep(&access.knowledge, &kept, &history, &setting.speakers, &parts).await
+            vectors::store(&access.knowledge, &kept, &history, &setting.speakers, &parts).await
         {
             problems.push(format!("the chat is kept, but not found by a search: {failure}"));
         }
         let keyframe = if self.is_keyframe_due(&history) {
             let mut conversation = prompt.conversation;
             conversation.push(Message::assistant(text.as_str()));
-            let most = self.config.max_context_bytes.get() / 4;
+            let max = self.config.max_context_bytes.get() / 4;
             let model = setting.model.as_ref();
-            match keyframe::write(access, &kept, model, conversation, most).await {
+            match keyframe::write(access, &kept, model, conversation, max).await {
                 Ok(uri) => Some(uri),
                 Err(failure) => {
                     problems.push(format!("no keyframe is written: {failure}"));
@@ -317,7 +317,7 @@ impl Chat {
     ) -> Result<Answered, Failure> {
         let answer = match listener {
             Some(listener) => {
-                told(model, request, listener, self.config.max_answer_bytes.get()).await
+                stream_answer(model, request, listener, self.config.max_answer_bytes.get()).await
             }
             None => model.chat(request).await,
         };
@@ -340,12 +340,12 @@ impl Chat {
                 })
                 .unwrap_or_default(),
         };
-        let most = self.config.max_answer_bytes.get();
-        if text.len() > most {
-            text.truncate(text.floor_char_boundary(most));
+        let max = self.config.max_answer_bytes.get();
+        if text.len() > max {
+            text.truncate(text.floor_char_boundary(max));
             "length".clone_into(&mut finish);
         }
-        let reasoning = answer::reasoning(&answer.text, most);
+        let reasoning = answer::reasoning(&answer.text, max);
         Ok(Answered { answer, finish, text, reasoning })
     }
 
@@ -437,13 +437,13 @@ impl Chat {
     }
 }
 
-/// Calls the model and passes on the answer so far, several times a second, up to `most` bytes.
-/// Text after that is neither stored nor shown.
-async fn told(
+/// Calls the model and passes on the answer so far, several times a second, up to `max` bytes. Text
+/// after that is neither stored nor shown.
+async fn stream_answer(
     model: &dyn ChatModel,
     request: &ChatRequest,
     listener: &dyn AnswerListener,
-    most: usize,
+    max: usize,
 ) -> Result<ChatAnswer, marquetry_llm::ChatError> {
     let heard = Mutex::new(String::new());
     let mut push = |text: &str| lock(&heard).push_str(text);
@@ -455,15 +455,15 @@ async fn told(
         tokio::select! {
             answer = &mut asking => return answer,
             _ = ticks.tick() => {
-                if said.len() >= most {
+                if said.len() >= max {
                     continue;
                 }
                 let mut visible = {
                     let heard = lock(&heard);
                     // Blocks are not shown, so up to twice as many bytes are read.
-                    answer::visible(&heard[..heard.floor_char_boundary(2 * most)])
+                    answer::visible(&heard[..heard.floor_char_boundary(2 * max)])
                 };
-                visible.truncate(visible.floor_char_boundary(most));
+                visible.truncate(visible.floor_char_boundary(max));
                 if visible.len() > said.len() && visible.starts_with(&said) {
                     let more = visible[said.len()..].to_owned();
                     listener.heard(&more, visible.len()).await;

@@ -16,7 +16,7 @@ pub(super) struct Models {
 }
 
 /// Maximum number of models with open connections. Records may name any model.
-const MOST_READY: usize = 16;
+const MAX_READY: usize = 16;
 
 impl Models {
     pub(super) fn new(config: Option<ModelConfig>) -> Self {
@@ -40,7 +40,7 @@ impl Models {
         let mut config = config.clone();
         name.clone_into(&mut config.model);
         let model: Arc<dyn ChatModel> = Arc::new(RemoteModel::new(config).map_err(failure)?);
-        if ready.len() == MOST_READY {
+        if ready.len() == MAX_READY {
             ready.clear();
         }
         ready.insert(name.to_owned(), model.clone());

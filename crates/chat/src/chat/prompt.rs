@@ -78,9 +78,9 @@ impl Chat {
         let views = self.views(principal);
         if views.left_out > 0 {
             let count = views.left_out;
-            let most = self.config.max_view_context_bytes;
+            let max = self.config.max_view_context_bytes;
             problems.push(format!(
-                "{count} contexts of Views were left out, which exceed knowledge.chat.max_view_context_bytes ({most})"
+                "{count} contexts of Views were left out, which exceed knowledge.chat.max_view_context_bytes ({max})"
             ));
         }
 
@@ -195,8 +195,8 @@ impl Chat {
     /// principal.
     fn views(&self, principal: Option<&str>) -> SentItems {
         let waiting = self.turn_context.as_ref().map(|context| context.waiting(principal));
-        let most = self.config.max_view_context_bytes.get();
-        SentItems::of(waiting.unwrap_or_default(), most, self.config.datamark)
+        let max = self.config.max_view_context_bytes.get();
+        SentItems::of(waiting.unwrap_or_default(), max, self.config.datamark)
     }
 
     /// Returns the system message.

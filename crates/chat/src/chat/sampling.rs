@@ -123,14 +123,14 @@ impl Chat {
         sampler.check(&params).map_err(failure)?;
         let heard = Arc::new(Mutex::new(String::new()));
         // Blocks are not shown, so up to twice as many bytes are read.
-        let most = 2 * self.config.max_answer_bytes.get();
+        let max = 2 * self.config.max_answer_bytes.get();
         let asking = {
             let heard = heard.clone();
             async move {
                 sampler
                     .stream_message(&params, &mut |text: &str| {
                         let mut heard = lock(&heard);
-                        let room = most.saturating_sub(heard.len());
+                        let room = max.saturating_sub(heard.len());
                         heard.push_str(&text[..text.floor_char_boundary(room)]);
                     })
                     .await
@@ -157,7 +157,7 @@ impl Chat {
 
     /// Returns a result without reasoning and context blocks, and within the limit of an answer.
     fn shown(&self, mut result: CreateMessageResult) -> Result<CreateMessageResult, Failure> {
-        let most = self.config.max_answer_bytes.get();
+        let max = self.config.max_answer_bytes.get();
         let mut is_cut = false;
         let mut has_content = false;
         for item in &mut result.content {
@@ -167,8 +167,8 @@ impl Chat {
             };
             let mut text = answer::clean(text);
             has_content |= !text.is_empty();
-            if text.len() > most {
-                text.truncate(text.floor_char_boundary(most));
+            if text.len() > max {
+                text.truncate(text.floor_char_boundary(max));
                 is_cut = true;
             }
             *item = SamplingContent::text(text);
@@ -243,12 +243,12 @@ impl SamplingStream {
 
     /// Returns the visible text that was not yet returned.
     fn piece(&mut self) -> Option<String> {
-        let most = self.chat.config.max_answer_bytes.get();
-        if self.said.len() >= most {
+        let max = self.chat.config.max_answer_bytes.get();
+        if self.said.len() >= max {
             return None;
         }
         let mut visible = answer::visible(&lock(&self.heard));
-        visible.truncate(visible.floor_char_boundary(most));
+        visible.truncate(visible.floor_char_boundary(max));
         let piece = visible.strip_prefix(&*self.said).filter(|piece| !piece.is_empty())?.to_owned();
         self.said = visible;
         Some(piece)

@@ -39,11 +39,11 @@ pub(super) struct SentItems {
 }
 
 impl SentItems {
-    /// Writes the newest items that fit in `most` bytes, oldest first. The oldest of them may be
+    /// Writes the newest items that fit in `max` bytes, oldest first. The oldest of them may be
     /// cut.
-    pub(super) fn of(mut items: Vec<TurnItem>, most: usize, is_datamarked: bool) -> Self {
+    pub(super) fn of(mut items: Vec<TurnItem>, max: usize, is_datamarked: bool) -> Self {
         let numbers: Vec<_> = items.iter().map(|item| item.number).collect();
-        let mut room = most;
+        let mut room = max;
         let mut sent = 0;
         for item in items.iter_mut().rev() {
             if room == 0 {
@@ -79,11 +79,11 @@ mod tests {
 
     #[test]
     fn the_newest_items_fit_and_the_oldest_of_them_is_cut() {
-        for (most, want, left_out) in
+        for (max, want, left_out) in
             [(100, vec!["aaa", "bbb", "ccc"], 0), (4, vec!["b", "ccc"], 1), (0, vec![], 3)]
         {
             let items = vec![item(1, "aaa"), item(2, "bbb"), item(3, "ccc")];
-            let taken = SentItems::of(items, most, false);
+            let taken = SentItems::of(items, max, false);
             let parsed = parse(&taken.blocks);
             let texts: Vec<_> = parsed
                 .blocks

@@ -33,7 +33,7 @@ impl Parts {
 
 /// Replaces the searchable chunks of a chat: one for each message, more for long ones. Earlier
 /// messages keep their vectors.
-pub(super) async fn keep(
+pub(super) async fn store(
     knowledge: &Knowledge,
     chat: &Record,
     history: &History,

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use super::{KEYFRAME_SCHEMA, REMINDER_SCHEMA, time};
 
 /// Most items of one call. A block has a budget of bytes anyway; this bounds the work of checking.
-const MOST_ITEMS: usize = 64;
+const MAX_ITEMS: usize = 64;
 /// Longest schema, in bytes.
 const MAX_SCHEMA_BYTES: usize = 256;
 /// Schemas of blocks that only the server writes.
@@ -230,10 +230,10 @@ pub(crate) fn checked(
     owner: &Owner,
     now: u64,
 ) -> Result<Vec<Entry>, Failure> {
-    if items.len() > MOST_ITEMS {
+    if items.len() > MAX_ITEMS {
         let count = items.len();
         return Err(Failure::invalid(format!(
-            "context has {count} items, and may have at most {MOST_ITEMS}"
+            "context has {count} items, and may have at most {MAX_ITEMS}"
         )));
     }
     items.iter().enumerate().map(|(index, item)| check_item(index, item, owner, now)).collect()

@@ -47,9 +47,9 @@ const TONES: [&str; 8] = [
     "professional",
 ];
 /// Most promptConfigs in a list; others can be used by their object ids.
-const MOST_PROMPTS: usize = 500;
+const MAX_PROMPTS: usize = 500;
 /// Most suggestions of a completion (specification, "Completion": at most 100).
-const MOST_SUGGESTIONS: usize = 100;
+const MAX_SUGGESTIONS: usize = 100;
 
 /// Values of template variables, by name.
 type Values = BTreeMap<String, String>;
@@ -186,7 +186,7 @@ pub async fn complete(
                 let mut names = vec!["assistant".to_owned()];
                 let mut filter = RecordFilter::new(&access.caller.organization);
                 filter.types = vec![CHARACTER.to_owned()];
-                filter.limit = Some(MOST_PROMPTS);
+                filter.limit = Some(MAX_PROMPTS);
                 let characters = access.knowledge.records.list(&access.caller, &filter).await?;
                 names.extend(characters.records.into_iter().map(|record| record.name));
                 names
@@ -209,7 +209,7 @@ pub async fn complete(
     fitting.sort();
     fitting.dedup();
     let total = fitting.len();
-    fitting.truncate(MOST_SUGGESTIONS);
+    fitting.truncate(MAX_SUGGESTIONS);
     Ok(Some(Completion {
         has_more: Some(total > fitting.len()),
         total: Some(total as u64),
@@ -339,7 +339,7 @@ async fn configs(access: &Access, name: Option<&str>) -> Result<Vec<Record>, Fai
     let mut filter = RecordFilter::new(&access.caller.organization);
     filter.types = vec![PROMPT_CONFIG.to_owned()];
     filter.name = name.map(str::to_owned);
-    filter.limit = Some(MOST_PROMPTS);
+    filter.limit = Some(MAX_PROMPTS);
     Ok(access.knowledge.records.list(&access.caller, &filter).await?.records)
 }
 

@@ -53,7 +53,7 @@ pub(super) fn check(bytes: &[u8], limits: &Limits, stop: &Stop) -> Result<u64, E
 /// Counts the bytes that were read, and limits them.
 struct Work<'a> {
     read: Cell<u64>,
-    most: u64,
+    max: u64,
     stop: &'a Stop,
 }
 
@@ -63,8 +63,8 @@ impl<'a> Work<'a> {
         /// two decoders, with a margin.
         const TIMES: u64 = 16;
         const AT_LEAST: u64 = 1 << 20;
-        let most = (length as u64).saturating_mul(TIMES).max(AT_LEAST);
-        Self { read: Cell::new(0), most, stop }
+        let max = (length as u64).saturating_mul(TIMES).max(AT_LEAST);
+        Self { read: Cell::new(0), max, stop }
     }
 
     fn add(&self, bytes: usize) -> Result<(), ExtractError> {
@@ -73,12 +73,12 @@ impl<'a> Work<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.read.get() > self.most || self.stop.check().is_err()
+        self.read.get() > self.max || self.stop.check().is_err()
     }
 
     fn check(&self) -> Result<(), ExtractError> {
         self.stop.check()?;
-        if self.read.get() > self.most {
+        if self.read.get() > self.max {
             let reason = "its streams stand within one another".to_owned();
             return Err(ExtractError::Malformed { format: super::FORMAT, reason });
         }

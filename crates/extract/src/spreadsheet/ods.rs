@@ -256,7 +256,7 @@ fn is_collapsed(element: &BytesStart<'_>) -> bool {
     attribute(element, "visibility").is_some_and(|it| matches!(&*it, "collapse" | "filter"))
 }
 
-fn repeated(element: &BytesStart<'_>, name: &str, most: usize) -> usize {
+fn repeated(element: &BytesStart<'_>, name: &str, max: usize) -> usize {
     let number = attribute(element, name).and_then(|number| number.parse().ok());
-    number.unwrap_or(1_usize).clamp(1, most)
+    number.unwrap_or(1_usize).clamp(1, max)
 }

@@ -145,7 +145,7 @@ impl KnowledgeTools {
             }
             (None, Some(content)) => {
                 let content = content.unwrap_or_default();
-                let embedder: Arc<dyn Embedder> = match self.service.if_there(cx).await {
+                let embedder: Arc<dyn Embedder> = match self.service.open_existing(cx).await {
                     Ok(Some(access)) => access.knowledge.pipeline.embedder().clone(),
                     // The default model; a good approximation if another one is configured or
                     // cannot be reached.
@@ -187,7 +187,7 @@ impl KnowledgeTools {
         /// Estimated bytes of a passage besides its text.
         const EACH: usize = 256;
         // An answer has each passage twice: as data, and as text.
-        let most = self.limits.max_answer_bytes.get() / 2;
+        let max = self.limits.max_answer_bytes.get() / 2;
         let (chunks, total_chunks) = worked(job, "cutting the text", move |stop: &Stop| {
             let chunks = chunk_extracted_until(&extracted, &options, stop, count_tokens)?;
             let total = chunks.len();
@@ -195,7 +195,7 @@ impl KnowledgeTools {
             let fitting = chunks.into_iter().skip(from).enumerate().take_while(|(index, chunk)| {
                 let title = chunk.chapter.as_ref().map_or(0, |chapter| chapter.title.len());
                 bytes += chunk.content.len() + title + EACH;
-                *index == 0 || bytes <= most
+                *index == 0 || bytes <= max
             });
             let views: Vec<_> =
                 fitting.map(|(_, chunk)| ChunkView::of(chunk, source_uri.clone())).collect();

@@ -128,10 +128,10 @@ impl KnowledgeTools {
         }
         let answer = Embedded { model: model.identity, dimension: model.dimension, vectors };
         let bytes = serde_json::to_vec(&answer).map_or(0, |json| json.len());
-        let most = self.limits.max_answer_bytes.get();
-        if bytes > most {
+        let max = self.limits.max_answer_bytes.get();
+        if bytes > max {
             let message = format!(
-                "the vectors have {bytes} bytes, more than limits.max_own_answer_bytes ({most}); give fewer texts in a call"
+                "the vectors have {bytes} bytes, more than limits.max_own_answer_bytes ({max}); give fewer texts in a call"
             );
             return Err(Failure::new(ErrorCode::LimitExceeded, message));
         }

@@ -127,20 +127,20 @@ impl KnowledgeTools {
         let extracted = access.knowledge.text_of(&record, content).await?;
         let mut extraction = Extraction::of(extracted, uri, arguments.format);
         // An answer has the text twice: as data, and as text.
-        extraction.keep(arguments.start, self.limits.max_answer_bytes.get() / 2)?;
+        extraction.cut(arguments.start, self.limits.max_answer_bytes.get() / 2)?;
         Ok(extraction)
     }
 }
 
 impl Extraction {
-    /// Keeps at most `most` bytes of the text from `start` on, with their pages and headings.
-    fn keep(&mut self, start: usize, most: usize) -> Result<(), Failure> {
+    /// Cuts the text to at most `max` bytes from `start` on, with their pages and headings.
+    fn cut(&mut self, start: usize, max: usize) -> Result<(), Failure> {
         let length = self.content.len();
         if start > length || !self.content.is_char_boundary(start) {
             let message = format!("start is {start}, which is not a nextStart of this text");
             return Err(Failure::invalid(message));
         }
-        let mut end = self.content.floor_char_boundary(start.saturating_add(most.max(4)));
+        let mut end = self.content.floor_char_boundary(start.saturating_add(max.max(4)));
         // The places of pages and headings count, too.
         let mut pages = self.pages.take();
         let mut headings = self.headings.take();
@@ -153,11 +153,11 @@ impl Extraction {
             }
             let places = serde_json::to_vec(&(&pages, &headings)).map_or(0, |json| json.len());
             let text = end - start;
-            if places + text <= most.max(64) || text <= 64 {
+            if places + text <= max.max(64) || text <= 64 {
                 break;
             }
             // Shortens the text by the excess, or by half of it.
-            let less = (places + text).saturating_sub(most).min(text / 2).max(1);
+            let less = (places + text).saturating_sub(max).min(text / 2).max(1);
             end = self.content.floor_char_boundary(end - less);
         }
         if end < length {

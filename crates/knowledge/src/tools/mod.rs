@@ -161,7 +161,7 @@ impl KnowledgeTools {
 
     /// Opens the database for reading a record; without a database the record does not exist.
     async fn read(&self, cx: &RequestContext, uri: &str) -> Result<Access, Failure> {
-        self.service.if_there(cx).await?.ok_or_else(|| {
+        self.service.open_existing(cx).await?.ok_or_else(|| {
             let uri = &uri[..uri.floor_char_boundary(200)];
             Failure::new(ErrorCode::NotFound, format!("no record {uri}"))
         })

@@ -222,8 +222,8 @@ impl ObjectView {
         serde_json::to_vec(self).map_or(0, |json| json.len())
     }
 
-    /// Cuts or removes the largest attributes if it has more than `most` bytes.
-    fn within(mut self, most: usize) -> Self {
+    /// Cuts or removes the largest attributes if it has more than `max` bytes.
+    fn within(mut self, max: usize) -> Self {
         /// Bytes of a cut attribute, such as the first sentences of a note.
         const CUT_ATTRIBUTE_BYTES: usize = 512;
         let mut left = self.size();
@@ -232,7 +232,7 @@ impl ObjectView {
         sizes.sort_by(|left, right| right.cmp(left));
         let mut cut = Vec::new();
         for (bytes, name) in sizes {
-            if left <= most || bytes <= CUT_ATTRIBUTE_BYTES {
+            if left <= max || bytes <= CUT_ATTRIBUTE_BYTES {
                 break;
             }
             let kept = match self.attributes.get(&name) {
@@ -335,8 +335,8 @@ impl KnowledgeTools {
         new.attributes = attributes;
         (new.tags, new.readers, new.writers) =
             (arguments.tags, arguments.readers, arguments.writers);
-        let most = self.limits.max_answer_bytes.get() / 2;
-        Ok(ObjectView::of(access.create(new).await?).within(most))
+        let max = self.limits.max_answer_bytes.get() / 2;
+        Ok(ObjectView::of(access.create(new).await?).within(max))
     }
 
     async fn get(
@@ -412,7 +412,7 @@ impl KnowledgeTools {
         for kind in arguments.types.iter().chain(&arguments.kind) {
             ModelType::of(kind)?;
         }
-        let Some(access) = self.service.if_there(cx).await? else {
+        let Some(access) = self.service.open_existing(cx).await? else {
             return Ok(ObjectList { objects: Vec::new(), next_cursor: None });
         };
         let ListArguments { kind, types, group_path, name, tags, limit, cursor } = arguments;
@@ -425,10 +425,10 @@ impl KnowledgeTools {
         }
         filter.after = cursor;
         // An answer has each record twice: as data, and as text.
-        let most = self.limits.max_answer_bytes.get() / 2;
+        let max = self.limits.max_answer_bytes.get() / 2;
         let (objects, next_cursor) = access
-            .listed(filter, most, |record| {
-                let view = ObjectView::of(record).within(most / 8);
+            .listed(filter, max, |record| {
+                let view = ObjectView::of(record).within(max / 8);
                 let size = view.size();
                 Some((view, size))
             })

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{KnowledgeTools, SEARCH};
 use crate::{
     failure::Failure,
-    search::{Passage, Question},
+    search::{Passage, PassageQuery},
 };
 
 /// Arguments of `am7_vector_search`.
@@ -44,11 +44,20 @@ pub(super) struct SearchArguments {
     model: Option<String>,
 }
 
-impl From<SearchArguments> for Question {
+impl From<SearchArguments> for PassageQuery {
     fn from(arguments: SearchArguments) -> Self {
         let SearchArguments { query, scope_uri, types, tags, vector_models, .. } = arguments;
         let SearchArguments { limit, threshold, distinct, .. } = arguments;
-        Self { query, scope: scope_uri, types, vector_models, tags, limit, threshold, distinct }
+        Self {
+            text: query,
+            scope: scope_uri,
+            types,
+            vector_models,
+            tags,
+            limit,
+            threshold,
+            distinct,
+        }
     }
 }
 
@@ -64,12 +73,12 @@ pub(super) struct Found {
 
 impl Found {
     /// Keeps as many of the best passages as one answer may have, and at least one.
-    fn within(mut passages: Vec<Passage>, most: usize) -> Self {
+    fn within(mut passages: Vec<Passage>, max: usize) -> Self {
         let mut bytes = 0;
         let fitting = passages.iter().take_while(|passage| {
             // Each passage appears as data and as text.
             bytes += serde_json::to_vec(passage).map_or(0, |json| json.len()) + passage.text.len();
-            bytes <= most
+            bytes <= max
         });
         let count = fitting.count().max(1).min(passages.len());
         let omitted = Some(passages.len() - count).filter(|omitted| *omitted > 0);
@@ -173,23 +182,23 @@ impl KnowledgeTools {
 
     async fn search(
         &self,
-        question: Question,
+        query: PassageQuery,
         model: Option<&str>,
         cx: &RequestContext,
     ) -> Result<Found, Failure> {
-        let access = match &question.scope {
+        let access = match &query.scope {
             Some(scope) => self.read(cx, scope).await?,
-            None => match self.service.if_there(cx).await? {
+            None => match self.service.open_existing(cx).await? {
                 Some(access) => access,
-                None if question.query.trim().is_empty() => {
+                None if query.text.trim().is_empty() => {
                     return Err(Failure::invalid("query is required and cannot be empty"));
                 }
                 None => return Ok(Found { results: Vec::new(), omitted: None }),
             },
         };
         self.service.check_model(model, &access.knowledge).await?;
-        let most = self.limits.max_answer_bytes.get();
-        Ok(Found::within(access.search(&question).await?, most))
+        let max = self.limits.max_answer_bytes.get();
+        Ok(Found::within(access.search(&query).await?, max))
     }
 }
 

@@ -187,13 +187,13 @@ async fn blocking<T: Send + 'static>(
 
 fn read(path: &Path) -> io::Result<Option<Credentials>> {
     use io::Read;
-    const MOST: u64 = 1 << 20;
+    const MAX: u64 = 1 << 20;
     let file = match std::fs::File::open(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         opened => opened?,
     };
     let mut text = Vec::new();
-    file.take(MOST).read_to_end(&mut text)?;
+    file.take(MAX).read_to_end(&mut text)?;
     // serde's errors may contain values.
     serde_json::from_slice(&text).map(Some).map_err(|error| {
         io::Error::other(format!(

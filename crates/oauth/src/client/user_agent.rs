@@ -74,7 +74,7 @@ impl UserAgent for LoopbackBrowser {
     }
 
     async fn login(&self, request: &LoginRequest) -> Result<String, AuthorizationError> {
-        const MOST_CONNECTIONS: usize = 16;
+        const MAX_CONNECTIONS: usize = 16;
         const PATIENCE: Duration = Duration::from_secs(10);
         (self.show)(&request.url);
         let (found, mut back) = mpsc::channel(1);
@@ -85,7 +85,7 @@ impl UserAgent for LoopbackBrowser {
                 biased;
                 Some(query) = back.recv() => break query,
                 Some(_) = connections.join_next() => {}
-                accepted = self.listener.accept(), if connections.len() < MOST_CONNECTIONS => {
+                accepted = self.listener.accept(), if connections.len() < MAX_CONNECTIONS => {
                     let (stream, _) = accepted.map_err(|source| AuthorizationError::Io {
                         what: "waiting for the login to come back".to_owned(),
                         source,

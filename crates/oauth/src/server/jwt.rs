@@ -93,8 +93,8 @@ pub(super) async fn check(
         ));
     }
     let scopes = [scope, scp].into_iter().flatten().flat_map(Scopes::names).collect();
-    let most = Duration::from_secs(u32::MAX.into());
-    let expires = Duration::try_from_secs_f64(exp).unwrap_or(most).min(most) + skew;
+    let max = Duration::from_secs(u32::MAX.into());
+    let expires = Duration::try_from_secs_f64(exp).unwrap_or(max).min(max) + skew;
     Ok(Claims { subject: sub, scopes, expires: SystemTime::UNIX_EPOCH + expires })
 }
 

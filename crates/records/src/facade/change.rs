@@ -56,7 +56,7 @@ impl Records {
             }
             let put = Put { content: content.clone(), needs, ..Put::new(record) };
             puts.push(self.limited(put));
-            match self.keep(puts, RecordChange::Created).await {
+            match self.store_with_groups(puts, RecordChange::Created).await {
                 // A concurrent change created or removed one of the groups.
                 Err(error)
                     if attempt < ATTEMPTS && is_about_groups(&error, &uri, own.as_deref()) => {}
@@ -162,7 +162,7 @@ impl Records {
             }
             let puts = self.patched(caller, &old, &patch).await?;
             let own = puts.last().and_then(|put| put.record.path());
-            match self.keep(puts, RecordChange::Updated).await {
+            match self.store_with_groups(puts, RecordChange::Updated).await {
                 Err(error)
                     if attempt < ATTEMPTS
                         && (patch.revision.is_none()
@@ -394,7 +394,7 @@ impl Records {
     }
 
     /// Stores new groups and then a record, the last of the list, and returns the record.
-    pub(super) async fn keep(
+    pub(super) async fn store_with_groups(
         &self,
         puts: Vec<Put>,
         change: RecordChange,
@@ -418,7 +418,7 @@ impl Records {
             for group in &kept {
                 this.tell(RecordChange::Created, group);
             }
-            let last = last.ok_or_else(|| DatabaseError::damaged("nothing was kept"));
+            let last = last.ok_or_else(|| DatabaseError::damaged("nothing was stored"));
             let last = last.map_err(RecordStoreError::Database)?;
             this.tell(change, &last);
             Ok(last)

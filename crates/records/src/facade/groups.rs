@@ -57,17 +57,17 @@ impl<'a> Groups<'a> {
 
     /// Returns whether a group is new and within both limits; counts it if so.
     fn counts(&mut self, group: &Record) -> bool {
-        let most = self.records.limits.max_groups_per_owner;
+        let max = self.records.limits.max_groups_per_owner;
         let read = match &group.owner {
             Some(owner) => self.read.entry(owner.clone()).or_default(),
             None => &mut 0,
         };
-        if self.left == 0 || *read >= most || !self.seen.insert(group.uri().unwrap_or_default()) {
+        if self.left == 0 || *read >= max || !self.seen.insert(group.uri().unwrap_or_default()) {
             return false;
         }
         self.left -= 1;
         *read += 1;
-        if *read == most {
+        if *read == max {
             self.spent.extend(group.owner.clone());
         }
         true

@@ -158,7 +158,7 @@ impl Records {
         record.organization.clone_from(&caller.organization);
         record.object_id = parsed.id().unwrap_or_default().to_owned();
         record.owner = Some(caller.user.clone());
-        match self.keep(vec![Put::new(record)], RecordChange::Created).await {
+        match self.store_with_groups(vec![Put::new(record)], RecordChange::Created).await {
             Err(RecordError::Conflict(_)) => {
                 let user = self.store.get(&caller.user).await?;
                 user.ok_or_else(|| RecordError::NotFound(caller.user.clone()))

@@ -78,7 +78,7 @@ async fn list(State(state): State<Chats>, caller: Caller) -> Response<Body> {
         return Json(json!({"off": off, "chats": [], "has_more": false})).into_response();
     }
     let found = async {
-        match knowledge.service().if_there_for(principal(&caller)).await? {
+        match knowledge.service().open_existing_for(principal(&caller)).await? {
             Some(access) => chats(&access).await,
             None => Ok(Default::default()),
         }

@@ -247,8 +247,8 @@ impl Bridge {
     }
 
     pub(super) fn too_long(&self, bytes: usize) -> String {
-        let most = self.limits.max_message_bytes;
-        format!("the message has {bytes} bytes; this host takes at most {most}")
+        let max = self.limits.max_message_bytes;
+        format!("the message has {bytes} bytes; this host takes at most {max}")
     }
 
     /// Records a refused message, and removes the View after too many of them.

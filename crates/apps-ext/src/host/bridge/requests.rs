@@ -40,8 +40,8 @@ impl Bridge {
         let next = if self.incoming.has(&id) {
             Err(RpcError::invalid_request("another request with this id waits for its answer"))
         } else if is_full && name != method::PING {
-            let most = self.limits.max_requests;
-            let message = format!("{most} requests wait for answers already (max_requests)");
+            let max = self.limits.max_requests;
+            let message = format!("{max} requests wait for answers already (max_requests)");
             Err(RpcError::too_many_requests(message))
         } else {
             match read_params(params) {
@@ -81,8 +81,8 @@ impl Bridge {
     /// Refuses a request of a kind that the user has denied too often.
     fn check_denials(&self, next: Next) -> Result<Next, RpcError> {
         let Next::Ask(_, request) = &next else { return Ok(next) };
-        let most = self.limits.max_denials;
-        let refusal = Consent::of(request).and_then(|kind| self.denials.refusal(kind, most));
+        let max = self.limits.max_denials;
+        let refusal = Consent::of(request).and_then(|kind| self.denials.refusal(kind, max));
         refusal.map_or(Ok(next), |why| Err(RpcError::new(DENIED, why)))
     }
 
@@ -101,8 +101,8 @@ impl Bridge {
             method::MESSAGE => {
                 let allowed =
                     self.capabilities.message.as_ref().ok_or_else(|| not_offered(name))?;
-                let most = self.limits.max_user_message_bytes;
-                let message = UserMessage::parse(params, allowed, most)?;
+                let max = self.limits.max_user_message_bytes;
+                let message = UserMessage::parse(params, allowed, max)?;
                 Ok(Next::Ask(AnswerForm::Empty, HostRequest::AddMessage(message)))
             }
             method::UPDATE_MODEL_CONTEXT => self.update_model_context(params),

@@ -70,14 +70,14 @@ pub enum SandboxProblem {
         error: OriginError,
     },
     /// A list has too many origins.
-    #[error("{member} of the View has {count} origins; those after the first {most} are left out")]
+    #[error("{member} of the View has {count} origins; those after the first {max} are left out")]
     TooMany {
         /// The member of `csp`.
         member: &'static str,
         /// Number of origins in the list.
         count: usize,
         /// Largest allowed number.
-        most: usize,
+        max: usize,
     },
     /// The View may connect to another host.
     #[error("the View may reach {origin} ({member})")]
@@ -229,7 +229,7 @@ impl OriginCheck<'_> {
         let Self { options, problems } = self;
         if origins.len() > MAX_ORIGINS {
             let count = origins.len();
-            problems.push(SandboxProblem::TooMany { member, count, most: MAX_ORIGINS });
+            problems.push(SandboxProblem::TooMany { member, count, max: MAX_ORIGINS });
         }
         let mut checked = Vec::new();
         for text in origins.iter().take(MAX_ORIGINS) {
