@@ -22,8 +22,8 @@ impl ArtifactTools {
     /// Finds an artifact of the caller.
     ///
     /// # Errors
-    /// Returns an error if the caller has no such artifact, if it has expired, or if the store cannot
-    /// be read.
+    /// Returns an error if the caller has no such artifact, if it has expired, or if the store
+    /// cannot be read.
     pub async fn download(
         &self,
         name: &ArtifactName,
@@ -44,7 +44,8 @@ impl Download {
     /// Returns the next part; `None` after the last one.
     ///
     /// # Errors
-    /// Returns an error if the artifact was removed in the meantime, or if the store cannot be read.
+    /// Returns an error if the artifact was removed in the meantime, or if the store cannot be
+    /// read.
     pub async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
         if self.read >= self.record.size_bytes {
             return Ok(None);

@@ -6,8 +6,8 @@ use std::{fs::File, io::Read as _, path::Path};
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be read, or if a line is not an assignment. The values may be
-/// secret, so the error shows none.
+/// Returns an error if the file cannot be read, or if a line is not an assignment. The values may
+/// be secret, so the error shows none.
 pub(crate) fn read(path: &Path) -> Result<Vec<(String, String)>, String> {
     const MAX_BYTES: u64 = 1 << 20;
     let mut text = String::new();

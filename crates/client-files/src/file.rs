@@ -52,8 +52,8 @@ impl ClientServer {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ToolLists {
-    /// Lists of the only tools to offer: one for each of the keys `enabledTools`, `includeTools` and
-    /// `tools` that the file has. A tool must be on each of them.
+    /// Lists of the only tools to offer: one for each of the keys `enabledTools`, `includeTools`
+    /// and `tools` that the file has. A tool must be on each of them.
     pub enabled: Vec<Vec<String>>,
     /// The tools not to offer, even if they are enabled.
     pub disabled: Vec<String>,
@@ -85,8 +85,8 @@ impl ClientFile {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not JSON with comments, or if it has no section of servers. A
-    /// mistake in one server is a warning, and that server is [`Transport::Unusable`].
+    /// Returns an error if the text is not JSON with comments, or if it has no section of servers.
+    /// A mistake in one server is a warning, and that server is [`Transport::Unusable`].
     pub fn read(text: &str, options: &ReadOptions<'_>) -> Result<Self, ConfigError> {
         parse(text, options)
     }

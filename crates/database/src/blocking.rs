@@ -6,7 +6,8 @@ use crate::DatabaseError;
 ///
 /// # Errors
 ///
-/// The error of the work, or [`DatabaseError::Engine`] if the runtime is shutting down.
+/// Returns an error if the work fails, or [`DatabaseError::Engine`] if the runtime is shutting
+/// down.
 pub async fn blocking<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
     work: impl FnOnce() -> Result<T, E> + Send + 'static,
 ) -> Result<T, E> {

@@ -50,7 +50,7 @@ pub enum BaseUrlError {
 ///
 /// # Errors
 ///
-/// See [`BaseUrlError`].
+/// Returns an error if the URL cannot be the base of an API; [`BaseUrlError`] has the reasons.
 pub fn base_url(text: &str, plain: PlainHttp) -> Result<Url, BaseUrlError> {
     let url = Url::parse(&format!("{}/", text.trim_end_matches('/')));
     let url = url.ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());

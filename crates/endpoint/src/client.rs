@@ -23,7 +23,8 @@ pub enum ClientError {
 ///
 /// # Errors
 ///
-/// See [`ClientError`].
+/// Returns an error if the proxy or the certificates cannot be used; [`ClientError`] has the
+/// reasons.
 pub fn http_client(url: &Url) -> Result<Client, ClientError> {
     let roots = rustls::RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
     let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -47,7 +47,7 @@ impl Budget {
     ///
     /// # Errors
     ///
-    /// [`Stopped::Now`] if the caller has gone.
+    /// Returns an error if the caller has gone.
     pub(crate) fn reserve(
         &'static self,
         bytes: u64,

@@ -25,7 +25,7 @@ impl Decoded {
     ///
     /// # Errors
     ///
-    /// [`ExtractError::NoText`] if the bytes are not text.
+    /// Returns an error if the bytes are not text.
     pub(crate) fn document(self) -> Result<Extracted, ExtractError> {
         if self.is_junk() {
             return Err(ExtractError::NoText);

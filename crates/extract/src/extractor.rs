@@ -31,7 +31,7 @@ pub trait Extractor: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ExtractError`] if there is no text. Invalid input must not panic.
+    /// Returns an error if there is no text. Invalid input must not panic.
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError>;
 }
 
@@ -57,7 +57,7 @@ impl Source<'_> {
     ///
     /// # Errors
     ///
-    /// The text is longer than its limit, or the reading must end.
+    /// Returns an error if the text is longer than its limit, or if the reading must end.
     pub fn check(&self, content: usize) -> Result<(), ExtractError> {
         self.stop.check()?;
         self.limits.check_content(content)

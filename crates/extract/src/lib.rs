@@ -67,7 +67,7 @@ pub use crate::{
 ///
 /// # Errors
 ///
-/// [`ExtractError`] if the document has no text, is encrypted or damaged, or exceeds a limit of the
+/// Returns an error if the document has no text, is encrypted or damaged, or exceeds a limit of the
 /// hint.
 pub fn extract(bytes: &[u8], hint: &Hint<'_>) -> Result<Extracted, ExtractError> {
     Registry::built_in().extract(bytes, hint)

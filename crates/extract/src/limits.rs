@@ -49,7 +49,7 @@ impl Limits {
     ///
     /// # Errors
     ///
-    /// [`ExtractError::Limit`] if it exceeds [`Self::max_bytes`].
+    /// Returns an error if it exceeds [`Self::max_bytes`].
     pub fn check_bytes(&self, bytes: u64) -> Result<(), ExtractError> {
         check("max_bytes", self.max_bytes, bytes)
     }

@@ -86,7 +86,7 @@ impl Registry {
     ///
     /// # Errors
     ///
-    /// [`ExtractError`] if the document has no text, is encrypted or damaged, or exceeds a limit of
+    /// Returns an error if the document has no text, is encrypted or damaged, or exceeds a limit of
     /// the hint.
     pub fn extract(&self, bytes: &[u8], hint: &Hint<'_>) -> Result<Extracted, ExtractError> {
         hint.limits.check_bytes(bytes.len() as u64)?;

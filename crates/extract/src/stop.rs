@@ -107,7 +107,7 @@ impl Stop {
     ///
     /// # Errors
     ///
-    /// [`Stopped`] if it must end.
+    /// Returns an error if the reading must end.
     pub fn check(&self) -> Result<(), Stopped> {
         if self.is_now() {
             return Err(Stopped::Now);

@@ -152,7 +152,7 @@ fn is_page(error: &RpcError) -> bool {
 /// Returns the pages that an error of an upstream names.
 ///
 /// # Errors
-/// Returns the error itself if it names none.
+/// Returns an error, the one given, if it names no page.
 fn pages(error: RpcError) -> Result<Vec<Box<RawValue>>, RpcError> {
     #[derive(Deserialize)]
     struct Data {

@@ -35,7 +35,7 @@ impl Knowledge {
     ///
     /// # Errors
     ///
-    /// Returns an error if the database cannot be opened, or another model filled it.
+    /// Returns an error if the database cannot be opened, or if another model filled it.
     pub async fn open(options: &KnowledgeOptions) -> Result<Self, KnowledgeError> {
         Self::open_for(options, Use::Change).await
     }
@@ -61,7 +61,7 @@ impl Knowledge {
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Returns an error if [`Self::open`] does.
     pub async fn open_to_read(options: &KnowledgeOptions) -> Result<Self, KnowledgeError> {
         let first = match Self::open(options).await {
             Err(KnowledgeError::Store(problem)) => problem,
@@ -88,7 +88,7 @@ impl Knowledge {
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Returns an error if [`Self::open`] does.
     pub async fn open_records(options: &KnowledgeOptions) -> Result<Self, KnowledgeError> {
         let Ok(DatabaseLocation::File(path)) = &options.database else {
             return Self::open_to_read(options).await;

@@ -18,7 +18,7 @@ impl DatabaseLocation {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is empty, or a URI of another kind.
+    /// Returns an error if the text is empty, or if it is a URI of another kind.
     pub fn parse(database: &str) -> Result<Self, String> {
         let is_server =
             ["postgres://", "postgresql://"].iter().any(|scheme| database.starts_with(scheme));
@@ -41,7 +41,7 @@ impl DatabaseLocation {
     /// # Errors
     ///
     /// Returns an error if the URL is incomplete or wrong, a file that it names cannot be read, or
-    /// the program was built without PostgreSQL.
+    /// if the program was built without PostgreSQL.
     pub fn check(&self) -> Result<(), String> {
         match self {
             #[cfg(feature = "postgres")]

@@ -126,7 +126,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// Returns an error if a type is unknown, or the records cannot be read.
+    /// Returns an error if a type is unknown, or if the records cannot be read.
     pub async fn resources(
         &self,
         types: &[String],
@@ -146,7 +146,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// Returns an error if the cursor is not one of this list, or the records cannot be read.
+    /// Returns an error if the cursor is not one of this list, or if the records cannot be read.
     pub async fn all_resources(
         &self,
         cursor: Option<&str>,
@@ -182,8 +182,8 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// Returns an error if the URI names nothing that the caller may read, or the content has more
-    /// than `max_bytes`.
+    /// Returns an error if the URI names nothing that the caller may read, or if the content has
+    /// more than `max_bytes`.
     pub async fn read(&self, uri: &str, max_bytes: usize) -> Result<ReadResourceResult, Failure> {
         let parsed = Am7Uri::parse(uri).map_err(|error| Failure::invalid(error.to_string()))?;
         if parsed.organization() != self.caller.organization {

@@ -119,7 +119,7 @@ impl Access {
     ///
     /// # Errors
     ///
-    /// Returns an error if the query is not valid, or the database or the embedding model fails.
+    /// Returns an error if the query is not valid, or if the database or the embedding model fails.
     pub async fn search(&self, query: &PassageQuery) -> Result<Vec<Passage>, Failure> {
         let Some(request) = self.request(query).await? else { return Ok(Vec::new()) };
         let hits = self.hits(&request).await?;

@@ -16,7 +16,7 @@ pub const SEARCH_RESOURCES: &str = "resources/search";
 ///
 /// # Errors
 ///
-/// Returns an error if the parameters are invalid, or the search fails.
+/// Returns an error if the parameters are invalid, or if the search fails.
 pub async fn search_resources(
     service: &KnowledgeService,
     params: Option<&RawValue>,

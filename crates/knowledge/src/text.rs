@@ -17,7 +17,7 @@ impl Knowledge {
     ///
     /// # Errors
     ///
-    /// As [`text_of`]; or the database fails.
+    /// Returns an error if [`text_of`] does, or if the database fails.
     pub(crate) async fn text_of(
         &self,
         record: &Record,
@@ -37,7 +37,7 @@ impl Knowledge {
 ///
 /// # Errors
 ///
-/// Returns an error if the content is not a document, or there is no text.
+/// Returns an error if the content is not a document, or if there is no text.
 pub(crate) async fn text_of(
     job: &Job,
     record: &Record,

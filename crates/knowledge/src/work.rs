@@ -81,8 +81,8 @@ static SLOTS: LazyLock<Slots> = LazyLock::new(|| {
 ///
 /// # Errors
 ///
-/// Returns the error of the work; [`ErrorCode::Busy`] if no slot is free in time;
-/// [`ErrorCode::Internal`] if it panics.
+/// Returns an error if the work fails, if no slot is free in time ([`ErrorCode::Busy`]), or if the
+/// work panics ([`ErrorCode::Internal`]).
 pub(crate) async fn worked<T: Send + 'static>(
     job: &Job,
     what: &str,
@@ -95,8 +95,8 @@ pub(crate) async fn worked<T: Send + 'static>(
 ///
 /// # Errors
 ///
-/// Returns the error of the work; [`ErrorCode::Busy`] if no slot is free in time;
-/// [`ErrorCode::LimitExceeded`] if it takes too long.
+/// Returns an error if the work fails, if no slot is free in time ([`ErrorCode::Busy`]), or if the
+/// work takes too long ([`ErrorCode::LimitExceeded`]).
 pub(crate) async fn embedded<T>(
     job: &Job,
     what: &str,

@@ -25,7 +25,7 @@ impl Caller {
     ///
     /// # Errors
     ///
-    /// [`RecordError::Uri`] if the parts form no URI.
+    /// Returns an error if the parts do not form a URI.
     pub fn new(organization: &str, user_id: &str) -> Result<Self, RecordError> {
         Ok(Self {
             organization: organization.to_owned(),
@@ -82,7 +82,7 @@ fn groups(organization: &str) -> String {
 ///
 /// # Errors
 ///
-/// [`RecordError::Uri`] if the parts form none.
+/// Returns an error if the parts do not form a URI.
 pub(crate) fn uri(organization: &str, kind: &str, object_id: &str) -> Result<String, RecordError> {
     let builder = Am7Uri::builder().organization(organization).object_type(kind).id(object_id);
     let built =

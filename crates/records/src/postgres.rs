@@ -76,8 +76,8 @@ impl PostgresRecords {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote the tables,
-    /// [`DatabaseError::Unusable`] if the URL is not valid.
+    /// Returns an error if a newer version of this program wrote the tables
+    /// ([`DatabaseError::NewerSchema`]), or if the URL is not valid ([`DatabaseError::Unusable`]).
     pub async fn open(url: &str) -> Result<Self, RecordStoreError> {
         Self::open_with(url, PostgresRecordsOptions::default()).await
     }
@@ -86,7 +86,7 @@ impl PostgresRecords {
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Returns an error if [`Self::open`] does.
     pub async fn open_with(
         url: &str,
         options: PostgresRecordsOptions,
@@ -100,7 +100,7 @@ impl PostgresRecords {
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Returns an error if [`Self::open`] does.
     pub async fn with_pool(
         pool: Arc<PostgresPool>,
         max_content_bytes: u64,

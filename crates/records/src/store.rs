@@ -22,7 +22,7 @@ pub trait RecordStore: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// See [`RecordStoreError`]; on an error no record is stored.
+    /// Returns an error if a record cannot be stored; then none of them is.
     async fn put_all(&self, puts: Vec<Put>) -> Result<Vec<Record>, RecordStoreError>;
 
     /// Stores one record, as [`Self::put_all`] does.
@@ -42,8 +42,8 @@ pub trait RecordStore: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`RecordStoreError::Conflict`] for another revision, [`RecordStoreError::NotEmpty`] for a
-    /// group that holds records.
+    /// Returns an error if the record has another revision ([`RecordStoreError::Conflict`]), or if
+    /// it is a group that holds records ([`RecordStoreError::NotEmpty`]).
     async fn delete(
         &self,
         uri: &str,
@@ -57,7 +57,8 @@ pub trait RecordStore: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As [`Self::delete`], and [`RecordStoreError::InUse`].
+    /// Returns an error if [`Self::delete`] does, or if other records use this one
+    /// ([`RecordStoreError::InUse`]).
     async fn delete_unless(
         &self,
         uri: &str,
@@ -82,7 +83,7 @@ pub trait RecordStore: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Busy`] if other connections prevent it; no data is lost.
+    /// Returns an error if other connections prevent it ([`DatabaseError::Busy`]); no data is lost.
     async fn checkpoint(&self) -> Result<(), RecordStoreError> {
         Ok(())
     }

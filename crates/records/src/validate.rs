@@ -13,7 +13,7 @@ impl ModelType {
     ///
     /// # Errors
     ///
-    /// [`RecordError::UnknownType`], which suggests the most similar name.
+    /// Returns an error if the type is unknown; it suggests the most similar name.
     pub fn of(name: &str) -> Result<&'static Self, RecordError> {
         Self::ALL.iter().find(|model| model.name == name).ok_or_else(|| RecordError::UnknownType {
             name: name.chars().take(100).collect(),

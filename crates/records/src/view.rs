@@ -58,8 +58,9 @@ impl ResourceView {
     ///
     /// # Errors
     ///
-    /// [`RecordError::Uri`], and [`RecordError::Invalid`] if the URI is of another type or a part
-    /// of the contents is of the wrong kind. Attributes are not checked.
+    /// Returns an error if the URI does not parse ([`RecordError::Uri`]), or if it is of another
+    /// type or a part of the contents is of the wrong kind ([`RecordError::Invalid`]). Attributes
+    /// are not checked.
     pub fn record(&self, kind: &str) -> Result<Record, RecordError> {
         let uri = Am7Uri::parse(&self.uri)
             .map_err(|source| RecordError::Uri { uri: short(&self.uri), source })?;
@@ -110,7 +111,7 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// [`RecordError::Invalid`] if a field is of the wrong kind.
+    /// Returns an error if a field is of the wrong kind ([`RecordError::Invalid`]).
     pub fn from_fields(kind: &str, fields: Map<String, Value>) -> Result<Self, RecordError> {
         let mut parts = Map::new();
         let mut attributes = Map::new();

@@ -91,7 +91,7 @@ impl Chat {
     ///
     /// # Errors
     ///
-    /// Returns an error if a setting is missing or wrong, or the variable is not set.
+    /// Returns an error if a setting is missing or wrong, or if the variable is not set.
     pub fn new(config: ChatConfig, variables: Variables<'_>) -> Result<Self, InvalidSetting> {
         let models = Models::new(config.usable_model(variables)?);
         Ok(Self { config, models, busy: Mutex::default(), turn_context: None })
@@ -125,7 +125,8 @@ impl Chat {
     ///
     /// # Errors
     ///
-    /// Returns an error if no model is configured, an argument is invalid, or the model fails.
+    /// Returns an error if no model is configured, if an argument is invalid, or if the model
+    /// fails.
     pub async fn say(
         &self,
         access: &Access,
@@ -143,7 +144,8 @@ impl Chat {
     ///
     /// # Errors
     ///
-    /// Returns an error if no model is configured, an argument is invalid, or the model fails.
+    /// Returns an error if no model is configured, if an argument is invalid, or if the model
+    /// fails.
     pub async fn say_for(
         &self,
         access: &Access,

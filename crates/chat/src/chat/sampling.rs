@@ -32,7 +32,7 @@ impl Chat {
     ///
     /// # Errors
     ///
-    /// Returns an error if the parameters are invalid, or the model fails.
+    /// Returns an error if the parameters are invalid, or if the model fails.
     pub async fn sample(
         &self,
         params: Option<&RawValue>,
@@ -100,7 +100,7 @@ impl Chat {
     ///
     /// # Errors
     ///
-    /// Returns an error if the messages are invalid or too long, or the model fails.
+    /// Returns an error if the messages are invalid or too long, or if the model fails.
     pub async fn create_message(
         &self,
         params: &CreateMessageParams,

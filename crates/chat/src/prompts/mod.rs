@@ -100,7 +100,7 @@ pub struct PromptRequest<'a> {
 /// # Errors
 ///
 /// Returns an error if an argument is missing or is not text (`invalid_params`), an item of the
-/// context is invalid or does not fit, or the records cannot be read.
+/// context is invalid or does not fit, or if the records cannot be read.
 pub async fn get(
     access: Option<&Access>,
     name: &str,
@@ -382,8 +382,8 @@ fn described(record: &Record, name: String) -> Prompt {
     }
 }
 
-/// Returns the arguments that a promptConfig describes:
-/// `[{"name", "description", "default", "values"}]`.
+/// Returns the arguments that a promptConfig describes: `[{"name", "description", "default",
+/// "values"}]`.
 fn declared(record: &Record) -> impl Iterator<Item = &Value> {
     record.attributes.get("arguments").and_then(Value::as_array).into_iter().flatten()
 }

@@ -10,7 +10,7 @@ use crate::DatabaseError;
 ///
 /// # Errors
 ///
-/// The error of the engine.
+/// Returns an error if the engine fails.
 pub fn damages(connection: &Connection) -> Result<Vec<String>, DatabaseError> {
     let columns = "SELECT t.name, c.name FROM sqlite_schema t JOIN pragma_table_info(t.name) c \
         WHERE t.type = 'table' AND t.sql NOT LIKE 'CREATE VIRTUAL%' ORDER BY 1, 2";

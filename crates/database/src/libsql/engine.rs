@@ -92,7 +92,8 @@ pub fn limit(connection: &Connection, bytes: u64) -> Result<(), DatabaseError> {
 ///
 /// # Errors
 ///
-/// [`DatabaseError::Busy`] if other connections use the file; the rest then stays in the log.
+/// Returns an error if other connections use the file ([`DatabaseError::Busy`]); the rest then
+/// stays in the log.
 pub fn checkpoint(connection: &Connection) -> Result<(), DatabaseError> {
     connection.busy_timeout(ENDING).map_err(error)?;
     let busy = number(connection, "PRAGMA wal_checkpoint(TRUNCATE)");
@@ -114,7 +115,7 @@ pub fn map(connection: &Connection, bytes: u64) -> Result<(), DatabaseError> {
 ///
 /// # Errors
 ///
-/// The error of the engine.
+/// Returns an error if the engine fails.
 pub fn number(connection: &Connection, sql: &str) -> Result<Option<i64>, DatabaseError> {
     let mut rows = wait(connection.query(sql, ())).map_err(error)?;
     match wait(rows.next()).map_err(error)? {
@@ -149,7 +150,7 @@ pub fn transaction<T, E: From<DatabaseError>>(
 ///
 /// # Errors
 ///
-/// The error of the engine or of `read`.
+/// Returns an error if the engine or `read` fails.
 pub fn select<T, E: From<DatabaseError>>(
     connection: &Connection,
     sql: &str,
@@ -169,7 +170,7 @@ pub fn select<T, E: From<DatabaseError>>(
 ///
 /// # Errors
 ///
-/// [`DatabaseError::Damaged`] if its value has another type.
+/// Returns an error if its value has another type ([`DatabaseError::Damaged`]).
 pub fn get<T: Column>(row: &libsql::Row, column: i32) -> Result<T, DatabaseError> {
     converted(row.get_value(column).map_err(error)?, column)
 }
@@ -188,7 +189,7 @@ pub fn text(row: &Row, column: i32) -> Result<String, DatabaseError> {
 ///
 /// # Errors
 ///
-/// [`DatabaseError::Damaged`] if it does not parse.
+/// Returns an error if it does not parse ([`DatabaseError::Damaged`]).
 pub fn json<T: DeserializeOwned>(row: &Row, column: i32) -> Result<T, DatabaseError> {
     let text: String = get(row, column)?;
     serde_json::from_str(&text).map_err(|error| DatabaseError::Damaged(error.to_string()))

@@ -42,8 +42,9 @@ impl LibsqlFile {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Unusable`] for a path that cannot be a database, such as that of a folder;
-    /// [`DatabaseError::ReadOnly`] for a file without write permission, unless `read_only`.
+    /// Returns an error if the path cannot be that of a database, such as a folder
+    /// ([`DatabaseError::Unusable`]), or if the file has no write permission and `read_only` is not
+    /// set ([`DatabaseError::ReadOnly`]).
     pub fn open(path: &Path, read_only: bool) -> Result<Self, DatabaseError> {
         let builder = if read_only {
             Builder::new_local(to_read(path)?).flags(OpenFlags::SQLITE_OPEN_READ_ONLY)
@@ -60,7 +61,7 @@ impl LibsqlFile {
     ///
     /// # Errors
     ///
-    /// As [`Self::check_unchanged`], and errors of the engine.
+    /// Returns an error if [`Self::check_unchanged`] does, or if the engine fails.
     pub fn connect(&self) -> Result<Connection, DatabaseError> {
         // A further connection would go to another file.
         self.check_unchanged()?;
@@ -73,7 +74,7 @@ impl LibsqlFile {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Unusable`] if the file was removed, or another has its name.
+    /// Returns an error if the file was removed, or if another has its name.
     pub fn check_unchanged(&self) -> Result<(), DatabaseError> {
         if identity(&self.path).is_ok_and(|now| now == self.identity) {
             return Ok(());
@@ -89,7 +90,7 @@ impl LibsqlFile {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Unusable`] with the name of one of the other tables.
+    /// Returns an error if there are other tables; it names one of them.
     pub fn check_tables(&self, ours: &[&str]) -> Result<(), DatabaseError> {
         engine::check_tables(&self.database.connect().map_err(error)?, ours)
     }
@@ -98,7 +99,7 @@ impl LibsqlFile {
     ///
     /// # Errors
     ///
-    /// As [`Self::connect`], and errors of the work.
+    /// Returns an error if [`Self::connect`] does, or if the work fails.
     pub async fn read<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,

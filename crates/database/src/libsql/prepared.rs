@@ -13,7 +13,7 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// The error of the engine.
+    /// Returns an error if the engine fails.
     pub fn new(connection: &Connection, sql: &str) -> Result<Self, DatabaseError> {
         wait(connection.prepare(sql)).map(Self).map_err(error)
     }
@@ -27,7 +27,7 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// The error of the engine.
+    /// Returns an error if the engine fails.
     pub fn execute(&self, params: impl IntoParams) -> Result<(), DatabaseError> {
         self.0.reset();
         wait(self.0.execute(params)).map(drop).map_err(error)
@@ -37,7 +37,7 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// The error of the engine.
+    /// Returns an error if the engine fails.
     pub fn query(&self, params: impl IntoParams) -> Result<Rows, DatabaseError> {
         self.0.reset();
         wait(self.0.query(params)).map_err(error)
@@ -47,7 +47,7 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// The error of the engine.
+    /// Returns an error if the engine fails.
     pub fn number(&self, params: impl IntoParams) -> Result<Option<i64>, DatabaseError> {
         let row = wait(self.query(params)?.next()).map_err(error)?;
         let number = row.map(|row| get(&row, 0)).transpose();

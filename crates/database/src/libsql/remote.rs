@@ -36,7 +36,7 @@ impl RemoteLibsql {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Unusable`] for another URL, or one to which no token may be sent.
+    /// Returns an error if the URL is another one, or if no token may be sent to it.
     pub fn new(url: &str, token: Option<&str>) -> Result<Self, DatabaseError> {
         let http = match url.strip_prefix("libsql://") {
             Some(rest) => format!("https://{rest}"),
@@ -66,7 +66,7 @@ impl RemoteLibsql {
     ///
     /// # Errors
     ///
-    /// The error of the work.
+    /// Returns an error if the work fails.
     pub async fn run<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
         &self,
         work: impl FnOnce(&Session) -> Result<T, E> + Send + 'static,

@@ -16,7 +16,7 @@ impl Row {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Damaged`] if its value has another type.
+    /// Returns an error if its value has another type ([`DatabaseError::Damaged`]).
     pub fn get<T: Column>(&self, column: usize) -> Result<T, DatabaseError> {
         let value =
             self.0.get(column).cloned().ok_or_else(|| {
@@ -29,7 +29,7 @@ impl Row {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Damaged`] if it does not parse.
+    /// Returns an error if it does not parse ([`DatabaseError::Damaged`]).
     pub fn json<T: DeserializeOwned>(&self, column: usize) -> Result<T, DatabaseError> {
         serde_json::from_str(&self.get::<String>(column)?).map_err(DatabaseError::damaged)
     }

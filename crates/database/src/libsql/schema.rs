@@ -24,8 +24,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// As [`Self::check`]; [`DatabaseError::ReadOnly`] if there are no tables and none may be
-    /// created.
+    /// Returns an error if [`Self::check`] does, or if there are no tables and none may be created
+    /// ([`DatabaseError::ReadOnly`]).
     pub fn open<'a>(
         &self,
         database: impl Into<Sql<'a>>,
@@ -48,7 +48,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// The error of the engine.
+    /// Returns an error if the engine fails.
     pub fn exists<'a>(&self, database: impl Into<Sql<'a>>) -> Result<bool, DatabaseError> {
         let count = format!("SELECT count(*) FROM sqlite_schema WHERE name = '{}'", self.settings);
         Ok(database.into().number(&count)? != Some(0))
@@ -58,7 +58,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// The error of the engine, for example that the tables exist.
+    /// Returns an error if the engine fails, for example because the tables exist.
     pub fn create<'a>(&self, database: impl Into<Sql<'a>>) -> Result<(), DatabaseError> {
         let sql = database.into();
         sql.batch(self.tables)?;
@@ -70,8 +70,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::NewerSchema`] or [`DatabaseError::OlderSchema`] if not,
-    /// [`DatabaseError::Damaged`] if they have none.
+    /// Returns an error if the version is another one ([`DatabaseError::NewerSchema`],
+    /// [`DatabaseError::OlderSchema`]), or if the tables have none ([`DatabaseError::Damaged`]).
     pub fn check<'a>(&self, database: impl Into<Sql<'a>>) -> Result<(), DatabaseError> {
         match self.found(database.into())? {
             Some(found) if found == self.version => Ok(()),
@@ -96,7 +96,7 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// The error of the engine.
+    /// Returns an error if the engine fails.
     pub fn migrate<'a>(&self, database: impl Into<Sql<'a>>) -> Result<(), DatabaseError> {
         let sql = database.into();
         while let Some(found) = self.found(sql)?

@@ -37,7 +37,7 @@ impl Sql<'_> {
     ///
     /// # Errors
     ///
-    /// The error of the database or of `read`.
+    /// Returns an error if the database or `read` fails.
     pub fn select<T, E: From<DatabaseError>>(
         self,
         sql: &str,
@@ -61,7 +61,7 @@ impl Sql<'_> {
     ///
     /// # Errors
     ///
-    /// The error of the database.
+    /// Returns an error if the database fails.
     pub fn number(self, sql: &str) -> Result<Option<i64>, DatabaseError> {
         match self {
             Self::File(connection) => engine::number(connection, sql),
@@ -78,7 +78,7 @@ impl Sql<'_> {
     ///
     /// # Errors
     ///
-    /// The error of the database.
+    /// Returns an error if the database fails.
     pub fn execute(self, sql: &str, params: impl IntoParams) -> Result<(), DatabaseError> {
         match self {
             Self::File(connection) => {
@@ -93,7 +93,7 @@ impl Sql<'_> {
     ///
     /// # Errors
     ///
-    /// The error of the database.
+    /// Returns an error if the database fails.
     pub fn batch(self, statements: &str) -> Result<(), DatabaseError> {
         match self {
             Self::File(connection) => {
@@ -108,7 +108,7 @@ impl Sql<'_> {
     ///
     /// # Errors
     ///
-    /// The error of the database or of the work.
+    /// Returns an error if the database or the work fails.
     pub fn transaction<T, E: From<DatabaseError>>(
         self,
         begin: &str,

@@ -31,7 +31,8 @@ impl<W: Send + 'static> Tables<W> {
     ///
     /// # Errors
     ///
-    /// As [`LibsqlFile::open`] and [`Schema::open`], with the path of the file.
+    /// Returns an error if [`LibsqlFile::open`] or [`Schema::open`] does, with the path of the
+    /// file.
     pub async fn open(
         path: &Path,
         schema: &'static Schema,
@@ -56,7 +57,7 @@ impl<W: Send + 'static> Tables<W> {
     ///
     /// # Errors
     ///
-    /// As [`LibsqlFile::read`].
+    /// Returns an error if [`LibsqlFile::read`] does.
     pub async fn read<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
@@ -68,7 +69,7 @@ impl<W: Send + 'static> Tables<W> {
     ///
     /// # Errors
     ///
-    /// As [`LibsqlFile::check_unchanged`], and errors of the work.
+    /// Returns an error if [`LibsqlFile::check_unchanged`] does, or if the work fails.
     pub async fn write<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
         &self,
         work: impl FnOnce(&W) -> Result<T, E> + Send + 'static,

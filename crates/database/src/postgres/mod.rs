@@ -63,7 +63,7 @@ impl PostgresPool {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::Unusable`] if the URL does not parse, or names a file of certificates that
+    /// Returns an error if the URL does not parse, or if it names a file of certificates that
     /// cannot be used.
     pub fn new(url: &str, options: PoolOptions) -> Result<Self, DatabaseError> {
         let (mut config, tls) = tls::read(url)?;
@@ -104,8 +104,7 @@ impl PostgresPool {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::NoConnection`] or [`DatabaseError::Disconnected`] if no connection is
-    /// available in time.
+    /// Returns an error if no connection is available in time.
     pub async fn get(&self) -> Result<Lease, DatabaseError> {
         let got = self.pool.get().await.map(|object| Lease::new(object, self.tls.clone()));
         got.map_err(|error| error::of_pool(error, self.options.max_connections))
@@ -116,7 +115,7 @@ impl PostgresPool {
     ///
     /// # Errors
     ///
-    /// The error of the server.
+    /// Returns an error if the server refuses the statement or the connection fails.
     pub async fn connect(&self) -> Result<Client, DatabaseError> {
         let (client, connection) = self.config.connect(self.tls.clone()).await?;
         tokio::spawn(connection);
@@ -129,7 +128,8 @@ impl PostgresPool {
     ///
     /// # Errors
     ///
-    /// The error of the server; nothing was changed.
+    /// Returns an error if the server refuses a statement or the connection fails; nothing was
+    /// changed.
     pub async fn run_if(&self, condition: &str, statements: &str) -> Result<(), DatabaseError> {
         let mut client = self.get().await?;
         let transaction = client.transaction().await?;
@@ -146,7 +146,8 @@ impl PostgresPool {
     ///
     /// # Errors
     ///
-    /// The error of the server; nothing was changed.
+    /// Returns an error if the server refuses a statement or the connection fails; nothing was
+    /// changed.
     pub async fn create_tables(&self, table: &str, tables: &str) -> Result<(), DatabaseError> {
         let mut client = self.get().await?;
         let transaction = client.transaction().await?;

@@ -153,7 +153,7 @@ impl ChatConfig {
     ///
     /// # Errors
     ///
-    /// Returns an error if a setting is missing or wrong, or the variable is not set.
+    /// Returns an error if a setting is missing or wrong, or if the variable is not set.
     pub fn check(&self, variables: Variables<'_>) -> Result<(), InvalidSetting> {
         self.usable_model(variables).map(|_| ())
     }
@@ -162,7 +162,7 @@ impl ChatConfig {
     ///
     /// # Errors
     ///
-    /// As [`Self::check`].
+    /// Returns an error if [`Self::check`] does.
     pub fn usable_model(
         &self,
         variables: Variables<'_>,

@@ -112,7 +112,7 @@ impl EmbeddingConfig {
     ///
     /// # Errors
     ///
-    /// Returns an error if a setting is missing or wrong, or the variable is not set.
+    /// Returns an error if a setting is missing or wrong, or if the variable is not set.
     pub fn check(&self, variables: Variables<'_>) -> Result<(), InvalidSetting> {
         self.choice(variables).map(|_| ())
     }

@@ -145,8 +145,8 @@ impl OAuth {
     /// Creates the authorization for the server at `url`.
     ///
     /// # Errors
-    /// Returns an error if the URL is invalid, if it is neither `https:` nor on this machine (anyone
-    /// on the way could read the token), or if the client has a secret without an issuer.
+    /// Returns an error if the URL is invalid, if it is neither `https:` nor on this machine
+    /// (anyone on the way could read the token), or if the client has a secret without an issuer.
     pub fn new(url: &str, options: OAuthOptions) -> Result<Self, AuthorizationError> {
         let checked = match url.parse() {
             Ok(uri) => {

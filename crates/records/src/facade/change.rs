@@ -182,8 +182,8 @@ impl Records {
     ///
     /// # Errors
     ///
-    /// [`RecordError::NotEmpty`] for a group that holds records, [`RecordError::InUse`] for a user
-    /// who owns records and for a tag that records have.
+    /// Returns an error if it is a group that holds records ([`RecordError::NotEmpty`]), or a user
+    /// who owns records or a tag that records have ([`RecordError::InUse`]).
     pub async fn delete(
         &self,
         caller: &Caller,

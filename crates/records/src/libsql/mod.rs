@@ -52,8 +52,9 @@ impl LibsqlRecords {
     ///
     /// # Errors
     ///
-    /// [`DatabaseError::NewerSchema`] if a newer version of this program wrote the tables,
-    /// [`DatabaseError::Unusable`] for a file that is not a database.
+    /// Returns an error if a newer version of this program wrote the tables
+    /// ([`DatabaseError::NewerSchema`]), or if the file is not a database
+    /// ([`DatabaseError::Unusable`]).
     pub async fn open(path: impl AsRef<Path>) -> Result<Self, RecordStoreError> {
         Self::open_with(path, LibsqlRecordsOptions::default()).await
     }
@@ -62,7 +63,7 @@ impl LibsqlRecords {
     ///
     /// # Errors
     ///
-    /// As [`Self::open`].
+    /// Returns an error if [`Self::open`] does.
     pub async fn open_with(
         path: impl AsRef<Path>,
         options: LibsqlRecordsOptions,
