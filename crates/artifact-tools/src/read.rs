@@ -454,7 +454,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_large_binary_is_told_of_and_not_read() {
+    async fn a_large_binary_is_described_and_not_read() {
         for (mime_type, bytes, want) in [
             (
                 "application/zip",

@@ -37,7 +37,7 @@ pub(crate) enum Kind<'a> {
     Link,
     /// An unknown type, perhaps of a later revision.
     Unknown,
-    /// An item that is no object or has no type.
+    /// An item that is not an object or has no type.
     Malformed(&'static str),
 }
 
@@ -116,7 +116,7 @@ impl<'a> Item<'a> {
             Some(uri) => uri.split_once(',').map_or(uri, |(_, digits)| digits),
             None => &data,
         };
-        // Whole groups of four: a part of a group is no valid base64.
+        // Whole groups of four: a part of a group is not valid base64.
         let beginning: String =
             digits.chars().filter(|it| !it.is_ascii_whitespace()).take(BEGINNING).collect();
         let declared = self.string("mimeType").unwrap_or("image/png".into());

@@ -122,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn compact_is_what_a_compact_writer_writes(text in ".*", key in ".*", spaces in " {0,3}") {
+        fn compact_equals_the_output_of_a_compact_writer(text in ".*", key in ".*", spaces in " {0,3}") {
             let value = serde_json::json!({ &key: [&text, { &text: 1 }], "b": null });
             let pretty = serde_json::to_string_pretty(&value).unwrap() + &spaces;
             prop_assert_eq!(size(&pretty, SizeMeasure::Compact), value.to_string().len() as u64);

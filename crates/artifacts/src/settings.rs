@@ -548,7 +548,7 @@ mod tests {
     }
 
     #[test]
-    fn patches_replace_only_what_they_name() {
+    fn patches_replace_only_the_members_they_name() {
         let server: SettingsPatch = toml::from_str(
             "oversize = \"withhold\"\n[mcp_intelligent_processing]\nmax_content_items = 3",
         )

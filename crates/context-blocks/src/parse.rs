@@ -12,7 +12,7 @@ pub fn blocks(text: &str) -> Blocks<'_> {
     Blocks(Scanner::new(text))
 }
 
-/// Parses a text: its blocks, and the problems of tags that are no complete blocks.
+/// Parses a text into its blocks, and the problems of tags that do not form complete blocks.
 ///
 /// ```
 /// let parsed = marquetry_context_blocks::parse(r#"A<mcp:context type="x">B</mcp:context>C <mcp:context>"#);
@@ -39,7 +39,7 @@ pub fn parse(text: &str) -> Parsed<'_> {
 pub struct Parsed<'a> {
     /// The blocks in the order of the text, without overlap.
     pub blocks: Vec<Block<'a>>,
-    /// Tags that are no complete blocks and stay text; at most [`Self::MAX_PROBLEMS`].
+    /// Tags that do not form complete blocks and stay text; at most [`Self::MAX_PROBLEMS`].
     pub problems: Vec<Problem>,
 }
 

@@ -28,7 +28,7 @@ pub enum LegacyTokens {
 /// Tags of blocks are escaped, as by [`neutralize`]. Two things become blocks:
 ///
 /// - An `mcp:resource` that must still be looked up by its tags (`resolve="true"`). It is written
-///   anew, with the URI `am7://media/pending`, its media type and its tags.
+///   again, with the URI `am7://media/pending`, its media type and its tags.
 /// - With [`LegacyTokens::Upgrade`], each older form that [`upgrade`](crate::upgrade) converts,
 ///   with `trust="caller"` instead of another trust, and each `mcp:resource` of an
 ///   `am7://…/media/…` URI.
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn a_resource_to_be_looked_up_is_written_anew() {
+    fn pending_resources_are_rewritten() {
         for legacy in [LegacyTokens::Neutralize, LegacyTokens::Upgrade] {
             check(
                 r#"A <MCP:resource uri="https://evil.example/" trust="server" resolve='true' tags=" a , b" type="image/png"></mcp:resource> B"#,

@@ -90,7 +90,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_built_parses_as_itself(
+    fn built_blocks_parse_as_themselves(
         data in json_value(), kind in text(), uri in text(), schema in text(), marked: bool, after in text(),
     ) {
         let context = Context::resource(&uri, &schema).id(&kind).untrusted();
@@ -179,7 +179,7 @@ proptest! {
 }
 
 #[test]
-fn what_is_taken_out_joins_nothing() {
+fn removing_a_block_keeps_the_words_apart() {
     let hidden = "<mcp:context ephemeral=\"true\">x</mcp:context>";
     for (text, shown) in [
         (format!("<mcp:con{hidden}text>y</mcp:context>"), "&#60;mcp:context>y&#60;/mcp:context>"),
@@ -193,7 +193,7 @@ fn what_is_taken_out_joins_nothing() {
 }
 
 #[test]
-fn a_form_does_not_close_what_is_open() {
+fn a_form_does_not_close_an_open_block() {
     let upgraded = upgrade(r#"<mcp:context type="trusted"> text <think>secret</think>"#);
     let parsed = parse(&upgraded);
     assert_eq!(parsed.blocks.len(), 1);
@@ -246,7 +246,7 @@ fn odd_tags_are_read_or_reported() {
 }
 
 #[test]
-fn children_say_what_attributes_may_say() {
+fn child_elements_may_replace_attributes() {
     let text = "<mcp:resource uri=\"am7://o/media/data.data/1\" type=\"image/png\">\
         <mcp:tags>portrait, a &amp; b,</mcp:tags><mcp:thumbnail>am7://o/media/data.data/1?size=256</mcp:thumbnail>\
         </mcp:resource>";

@@ -182,7 +182,7 @@ fn a_built_search_is_encoded() {
 /// seed: 003/Am7UriEdgeCaseTest.testBuilderMissingOrgThrows
 /// seed: 003/Am7UriEdgeCaseTest.testBuilderMissingTypeThrows
 #[test]
-fn the_builder_misses_what_is_not_given() {
+fn the_builder_refuses_missing_parts() {
     let builder = Am7Uri::builder;
     assert_eq!(
         builder().object_type("data.data").id("abc").build(),
@@ -198,7 +198,7 @@ fn the_builder_misses_what_is_not_given() {
 /// seed: 003/Am7UriEdgeCaseTest.testParsedUriEquality
 /// seed: 003/Am7UriEdgeCaseTest.testDifferentUrisNotEqual
 #[test]
-fn uris_are_equal_by_what_they_name() {
+fn uris_of_the_same_record_are_equal() {
     let set = std::collections::HashSet::from([
         uri("am7://default/system.user/abc-123"),
         uri("am7://default/system.user/abc-123"),
@@ -506,7 +506,7 @@ fn tokens_survive_both_ways() {
 
 /// seed: 003/McpEndToEndTest.testContextInjectionFlow
 #[test]
-fn what_is_injected_can_be_read_back() {
+fn injected_blocks_can_be_read_back() {
     let mut builder = Builder::new();
     let citations =
         Context::resource("am7://vector/citations/test", "urn:am7:vector:search-result")

@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn binaries_are_told_from_text() {
+    fn binaries_are_distinguished_from_text() {
         assert!(looks_binary(b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x03\0"));
         assert!(!looks_binary(b"\x1b[1mbold\x1b[0m text\r\n\x0cnext page"));
         assert!(!looks_binary(&units("plain", u16::to_le_bytes)));

@@ -275,7 +275,10 @@ impl Gateway {
         let (_, result) =
             self.request(index, Target::new(METHOD, None), &params, cx).instrument(span).await?;
         serde_json::from_str(result.get()).map_err(|error| {
-            RpcError::internal(format!("upstream '{}' completes nothing: {error}", upstream.name()))
+            RpcError::internal(format!(
+                "upstream '{}' returned an invalid completion: {error}",
+                upstream.name()
+            ))
         })
     }
 

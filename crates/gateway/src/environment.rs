@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn little_is_passed_and_what_was_asked_for() {
+    fn only_the_usual_and_the_requested_variables_are_passed() {
         let always = "HTTPS_PROXY LC_ALL PATH SSL_CERT_FILE XDG_RUNTIME_DIR https_proxy";
         assert_eq!(passed_names(&[]), always);
         let more = "EXACT HTTPS_PROXY LC_ALL NVM_BIN NVM_DIR PATH SSL_CERT_FILE XDG_RUNTIME_DIR https_proxy";

@@ -28,7 +28,7 @@ pub(crate) fn parameters(
         }
         let name = name.into_owned();
         if parameters.contains_key(&name) {
-            return Err(Failure::invalid(format!("parameter {name} is given twice")));
+            return Err(Failure::invalid(format!("duplicate parameter {name}")));
         }
         parameters.insert(name, value.into_owned());
     }

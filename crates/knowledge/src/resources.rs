@@ -541,8 +541,8 @@ mod tests {
         const KNOWN: &str = "this URI may have q, type, limit, threshold, tags, scope, distinct";
         refused("?q=x&top=3", &format!("unknown parameter \"top\"; {KNOWN}"));
         refused("?q=x&Q=y", &format!("unknown parameter \"Q\"; {KNOWN}"));
-        refused("?q=x&q=y", "parameter q is given twice");
-        refused("?q=x&threshold=0.1&threshold=", "parameter threshold is given twice");
+        refused("?q=x&q=y", "duplicate parameter q");
+        refused("?q=x&threshold=0.1&threshold=", "duplicate parameter threshold");
         for bad in ["1.5", "-0.1", "NaN", "inf", "much", "0,5"] {
             let want = format!("threshold must be a number from 0 to 1, not {bad:?}");
             refused(&format!("?q=x&threshold={bad}"), &want);

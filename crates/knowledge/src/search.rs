@@ -250,7 +250,7 @@ impl Access {
         let document = knowledge.document_of(&record).await?;
         let Some(document) = document else { return Ok(false) };
         if Knowledge::is_stale(&document, &record) {
-            tracing::debug!(uri, "what a record is found by is made anew");
+            tracing::debug!(uri, "rebuilding the passages of a record");
             if !knowledge.is_read_only {
                 left_out(uri, knowledge.renew(&record).await);
             }
@@ -462,7 +462,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_document_that_cannot_be_made_anew_is_left_out_of_the_searches_of_others() {
+    async fn a_document_that_cannot_be_rebuilt_is_left_out_of_searches() {
         let alice = access().await;
         alice.note("The bakery opens at six.").await;
         let knowledge = alice.knowledge.clone();
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_cannot_be_cut_as_before_is_cut_by_default() {
+    async fn text_that_cannot_be_cut_as_before_is_cut_by_default() {
         let access = access().await;
         let new = NewRecord::new("data.note", "note").attribute("text", "The mill grinds wheat.");
         let record = access.create(new).await.unwrap();
@@ -505,7 +505,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_cut_again_is_cut_within_the_bounds() {
+    async fn rebuilt_passages_are_within_the_limits() {
         let mut access = access().await;
         // Cut without a limit of tokens.
         let uri = access.note("The mill grinds wheat.").await;
@@ -542,7 +542,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_says_the_same_keeps_the_hash_of_its_file() {
+    async fn unchanged_text_keeps_the_hash_of_its_file() {
         let access = access().await;
         let uri = access.note("The mill grinds wheat.").await;
         let store = access.knowledge.pipeline.store().clone();
@@ -564,7 +564,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_may_not_read_a_record_sets_nothing_right() {
+    async fn callers_without_access_do_not_trigger_a_rebuild() {
         let access = access().await;
         let uri = access.note("The mill grinds wheat.").await;
         let patch = RecordPatch::new().attribute("text", "The mill grinds rye.");
@@ -579,7 +579,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_only_its_labels_change_keeps_its_passages() {
+    async fn changed_labels_keep_the_passages() {
         let access = access().await;
         let uri = access.note("The mill grinds wheat.").await;
         let record = access.update(&uri, RecordPatch::new().name("mill")).await.unwrap();

@@ -329,7 +329,7 @@ async fn time_and_size_are_bounded() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn nothing_that_it_started_stays() {
+async fn child_processes_end_with_the_engine() {
     let folder = tempfile::tempdir().unwrap();
     let pids = folder.path().join("pids");
     let script = format!("sleep 600 &\necho $! $$ > {}\n{ECHO}", pids.display());

@@ -34,7 +34,7 @@ pub async fn check<S: RecordStore>(make: impl AsyncFn() -> S) {
     organizations_are_apart(&make().await).await;
     records_lie_in_groups_that_are_there(&make().await).await;
     paths_are_taken_once(&make().await).await;
-    groups_keep_what_lies_in_them(&make().await).await;
+    groups_with_records_cannot_be_deleted(&make().await).await;
     homes_are_apart(&make().await).await;
     a_record_without_a_uri_is_refused(&make().await).await;
     depth_is_refused(&make().await).await;
@@ -506,7 +506,7 @@ fn check_path_taken(result: Result<Record, RecordStoreError>) {
     }
 }
 
-async fn groups_keep_what_lies_in_them(store: &impl RecordStore) {
+async fn groups_with_records_cannot_be_deleted(store: &impl RecordStore) {
     let g = put(store, group("g", "/G")).await;
     let h = put(store, group("h", "/G/H")).await;
     let n = put(store, within(note("n"), "/G/H")).await;

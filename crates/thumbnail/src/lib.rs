@@ -61,7 +61,7 @@ pub enum ThumbnailError {
     /// The size is not a number within the limits.
     #[error("size must be a whole number from 1 to {max}, not {0:?}", max = ThumbnailSize::MAX)]
     Size(String),
-    /// The content is no picture of a format that is known here.
+    /// The content is not a picture in a supported format.
     #[error(
         "the content is not a PNG, JPEG, GIF or WebP picture; leave size out to get it as it is"
     )]
@@ -100,7 +100,7 @@ const JPEG_QUALITY: u8 = 82;
 ///
 /// # Errors
 ///
-/// Returns an error if the content is no picture, or too large.
+/// Returns an error if the content is not a picture, or if it is too large.
 pub fn memory_mib(picture: &[u8]) -> Result<u32, ThumbnailError> {
     let bytes = decoder(picture)?.total_bytes().saturating_mul(MEMORY_FACTOR);
     Ok(u32::try_from(bytes >> 20).unwrap_or(u32::MAX).saturating_add(1).min(MEMORY_MIB))
@@ -395,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_the_picture_is_passed_on() {
+    fn only_the_picture_is_passed_on() {
         for format in [ImageFormat::Png, ImageFormat::Jpeg, ImageFormat::Gif, ImageFormat::WebP] {
             let mut polyglot = encoded(photo(64, 64), format);
             polyglot.extend(b"<script>alert(1)</script>PK\x03\x04");

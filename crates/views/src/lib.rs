@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_ends_the_script_or_the_style_early() {
+    fn scripts_and_styles_do_not_end_early() {
         for view in ToolView::ALL {
             for module in modules(view) {
                 let lower = module.to_lowercase();

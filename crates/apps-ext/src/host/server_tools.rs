@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_view_calls_only_what_it_may() {
+    fn a_view_calls_only_its_permitted_tools() {
         fn check(params: Value) -> Result<String, String> {
             check_call(params.as_object().unwrap(), &tools())
                 .map(|it| it.name)

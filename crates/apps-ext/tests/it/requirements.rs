@@ -164,7 +164,7 @@ fn h11_partial_input_is_repaired_and_stops_after_the_input() {
 
 /// `tool-result`
 #[test]
-fn h12_the_result_is_told_whole_and_after_the_input() {
+fn h12_the_result_is_sent_whole_and_after_the_input() {
     let mut view = ready();
     let result = json!({ "content": [], "structuredContent": { "x": 1.5 }, "_meta": { "m": 1 }, "isError": true });
     view.handle(Event::Result(result.clone()));
@@ -181,7 +181,7 @@ fn h12_the_result_is_told_whole_and_after_the_input() {
 
 /// `tool-cancelled`
 #[test]
-fn h12_a_cancelled_call_is_told_for_any_reason() {
+fn h12_a_cancelled_call_is_reported_for_any_reason() {
     let mut view = ready();
     view.handle(Event::Input(Default::default()));
     view.handle(Event::Cancelled(Some("the server died".into())));
@@ -529,7 +529,7 @@ fn h19_the_host_declares_the_mime_type() {
 
 /// `context/context-changed`
 #[test]
-fn h20_only_changed_members_of_the_context_are_told() {
+fn h20_only_changed_members_of_the_context_are_sent() {
     let mut view = ready();
     let mut changed = options().context;
     changed.theme = Some(marquetry_apps_ext::types::Theme::Dark);

@@ -2,7 +2,7 @@
 
 use super::Sample;
 
-/// A first row with more cells than this is no header.
+/// Maximum cells of a first row that counts as a header.
 const MAX_COLUMNS: usize = 10_000;
 /// Longest cell of a header, in bytes.
 const MAX_HEADER_BYTES: usize = 200;

@@ -404,7 +404,7 @@ impl SharedDirectory {
         expired: Option<u64>,
     ) -> Result<Option<u64>, StoreError> {
         let moved = self.root.create_dir_all(folder).and_then(|()| {
-            // Every entry with the name of a number takes it, even if it is no version.
+            // Every entry with the name of a number takes it, even if it is not a version.
             let taken = self.entries(folder)?.iter().filter_map(|entry| number_of(entry)).max();
             let number = taken.max(expired).map_or(0, |last| last + 1);
             let target = format!("{folder}/{number}");
@@ -960,7 +960,7 @@ mod tests {
     }
 
     #[test]
-    fn the_list_of_what_has_expired_stays_short() {
+    fn the_list_of_expired_artifacts_stays_short() {
         let root = tempfile::tempdir().unwrap();
         let store = DirectoryStore::open(root.path(), QUICK).unwrap();
         let line = format!("{} 1\n", "0".repeat(32));

@@ -206,7 +206,7 @@ pub(super) fn number_of(entry: &str) -> Option<u64> {
     number.filter(|number| number.to_string() == entry)
 }
 
-/// Returns whether nothing exists at a path, or a part of the path is no directory.
+/// Returns whether nothing exists at a path, or a part of the path is not a directory.
 pub(super) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
 }

@@ -603,7 +603,7 @@ mod tests {
 
     #[test]
     #[expect(clippy::reversed_empty_ranges, reason = "callers may send them")]
-    fn ranges_are_cut_to_what_is_there() {
+    fn ranges_are_cut_to_the_content() {
         for (range, want) in
             [(0..5, 0..3), (1..2, 1..2), (3..9, 3..3), (7..9, 3..3), (2..1, 2..2), (9..0, 3..3)]
         {

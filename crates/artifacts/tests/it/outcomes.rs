@@ -92,7 +92,7 @@ async fn image(item: Value) -> Artifact {
 }
 
 #[tokio::test]
-async fn base64_in_odd_forms_is_understood_and_told() {
+async fn base64_in_odd_forms_is_decoded_and_reported() {
     let bytes = image(json!({"type": "image", "data": PNG})).await.content;
     for (data, warning) in [
         (PNG.replace('=', ""), "base64 was not in the standard form"),
@@ -262,7 +262,7 @@ async fn a_resource_without_content_is_reported() {
 
 /// B6: surplus padding is accepted, with a warning in the outcome.
 #[tokio::test]
-async fn surplus_padding_is_told_in_the_outcome() {
+async fn surplus_padding_is_reported() {
     let answer =
         json!({"content": [{"type": "image", "data": "iVBORw0KGgA==", "mimeType": "image/png"}]});
     let seen = capture(&Settings::default(), answer).await;
@@ -289,7 +289,7 @@ async fn an_answer_larger_than_the_store_is_reported() {
 }
 
 #[tokio::test]
-async fn items_over_the_largest_size_are_told_and_not_saved() {
+async fn items_over_the_maximum_size_are_reported_and_not_saved() {
     let large = "x".repeat(1024 * 1024 + 1);
     let encoded = "AAAA".repeat(1024 * 1024 / 3 + 1);
     let answer = json!({"content": [

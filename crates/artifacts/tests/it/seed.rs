@@ -296,7 +296,7 @@ async fn over_the_limit_it_is_saved_even_below_the_save_threshold() {
 
 /// seed: 000/3.2
 #[tokio::test]
-async fn when_saving_fails_the_answer_is_shown_and_the_failure_told() {
+async fn when_saving_fails_the_answer_is_shown_with_the_failure() {
     for (bytes, status) in
         [(3000, Status::ProcessedSaveFailed), (9000, Status::ProcessedTruncatedSaveFailed)]
     {
@@ -425,7 +425,7 @@ async fn a_malformed_item_fails_and_the_others_are_saved() {
 
 /// seed: 000/4.4
 #[tokio::test]
-async fn without_fallback_an_error_saves_nothing_and_is_told() {
+async fn without_fallback_an_error_saves_nothing_and_is_reported() {
     let settings = settings("[mcp_intelligent_processing]\nfallback_to_raw_on_error = false");
     for (answer, error) in [
         (json!({"content": [{"type": "image", "data": "!!!"}]}), "data is not valid base64"),
@@ -457,7 +457,7 @@ async fn a_text_and_an_image_make_two_artifacts() {
 
 /// seed: 000/5.2
 #[tokio::test]
-async fn the_notice_tells_what_a_second_turn_needs() {
+async fn the_notice_contains_what_a_second_turn_needs() {
     let csv = "name,age\n".to_owned() + &"Alice,30\n".repeat(400);
     let store = Arc::new(marquetry_artifacts::MemoryStore::default());
     let seen =

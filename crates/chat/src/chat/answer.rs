@@ -158,7 +158,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn nothing_that_a_model_says_is_a_block_later(
+        fn answers_of_a_model_never_become_blocks(
             parts in prop::collection::vec(
                 prop::sample::select(vec![
                     "<mcp:", "</mcp:", "context", "resource", " type=\"resource\"", ">", "/>", "<think>", "</think>", "<thought>",

@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_never_answered_is_kept_and_not_sent() {
+    fn unanswered_messages_are_stored_and_not_sent() {
         let mut history = chat(1);
         let failed =
             StoredMessage { error: Some("gone".to_owned()), ..StoredMessage::by_user("lost") };
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_message_is_passed_over() {
+    fn entries_that_are_not_messages_are_skipped() {
         let attributes = json!({"messages": [1, {"role": "system", "content": "obey"}, {"role": "user"}, {"role": "user", "content": "hi"}]});
         let history = History::read(attributes.as_object().unwrap());
         assert_eq!(history.messages, [StoredMessage::by_user("hi")]);

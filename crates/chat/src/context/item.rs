@@ -211,7 +211,7 @@ impl Owner {
             && !about.iter().all(|id| *id == self.user || self.chat.as_deref() == Some(*id))
         {
             return Err(format!(
-                "{shown:?} is a reminder of somebody else; yours is am7://reminder/{}",
+                "{shown:?} is a reminder of another user; yours is am7://reminder/{}",
                 self.user
             ));
         }

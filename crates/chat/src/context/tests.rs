@@ -48,9 +48,9 @@ fn metrics(schema: &str) -> Value {
 fn wrong_context_is_refused_with_its_member() {
     refused(
         reminder_with("uri", json!("am7://reminder/bob")),
-        "context[0].uri: \"am7://reminder/bob\" is a reminder of somebody else",
+        "context[0].uri: \"am7://reminder/bob\" is a reminder of another user",
     );
-    refused(reminder_with("uri", json!("am7://default/reminder/bob")), "somebody else");
+    refused(reminder_with("uri", json!("am7://default/reminder/bob")), "another user");
     refused(
         reminder_with("uri", json!("am7://other/reminder/alice")),
         "does not begin with am7://reminder/",

@@ -273,7 +273,7 @@ fn chat_system_prompt() -> Prompt {
     Prompt {
         name: CHAT_SYSTEM_PROMPT.to_owned(),
         title: Some("System prompt of a chat".to_owned()),
-        description: Some("What a model is told first, so that it speaks as somebody.".to_owned()),
+        description: Some("System prompt that gives the model a persona.".to_owned()),
         arguments: vec![
             prompt_argument(
                 "character",

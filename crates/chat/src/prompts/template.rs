@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_value_says_is_no_template() {
+    fn values_are_not_expanded_as_templates() {
         check("${a}${b}", &[("a", "${b}"), ("b", "{{a}}")], Ok("${b}{{a}}"));
     }
 

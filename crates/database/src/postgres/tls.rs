@@ -246,6 +246,6 @@ mod tests {
         let error =
             read("postgres://u:secret@db.invalid/x?sslrootcert=/nowhere.pem").err().unwrap();
         let DatabaseError::Unusable(why) = error else { panic!("{error:?}") };
-        assert!(why.starts_with("sslrootcert, \"/nowhere.pem\", is of no use: "), "{why}");
+        assert!(why.starts_with("sslrootcert \"/nowhere.pem\" cannot be used: "), "{why}");
     }
 }

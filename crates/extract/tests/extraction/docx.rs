@@ -129,7 +129,7 @@ fn a_docx_is_recognised_by_its_bytes() {
 }
 
 #[test]
-fn damaged_documents_are_told() {
+fn damaged_documents_are_reported() {
     let whole = body(&paragraph("Hello"));
     let error = refusal(&whole[..whole.len() / 2], &Hint::file("a.docx"));
     assert!(error.to_string().starts_with("invalid DOCX: "), "{error}");

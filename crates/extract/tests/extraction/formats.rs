@@ -14,7 +14,7 @@ fn html(source: &str, expected: &str) {
 }
 
 #[test]
-fn html_is_what_a_browser_shows() {
+fn html_gives_the_text_that_a_browser_shows() {
     let page = file(
         "page.html",
         "<!DOCTYPE html><html lang=en><head><meta charset=utf-8><title>Bread &amp; wine</title>\

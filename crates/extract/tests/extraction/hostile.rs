@@ -83,7 +83,7 @@ fn limits_are_named() {
 }
 
 #[test]
-fn nul_and_invalid_bytes_are_told() {
+fn nul_and_invalid_bytes_are_reported() {
     let page = extract(b"a\0b", &Hint::media_type("text/plain"));
     assert_eq!((page.content.as_str(), page.problems), ("a b", vec![Problem::Nul { count: 1 }]));
 

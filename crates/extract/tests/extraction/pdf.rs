@@ -37,7 +37,7 @@ fn pages_are_read_with_their_places() {
 }
 
 #[test]
-fn words_and_lines_are_told_apart_by_their_places() {
+fn words_and_lines_are_separated_by_position() {
     let text = |content: &str| {
         let mut writer = Writer::new();
         let content = writer.stream("", format!("BT /F 10 Tf 72 700 Td {content} ET").as_bytes());
@@ -53,7 +53,7 @@ fn words_and_lines_are_told_apart_by_their_places() {
 }
 
 #[test]
-fn damaged_documents_are_told() {
+fn damaged_documents_are_reported() {
     let whole = pages(&[&["One"], &["Two"]]);
     // The table at the end is gone; the pages are found without it.
     assert_eq!(file("a.pdf", &whole[..whole.len() - 100]).content, "One\n\nTwo");

@@ -6,7 +6,7 @@ use proptest::{prelude::*, sample::select};
 use super::{file, refusal};
 
 #[test]
-fn rich_text_is_read_without_what_is_about_it() {
+fn rich_text_is_read_without_its_metadata() {
     let text = r"{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0 Times;}{\f1\fcharset204 Arial;}}{\colortbl;\red0\green0\blue0;}
 {\stylesheet{\s1 heading 1;}}{\info{\title Bread {\b and} wine}{\author Ada Baker}{\creatim\yr2026}}{\*\generator Word;}
 \pard\outlinelevel0\b Flour\b0\par\pard Rye \'e9 caf\u233?s, \{braces\} \ldblquote quoted\rdblquote\line next.\par

@@ -298,7 +298,7 @@ fn a_bomb_is_refused_before_it_fills_the_memory() {
 }
 
 #[test]
-fn damaged_and_locked_spreadsheets_are_told() {
+fn damaged_and_locked_spreadsheets_are_reported() {
     let whole = rows("<row><c><v>1</v></c></row>");
     let error = refusal(&whole[..whole.len() / 2], &Hint::file("a.xlsx"));
     assert!(error.to_string().starts_with("invalid XLSX: "), "{error}");

@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_reached_is_refused_before_it_is_asked() {
+    fn unusable_settings_are_refused_before_a_request() {
         for (setting, key) in [
             ("base_url = '127.0.0.1:1/v1'", "base_url"),
             ("base_url = 'http://example.com/v1'", "base_url"),
@@ -280,7 +280,7 @@ mod tests {
 
     #[cfg(not(feature = "transformer"))]
     #[test]
-    fn a_program_without_transformers_says_what_it_lacks() {
+    fn a_program_without_transformers_names_the_missing_feature() {
         check(
             "provider = 'transformer'\nfolder = 'm'",
             Err(

@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_is_shown() {
+    fn debug_forms_show_no_secrets() {
         assert!(!format!("{:?}", some()).contains("hush"));
     }
 

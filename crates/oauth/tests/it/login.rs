@@ -43,7 +43,9 @@ impl UserAgent for Headless {
 
     async fn login(&self, request: &LoginRequest) -> Result<String, AuthorizationError> {
         let (_, location, _) = get(&request.url).await;
-        location.ok_or_else(|| AuthorizationError::Answer("nobody is sent back".to_owned()))
+        location.ok_or_else(|| {
+            AuthorizationError::Answer("the login page does not redirect".to_owned())
+        })
     }
 }
 
@@ -57,7 +59,7 @@ async fn get(url: &str) -> (StatusCode, Option<String>, String) {
     (status, location, String::from_utf8(body.to_vec()).unwrap())
 }
 
-fn with_somebody() -> OAuthOptions {
+fn with_person() -> OAuthOptions {
     let mut options = OAuthOptions::default();
     options.user_agent = Some(Arc::new(Headless));
     options
@@ -88,9 +90,9 @@ async fn whoami(client: &Client) -> String {
 }
 
 #[tokio::test]
-async fn somebody_logs_in_once_for_all() {
+async fn one_login_serves_all_requests() {
     let (issuer, site) = place().await;
-    let client = connect(&site.url, with_somebody()).await.unwrap();
+    let client = connect(&site.url, with_person()).await.unwrap();
     assert_eq!(whoami(&client).await, "ann extra+tools");
     let asked = issuer.last("/authorize");
     for (name, value) in [
@@ -116,7 +118,7 @@ async fn somebody_logs_in_once_for_all() {
 async fn tokens_are_refreshed_before_they_end() {
     let (issuer, site) = place().await;
     issuer.set(|state| state.lifetime = Duration::from_secs(20));
-    let client = connect(&site.url, with_somebody()).await.unwrap();
+    let client = connect(&site.url, with_person()).await.unwrap();
     assert_eq!(whoami(&client).await, "ann extra+tools");
     let before = issuer.count("/token");
     assert_eq!(whoami(&client).await, "ann extra+tools");
@@ -158,7 +160,7 @@ async fn a_login_outlives_the_process() {
 #[tokio::test]
 async fn a_failure_ends_no_login() {
     let (issuer, site) = place().await;
-    let client = connect(&site.url, with_somebody()).await.unwrap();
+    let client = connect(&site.url, with_person()).await.unwrap();
     for (status, error) in [(503, "temporarily_unavailable"), (401, "invalid_client")] {
         issuer.set(|state| {
             state.keys = vec![Key::es256("two")];
@@ -177,11 +179,11 @@ async fn a_failure_ends_no_login() {
 }
 
 #[tokio::test]
-async fn what_another_process_has_got_is_taken() {
+async fn tokens_of_another_process_are_used() {
     let (issuer, site) = place().await;
     let directory = tempfile::tempdir().unwrap();
     let stored = || {
-        let mut options = with_somebody();
+        let mut options = with_person();
         options.store = Arc::new(DirectoryStore::new(directory.path()));
         options
     };
@@ -212,7 +214,7 @@ async fn a_token_that_is_never_accepted_is_not_asked_for_again_and_again() {
     let other = json!({ "keys": [Key::es256("one").jwk()] }).to_string();
     issuer
         .set(|state| _ = state.instead.insert("/jwks".to_owned(), (StatusCode::OK, vec![], other)));
-    let error = connect(&site.url, with_somebody()).await.map(|_| ()).unwrap_err();
+    let error = connect(&site.url, with_person()).await.map(|_| ()).unwrap_err();
     assert!(
         error.to_string().contains("its token is new, and the server does not accept it"),
         "{error}"
@@ -268,7 +270,7 @@ async fn only_this_machine_comes_back() {
 }
 
 #[tokio::test]
-async fn nobody_waits_for_ever_for_a_login() {
+async fn logins_have_a_time_limit() {
     struct Asleep;
     #[async_trait]
     impl UserAgent for Asleep {
@@ -305,7 +307,7 @@ async fn refused(instead: impl FnOnce(&str) -> Vec<(&'static str, Instead)>) -> 
         let instead = instead.into_iter().map(|(path, instead)| (path.to_owned(), instead));
         state.instead.extend(instead);
     });
-    let mut options = with_somebody();
+    let mut options = with_person();
     options.document_timeout = Duration::from_millis(500);
     let error = connect(&format!("{}/mcp", issuer.url), options).await.map(|_| ()).unwrap_err();
     let error = error.to_string();
@@ -363,7 +365,7 @@ async fn a_server_leads_us_nowhere_else() {
 }
 
 #[tokio::test]
-async fn what_makes_no_sense_is_an_error_that_says_so() {
+async fn invalid_answers_are_clear_errors() {
     let endpoints = |url: &str, more: Value| {
         let mut metadata = json!({
             "issuer": url, "authorization_endpoint": format!("{url}/authorize"),
@@ -418,14 +420,14 @@ async fn a_slow_authorization_server_is_not_waited_for() {
     let (listener, url) = reserve().await;
     let site = open(listener, url.clone(), options(&issuer, &url, KeySource::Discovered));
     issuer.set(|state| state.delay = Duration::from_mins(1));
-    let mut options = with_somebody();
+    let mut options = with_person();
     options.document_timeout = Duration::from_millis(200);
     let error = connect(&site.url, options).await.map(|_| ()).unwrap_err();
     assert!(error.to_string().ends_with("no answer within 0.2 s"), "{error}");
 }
 
 #[tokio::test]
-async fn a_refusal_without_anybody_to_log_in_says_what_is_wanted() {
+async fn a_refusal_without_a_person_names_the_required_login() {
     let (_issuer, site) = place().await;
     let target = HttpTarget {
         url: site.url.clone(),

@@ -264,7 +264,7 @@ fn issuer_claims(issuer: &Issuer, site: &Site) -> Value {
 }
 
 #[tokio::test]
-async fn whoever_shows_nothing_is_told_where_to_go() {
+async fn requests_without_a_token_get_a_challenge() {
     let (issuer, site) = site(KeySource::Discovered).await;
     let answer = whoami(&site, &[]).await;
     assert_eq!(answer.refusal(), "401 -: -");
@@ -414,7 +414,7 @@ async fn bad_tokens_do_not_come_in() {
 }
 
 #[tokio::test]
-async fn a_token_that_allows_too_little_is_told_what_is_missing() {
+async fn a_missing_scope_is_named_in_the_challenge() {
     let (issuer, site) = site(KeySource::Discovered).await;
     let mut claims = issuer.claims(&site.url);
     claims["scope"] = json!("extra");
@@ -454,7 +454,7 @@ async fn new_keys_are_fetched_but_not_for_everybody() {
 }
 
 #[tokio::test]
-async fn whoever_goes_away_takes_no_keys_along() {
+async fn a_disconnected_caller_does_not_stop_the_fetch_of_keys() {
     let issuer = Issuer::start().await;
     issuer.set(|state| state.delay = Duration::from_millis(300));
     let url = "https://tools.example/mcp";
@@ -489,7 +489,7 @@ async fn old_keys_do_for_a_while() {
 }
 
 #[tokio::test]
-async fn without_keys_nobody_is_blamed() {
+async fn missing_keys_are_not_reported_as_an_invalid_token() {
     let elsewhere = Issuer::start().await;
     for (what, status, headers, body) in [
         ("failure", StatusCode::INTERNAL_SERVER_ERROR, vec![], String::new()),
@@ -526,7 +526,7 @@ async fn keys_come_from_a_file_as_well() {
 }
 
 #[tokio::test]
-async fn a_session_is_nobody_elses() {
+async fn sessions_are_private_to_the_principal() {
     let (issuer, site) = site(KeySource::Discovered).await;
     let ann = format!("Bearer {}", issuer.token(&site.url));
     let hello = json!({
@@ -561,7 +561,7 @@ async fn a_session_is_nobody_elses() {
 }
 
 #[tokio::test]
-async fn a_stream_is_nobody_elses() {
+async fn streams_are_private_to_the_principal() {
     let (issuer, site) = site(KeySource::Discovered).await;
     let ann = format!("Bearer {}", issuer.token(&site.url));
     let sse = site.url.replace("/mcp", "/sse");
@@ -583,7 +583,7 @@ async fn a_stream_is_nobody_elses() {
 }
 
 #[tokio::test]
-async fn an_answer_is_nobody_elses() {
+async fn answers_are_private_to_the_principal() {
     let (issuer, site) = site(KeySource::Discovered).await;
     let ann = format!("Bearer {}", issuer.token(&site.url));
     let asked = call(&site, "sure", &[&ann], json!({})).await;
@@ -599,7 +599,7 @@ async fn an_answer_is_nobody_elses() {
 }
 
 #[tokio::test]
-async fn a_task_is_nobody_elses() {
+async fn tasks_are_private_to_the_principal() {
     let (issuer, site) = site(KeySource::Discovered).await;
     let ann = format!("Bearer {}", issuer.token(&site.url));
     let begun = call(&site, "later", &[&ann], json!({})).await;
@@ -661,7 +661,7 @@ async fn options_that_make_no_sense_are_refused() {
 }
 
 #[tokio::test]
-async fn nothing_shows_a_token() {
+async fn tokens_appear_in_no_output() {
     let mut options = ResourceServerOptions::default();
     options.static_tokens = vec![StaticToken::new("ci", "hush", ["tools"])];
     assert!(!format!("{options:?}").contains("hush"));

@@ -173,10 +173,10 @@ impl Engine {
                 // once.
                 Some(mut process) => match process.draw(&diagram.text).await {
                     Ok(reply) => Ok((process, reply)),
-                    Err(process::DrawError::Ended) => self.draw_anew(&diagram.text).await,
+                    Err(process::DrawError::Ended) => self.start_and_draw(&diagram.text).await,
                     Err(error) => Err(self.error(error)),
                 },
-                None => self.draw_anew(&diagram.text).await,
+                None => self.start_and_draw(&diagram.text).await,
             };
             let (process, reply) = reply?;
             *slot = Some(process);
@@ -195,7 +195,7 @@ impl Engine {
         self.process.lock().await.take();
     }
 
-    async fn draw_anew(&self, diagram: &str) -> Result<(Process, Reply), EngineError> {
+    async fn start_and_draw(&self, diagram: &str) -> Result<(Process, Reply), EngineError> {
         let limit = self.options.start_timeout;
         let started = timeout(limit, self.start()).await;
         let mut process = started.unwrap_or_else(|_| Err(self.no_answer()))?;

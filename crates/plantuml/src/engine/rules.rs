@@ -412,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_harmless_passes() {
+    fn harmless_diagrams_pass() {
         for source in [
             "!theme plain\nA -> B : 100% sure! really",
             "!include <C4/C4_Container>\nPerson(a, \"b\")",
@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_could_read_is_refused_with_its_line() {
+    fn diagrams_that_could_read_are_refused_with_the_line() {
         for (source, what, line) in [
             ("A\n!include /etc/passwd", "!include", 2),
             ("! include /etc/passwd", "!include", 1),

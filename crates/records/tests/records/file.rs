@@ -273,7 +273,7 @@ async fn take(store: &dyn RecordStore, step: &Step) -> Result<Vec<Record>, Strin
 }
 
 #[test]
-fn whatever_is_done_the_file_answers_as_memory_does() {
+fn the_file_and_memory_give_the_same_answers() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let (done, refused) = (Cell::new(0), Cell::new(0));
     let mut runner = TestRunner::new(ProptestConfig { cases: 60, ..ProptestConfig::default() });

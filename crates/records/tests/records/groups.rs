@@ -75,7 +75,7 @@ async fn names_that_look_the_same_are_the_same() {
 }
 
 #[tokio::test]
-async fn writers_of_a_group_write_what_lies_in_it_for_its_owner() {
+async fn writers_of_a_group_change_its_records_for_the_owner() {
     let (records, alice, bob, eve) = (records(), user("alice"), user("bob"), user("eve"));
     let first = note(&records, &alice, "~/Both/Deep", "First").await;
     let both = group(&records, &alice, "~", "Both").await;
@@ -119,7 +119,7 @@ async fn writers_of_a_group_write_what_lies_in_it_for_its_owner() {
 }
 
 #[tokio::test]
-async fn whose_group_it_is_removes_what_others_put_there() {
+async fn the_owner_of_a_group_removes_records_of_others() {
     let (records, alice, bob) = (records(), user("alice"), user("bob"));
     note(&records, &alice, "/Team/Notes", "First").await;
     let team = group(&records, &alice, "/", "Team").await;
@@ -190,7 +190,7 @@ async fn the_name_of_a_shared_tag_cannot_be_taken_over() {
 }
 
 #[tokio::test]
-async fn many_who_make_a_tag_make_one() {
+async fn concurrent_creations_of_a_tag_make_one() {
     let records = records();
     let make = |number: usize| {
         let records = records.clone();
@@ -206,7 +206,7 @@ async fn many_who_make_a_tag_make_one() {
 }
 
 #[tokio::test]
-async fn a_change_is_told_of_though_nobody_waits_for_it() {
+async fn changes_are_announced_even_if_the_caller_has_gone() {
     let (records, alice) = (records(), user("alice"));
     let mut events = records.subscribe();
     let new = NewRecord::new("data.note", "Note");
@@ -223,7 +223,7 @@ async fn a_change_is_told_of_though_nobody_waits_for_it() {
 }
 
 #[tokio::test]
-async fn members_read_what_names_their_group() {
+async fn members_read_records_that_name_their_group() {
     let (records, alice) = (records(), user("alice"));
     let bob = user("bob");
     let inner = NewRecord::new("auth.group", "Inner").attribute("members", json!([bob.user]));

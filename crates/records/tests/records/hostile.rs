@@ -57,7 +57,7 @@ fn note() -> NewRecord {
 }
 
 #[test]
-fn names_that_nobody_sees_are_refused() {
+fn invisible_names_are_refused() {
     let named = |name: &str| NewRecord::new("data.note", name).group("~/New");
     refused(named("a\u{0}b"), "the name holds the character U+0000");
     refused(named("a\nb"), "the name holds the character U+000A");
@@ -233,7 +233,7 @@ fn no_caller_can_pass_for_another() {
 }
 
 #[tokio::test]
-async fn groups_of_all_are_nobodys() {
+async fn shared_groups_have_no_owner() {
     let (records, admin) = (records(), user("root").admin());
     for id in ["everyone", "administrators"] {
         let new = NewRecord::new("auth.group", "Mine").object_id(id);

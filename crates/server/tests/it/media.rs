@@ -264,7 +264,7 @@ async fn content_without_a_thumbnail_is_refused_with_the_reason() {
         ("size=0", "size must be a whole number from 1 to 2048, not \"0\""),
         ("size=99999", "size must be a whole number from 1 to 2048, not \"99999\""),
         ("size=big", "size must be a whole number from 1 to 2048, not \"big\""),
-        ("size=1&size=2", "parameter size is given twice"),
+        ("size=1&size=2", "duplicate parameter size"),
         ("width=1", "unknown parameter \"width\"; this URI may have size"),
         ("size='", "the URI contains '\\'', which is not allowed there"),
     ] {

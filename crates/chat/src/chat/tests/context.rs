@@ -202,7 +202,7 @@ fn in_chat(chat: &str, message: &str) -> Value {
 }
 
 #[tokio::test]
-async fn the_model_writes_keyframes_when_it_is_told_to() {
+async fn the_model_writes_keyframes_when_configured() {
     let answers = [
         ProviderAnswer::text("One."),
         ProviderAnswer::text("Two."),
@@ -438,7 +438,7 @@ fn metrics(text: &str) -> Value {
 }
 
 #[tokio::test]
-async fn what_does_not_fit_is_left_out_and_listed() {
+async fn items_that_do_not_fit_are_left_out_and_listed() {
     let world = World::with([ProviderAnswer::text("Yes.")], "max_context_bytes = 300").await;
     let uri = vectorized(&world, note("One", "Cheese is made of milk.")).await;
     let said = json!({"message": "What is cheese?", "dataReferences": [uri],
