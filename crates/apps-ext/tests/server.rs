@@ -38,7 +38,8 @@ async fn client(
         ..ClientOptions::default()
     };
     let stop = CancellationToken::new();
-    let (server, stopped) = (server.clone(), stop.clone());
+    let server = server.clone();
+    let stopped = stop.clone();
     let (ours, theirs) = tokio::io::duplex(4096);
     let (reader, writer) = tokio::io::split(theirs);
     tokio::spawn(async move { serve_pipe(&server, reader, writer, stopped).await });

@@ -8,7 +8,7 @@ use super::{ArtifactTools, ReadError, read::named};
 
 pub(super) const DESCRIPTION: &str = "Deletes an artifact or one version of it.";
 
-/// What `delete_artifact` takes.
+/// Arguments of `delete_artifact`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DeleteArguments {

@@ -1,3 +1,5 @@
+//! Limits of reading artifacts.
+
 use std::num::NonZeroUsize;
 
 use tokio::sync::Semaphore;

@@ -11,10 +11,10 @@ use super::{ArtifactTools, ReadError, description, uri_of};
 pub(super) const DESCRIPTION: &str =
     "Lists artifacts: saved tool answers that were too large or not text.";
 
-/// Most bytes of details on one page, as JSON; further artifacts go to the next page.
+/// Maximum bytes of details on one page, as JSON; further artifacts go to the next page.
 const MAX_DETAILS_BYTES: usize = 64 << 10;
 
-/// What `list_artifacts` takes.
+/// Arguments of `list_artifacts`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(super) struct ListArguments {
@@ -28,7 +28,7 @@ pub(super) struct ListArguments {
     details: bool,
 }
 
-/// What `list_artifacts` answers.
+/// Result of `list_artifacts`.
 #[derive(Clone, Debug, Serialize, JsonSchema)]
 pub(super) struct ArtifactList {
     /// The newest version of each artifact, by name.
@@ -51,7 +51,7 @@ pub(super) struct ListedArtifact {
     uri: String,
     /// Its MIME type.
     mime_type: String,
-    /// How long it is.
+    /// Size in bytes.
     size_bytes: u64,
     /// Its description, if known.
     #[serde(skip_serializing_if = "Option::is_none")]

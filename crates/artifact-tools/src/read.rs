@@ -16,7 +16,7 @@ use super::{ArtifactTools, ReadError, uri_of};
 /// Key in `_meta` of the part that was read.
 const META_KEY: &str = "marquetry/read";
 
-/// What `read_artifact` takes.
+/// Arguments of `read_artifact`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadArguments {

@@ -1,6 +1,6 @@
-//! Who the content of a block comes from.
+//! The source of a block's content.
 
-/// Who the content of a block comes from; the attribute `trust`.
+/// The source of a block's content: the attribute `trust`.
 ///
 /// A reader may rely on it only in text that its own program has built: anybody can write the
 /// attribute, so a program escapes blocks in text from outside ([`neutralize`](crate::neutralize),

@@ -11,7 +11,7 @@ use crate::{
     trust::Trust,
 };
 
-/// What happens to older forms of context, such as `(Reminder: {…})`, in the text of a user.
+/// The treatment of older forms of context, such as `(Reminder: {…})`, in the text of a user.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum LegacyTokens {
@@ -83,7 +83,7 @@ pub fn user_text(text: &str, legacy: LegacyTokens) -> Cow<'_, str> {
     Cow::Owned(converted)
 }
 
-/// What may begin at a position of a text.
+/// A construct that may begin at a position of a text.
 enum Start<'a> {
     Resource(Block<'a>),
     Form,

@@ -200,7 +200,8 @@ fn build(blocks: &Value) -> String {
         if let Some(steps) = block.get("steps").and_then(Value::as_array) {
             builder.add_reasoning(steps.iter().filter_map(Value::as_str));
         } else if let Some(data) = block.get("data") {
-            let (kind, schema) = (text("type").expect("a type"), text("schema").expect("a schema"));
+            let kind = text("type").expect("a type");
+            let schema = text("schema").expect("a schema");
             let mut context = match text("uri") {
                 Some(uri) if kind == "resource" => Context::resource(uri, schema),
                 _ => Context::new(kind, schema),

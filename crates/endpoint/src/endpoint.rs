@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::{ApiKey, ClientError, EndpointFailure, RetryPolicy, displayable, http_client};
 
-/// Most bytes of an error's body that are read.
+/// Maximum bytes of an error's body that are read.
 const MAX_ERROR_BYTES: usize = 64 << 10;
 
 /// A URL that takes JSON by `POST`, and how it is called.

@@ -1,6 +1,6 @@
 //! Text of endpoints, made safe to show.
 
-/// Most characters of a text that are shown.
+/// Maximum characters of a text that are shown.
 const MAX_CHARS: usize = 400;
 
 /// Returns a text on one line, without control characters and marks of writing direction, with

@@ -13,7 +13,7 @@ use reqwest::header::{HeaderMap, RETRY_AFTER};
 
 use crate::EndpointFailure;
 
-/// Most retries after transient failures, and the longest wait before each.
+/// Maximum retries after transient failures, and the longest wait before each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct RetryPolicy {

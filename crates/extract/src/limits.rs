@@ -24,7 +24,7 @@ pub struct Limits {
     /// time, in bytes; 512 MiB by default. A document that does not fit waits; a larger one is read
     /// alone. The wait does not count for [`Self::max_time`].
     pub max_unpacked_bytes_at_once: u64,
-    /// Most pages; 10,000 by default.
+    /// Maximum pages; 10,000 by default.
     pub max_pages: u32,
     /// Time limit for one document, in wall time; 60 seconds by default.
     pub max_time: Duration,

@@ -122,7 +122,7 @@ impl TextElements for Body {
             "tab" => self.push("\t"),
             "line-break" => self.push(if self.tables > 0 { " " } else { "\n" }),
             "s" => {
-                /// Most spaces that are written; documents with more use them to fill a page, or to
+                /// Maximum spaces that are written; documents with more use them to fill a page, or to
                 /// exhaust memory.
                 const MAX_SPACES: usize = 80;
                 let count = attribute(element, "c").and_then(|count| count.parse().ok());

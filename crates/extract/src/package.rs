@@ -72,7 +72,7 @@ impl<'a> Package<'a> {
         if part.encrypted() {
             return Err(ExtractError::Encrypted);
         }
-        /// Most bytes that are unpacked between two checks of the time limit.
+        /// Maximum bytes that are unpacked between two checks of the time limit.
         const STEP: u64 = 1 << 20;
         let declared = part.size();
         self.source.limits.check_unpacked(self.unpacked.saturating_add(declared))?;

@@ -119,7 +119,7 @@ const STACK: usize = 16 << 20;
 struct Worker(&'static AtomicUsize);
 
 impl Worker {
-    /// Most threads; more than most machines have processors.
+    /// Maximum threads; more than most machines have processors.
     const MAX: usize = 64;
 
     fn begin() -> Result<Self, ExtractError> {

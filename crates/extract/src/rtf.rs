@@ -175,8 +175,8 @@ impl<'a> Reader<'a> {
         let (word, rest) = self.rest.split_at(length);
         let signs = usize::from(rest.first() == Some(&b'-'));
         let digits = rest[signs..].iter().take_while(|byte| byte.is_ascii_digit()).count();
-        let (number, rest) =
-            if digits > 0 { rest.split_at(signs + digits) } else { rest.split_at(0) };
+        let number_length = if digits > 0 { signs + digits } else { 0 };
+        let (number, rest) = rest.split_at(number_length);
         self.rest = rest.strip_prefix(b" ").unwrap_or(rest);
         let number = std::str::from_utf8(number).ok().and_then(|number| number.parse().ok());
         self.word(word, number, source)

@@ -30,7 +30,7 @@ impl DatabaseLocation {
         }
         if let Some(scheme) = scheme(database) {
             return Err(format!(
-                "no database is reached by {scheme:?}: give a path, if need be one that begins with ./, or a postgres:// URL"
+                "no database has the scheme {scheme:?}: give a path, which may begin with ./, or a postgres:// URL"
             ));
         }
         Ok(Self::File(database.into()))
@@ -84,7 +84,7 @@ mod tests {
             let error = DatabaseLocation::parse(database).unwrap_err();
             let scheme = &database[..database.find(':').unwrap()];
             assert!(
-                error.starts_with(&format!("no database is reached by {scheme:?}: ")),
+                error.starts_with(&format!("no database has the scheme {scheme:?}: ")),
                 "{error}"
             );
             assert!(!error.contains("secret"), "{error}");

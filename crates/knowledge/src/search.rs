@@ -28,9 +28,9 @@ pub struct PassageQuery {
     pub vector_models: Vec<String>,
     /// URIs or names of tags. A record must have all of them.
     pub tags: Vec<String>,
-    /// Most passages; by default [`Self::LIMIT`], at most [`Self::MAX_LIMIT`].
+    /// Maximum passages; by default [`Self::LIMIT`], at most [`Self::MAX_LIMIT`].
     pub limit: Option<usize>,
-    /// Least relevance, from 0 to 1.
+    /// Minimum relevance, from 0 to 1.
     pub threshold: Option<f64>,
     /// Whether only the best passage of each record is returned.
     pub distinct: bool,
@@ -39,7 +39,7 @@ pub struct PassageQuery {
 impl PassageQuery {
     /// Number of passages by default; seed 003, part 5.
     pub const LIMIT: usize = 10;
-    /// Most passages of one search.
+    /// Maximum passages of one search.
     pub const MAX_LIMIT: usize = 100;
 }
 
@@ -63,7 +63,7 @@ pub struct PassageDetails {
     /// Above 0, higher is better. Comparable only within one search; relevance is comparable
     /// between searches.
     pub score: f64,
-    /// How well the passage fits by itself, from 0 to 1.
+    /// Relevance of the passage by itself, from 0 to 1.
     pub relevance: f64,
     /// Rank by meaning, from 1; absent if it is not among the best.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -335,7 +335,7 @@ fn no_passage(uri: &str, chunk: u32) -> Failure {
 /// Logs a document that cannot be updated: one document must not make the whole search fail.
 fn left_out<T>(uri: &str, done: Result<T, Failure>) {
     if let Err(failure) = done {
-        tracing::warn!(uri, %failure, "no search finds what a record says now");
+        tracing::warn!(uri, %failure, "failed to update the passages of a record; searches leave it out");
     }
 }
 

@@ -166,7 +166,7 @@ impl Knowledge {
                 )) => Err(problem.into()),
                 // Options that fitted the old text may not fit the new one.
                 Err(PipelineError::Chunk(problem)) => {
-                    tracing::debug!(uri, %problem, "a text is cut by default");
+                    tracing::debug!(uri, %problem, "cutting a text with the default options");
                     let options = self.bounded(ChunkOptions::default());
                     let chunks =
                         pipeline.prepare_until(&named, true, &extracted, &options, &stop).await?;
@@ -293,7 +293,7 @@ impl Access {
         match self.knowledge.follow(&record, says_other).await {
             Ok(()) => Ok(record),
             Err(failure) => Err(failure.after(&format!(
-                "{} is changed (revision {}), but no search finds what it says now; the next that would find it tries again",
+                "{} is changed (revision {}), but its passages are not updated; the next search that would find it tries again",
                 record.uri().unwrap_or_default(),
                 record.revision
             ))),
@@ -312,7 +312,7 @@ impl Access {
         match self.knowledge.forget(&uri).await {
             Ok(chunks) => Ok((record, chunks)),
             Err(failure) => Err(failure.after(&format!(
-                "{uri} is removed, and no search gives its passages any more, but they are still kept"
+                "{uri} is removed, but its passages are still stored; searches leave them out"
             ))),
         }
     }

@@ -157,7 +157,7 @@ impl Slots {
         } else {
             let seconds = job.time.as_secs_f64();
             let message = format!(
-                "{what} was not begun for {seconds} seconds: other documents are being worked on"
+                "{what} did not begin within {seconds} seconds: other documents are being processed; try again later"
             );
             Err(Failure::new(ErrorCode::Busy, message))
         }

@@ -83,7 +83,7 @@ impl Fetcher {
 // The crate `url` is not used: what is checked must be what is connected to, which is hyper's
 // `http::Uri`. Two parsers that disagree on a URL would let an address through. It would also bring
 // 26 crates to a library without knowledge.
-/// Which addresses a server may name: a remote server must not make us send requests to this
+/// The addresses that a server may name: a remote server must not make us send requests to this
 /// machine or to a private network.
 ///
 /// The check sees literal addresses and `localhost` in the URL. It does not resolve other names,

@@ -9,15 +9,15 @@ pub struct RecordLimits {
     pub max_name_bytes: usize,
     /// Longest path of a group, in bytes of UTF-8; 1,024 by default.
     pub max_path_bytes: usize,
-    /// Most groups in a path; 32 by default.
+    /// Maximum groups in a path; 32 by default.
     pub max_path_depth: usize,
-    /// Most tags of a record, and most tags in a filter; 256 by default.
+    /// Maximum tags of a record, and most tags in a filter; 256 by default.
     pub max_tags: usize,
-    /// Most readers of a record, and most writers; 256 by default.
+    /// Maximum readers of a record, and most writers; 256 by default.
     pub max_readers: usize,
-    /// Most members of a group; 10,000 by default.
+    /// Maximum members of a group; 10,000 by default.
     pub max_members: usize,
-    /// Most values in the attributes of a record, nested ones included; 20,000 by default.
+    /// Maximum values in the attributes of a record, nested ones included; 20,000 by default.
     pub max_attributes: usize,
     /// Deepest nesting of attributes; 32 by default.
     pub max_attribute_depth: usize,
@@ -26,18 +26,18 @@ pub struct RecordLimits {
     pub max_attribute_bytes: usize,
     /// Largest content, in bytes; 64 MiB by default.
     pub max_content_bytes: usize,
-    /// Most records in a page of a list; 500 by default.
+    /// Maximum records in a page of a list; 500 by default.
     pub max_page: usize,
-    /// Most groups of one owner; 1,000 by default. A lookup of a caller's permissions reads at most
+    /// Maximum groups of one owner; 1,000 by default. A lookup of a caller's permissions reads at most
     /// this many groups of each owner, so that one owner cannot hide the groups of others.
     pub max_groups_per_owner: usize,
-    /// Most groups that a lookup of a caller's permissions reads, and most shared groups; 10,000 by
+    /// Maximum groups that a lookup of a caller's permissions reads, and most shared groups; 10,000 by
     /// default. A caller with more groups sees fewer records, never more; this is not an error.
     pub max_groups: usize,
     /// Longest chain of groups that are members of one another; 32 by default. Memberships beyond
     /// it do not count.
     pub max_group_nesting: usize,
-    /// Most events that wait for a subscriber; 1,024 by default. A slow subscriber loses the
+    /// Maximum events that wait for a subscriber; 1,024 by default. A slow subscriber loses the
     /// oldest.
     pub max_events: usize,
 }

@@ -190,7 +190,7 @@ pub struct RecordFilter {
     pub members: Vec<String>,
     /// Records whose URI comes after this one.
     pub after: Option<String>,
-    /// Most records that are returned.
+    /// Maximum records that are returned.
     pub limit: Option<usize>,
 }
 

@@ -1,3 +1,5 @@
+//! Tests of the estimates against counts of real tokenizers.
+
 use proptest::prelude::*;
 use serde::Deserialize;
 

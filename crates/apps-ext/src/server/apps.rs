@@ -43,7 +43,7 @@ pub enum Gating {
     Always,
 }
 
-/// How to list tools that only Views may call.
+/// The listing of tools that only Views may call.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum AppOnlyTools {
     /// `tools/list` contains them for clients with Views, as the specification requires: hosts hide

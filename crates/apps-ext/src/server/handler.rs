@@ -16,7 +16,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::apps::Apps;
 use crate::types::{EXTENSION, FLAT_RESOURCE_KEY, UI_META_KEY, UI_SCHEME, client_settings};
 
-/// Most pages without visible entries that one request skips. Some clients take an empty page for
+/// Maximum pages without visible entries that one request skips. Some clients take an empty page for
 /// the end of the list.
 const MAX_EMPTY_PAGES: usize = 100;
 

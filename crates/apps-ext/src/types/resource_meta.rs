@@ -245,7 +245,7 @@ impl fmt::Display for MetaProblem {
     }
 }
 
-/// Most problems that are reported for one View, because a server can send an array of any length.
+/// Maximum problems that are reported for one View, because a server can send an array of any length.
 const MAX_PROBLEMS: usize = 20;
 
 struct Reader {

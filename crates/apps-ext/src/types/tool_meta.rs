@@ -12,7 +12,7 @@ pub struct ToolUi {
     /// The View that shows the tool's results. A tool without a View may still have a visibility,
     /// for example if other Views call it.
     pub resource: Option<UiUri>,
-    /// Who may see and call the tool.
+    /// The parties that may see and call the tool.
     pub visibility: Visibility,
 }
 
@@ -110,7 +110,7 @@ pub enum ToolUiError {
     Uri(#[from] UiUriError),
 }
 
-/// Who may see and call a tool. The default is [`Visibility::BOTH`].
+/// The parties that may see and call a tool. The default is [`Visibility::BOTH`].
 ///
 /// ```
 /// use marquetry_apps_ext::types::Visibility;

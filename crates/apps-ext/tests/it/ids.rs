@@ -22,7 +22,8 @@ fn numbers() -> impl Iterator<Item = String> {
 
 /// Returns the names of the tests of a file, and the comments above them.
 fn heads(source: &str) -> String {
-    let (mut heads, mut comment) = (String::new(), String::new());
+    let mut heads = String::new();
+    let mut comment = String::new();
     for line in source.lines() {
         let line = line.trim_start();
         if line.starts_with("//") {

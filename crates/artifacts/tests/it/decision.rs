@@ -452,7 +452,8 @@ async fn odd_images_that_stay_are_put_in_order() {
 #[tokio::test]
 async fn images_of_many_items_are_checked_too() {
     let image = |data: &str| json!({"type": "image", "data": data, "mimeType": "image/png"});
-    let (right, wrong) = (image(PNG), image("bm8gaW1hZ2U="));
+    let right = image(PNG);
+    let wrong = image("bm8gaW1hZ2U=");
     let settings = settings("mcp_intelligent_processing.max_content_items = 1");
     // Its head and line breaks do not hide the first bytes.
     let digits = format!("iVBORw0KGgoA\n{}", "AAAA".repeat(40));

@@ -78,7 +78,7 @@ pub struct ChatReply {
     /// them to the user. They are not stored.
     #[serde(skip)]
     pub blocks: String,
-    /// What the model thought before it answered, if it wrote that down. It is not stored.
+    /// The model's reasoning before its answer, if it wrote any. It is not stored.
     #[serde(skip)]
     pub reasoning: Option<String>,
     /// Figures, for `_meta`.

@@ -9,16 +9,16 @@ use marquetry_context_blocks::{Builder, InlineResource, blocks};
 use marquetry_knowledge::{Access, Failure, kinds::DATA};
 use marquetry_rag::{Record, RecordError, RecordFilter};
 
-/// Most lookups for one message and its history. Further resources stay as they are.
+/// Maximum lookups for one message and its history. Further resources stay as they are.
 const MAX_LOOKUPS: usize = 32;
-/// Most pages of records that one lookup reads.
+/// Maximum pages of records that one lookup reads.
 const MAX_PAGES: usize = 20;
 
 /// Looks up media records by their tags, on behalf of one caller.
 pub(super) struct Images<'a> {
     access: &'a Access,
     lookups: usize,
-    /// What was found, by media type and tags.
+    /// The found records, by media type and tags.
     found: BTreeMap<(Option<String>, Vec<String>), Option<MediaRecord>>,
 }
 

@@ -198,7 +198,7 @@ impl Chat {
         let answered = self.ask(setting.model.as_ref(), &prompt.request, listener).await;
         let answered = answered.map_err(|failure| Failure {
             message: format!(
-                "{}. Your message is kept in {}; say it again there to try again",
+                "{}. Your message is stored in {}; send it there again to retry",
                 failure.message, turn.uri
             ),
             ..failure
@@ -328,7 +328,7 @@ impl Chat {
         if text.is_empty() {
             return Err(Failure::new(
                 ErrorCode::Unavailable,
-                "the model gave no answer: it said nothing",
+                "the model gave no answer: its text is empty",
             ));
         }
         let mut finish = match &answer.finish {

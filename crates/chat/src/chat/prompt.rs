@@ -1,4 +1,4 @@
-//! What goes to the model with one message: system prompt, context, history and the message.
+//! The prompt of one message: system prompt, context, history and the message.
 
 use marquetry_context_blocks::{blocks as context_blocks, neutralize, user_text};
 use marquetry_knowledge::{Access, ErrorCode, Failure};

@@ -174,7 +174,7 @@ impl Chat {
             *item = SamplingContent::text(text);
         }
         if !has_content {
-            let message = "the model gave no answer: it said nothing";
+            let message = "the model gave no answer: its text is empty";
             return Err(Failure::new(ErrorCode::Unavailable, message));
         }
         if is_cut {

@@ -1,4 +1,4 @@
-//! Which blocks go to the model: deduplication, budget and order.
+//! Selects the blocks that go to the model: deduplication, budget and order.
 
 use std::collections::BTreeSet;
 
@@ -37,7 +37,7 @@ pub(crate) struct Plan {
     pub(crate) metrics: String,
     /// Bytes of the budget that are left for citations.
     pub(crate) room: usize,
-    /// What was left out.
+    /// The blocks that were left out.
     pub(crate) left_out: Vec<LeftOut>,
     /// The first block that was left out because it did not fit.
     pub(crate) too_large: Option<LeftOut>,

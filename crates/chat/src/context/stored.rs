@@ -14,9 +14,9 @@ use super::{
     time,
 };
 
-/// Most records of each type that are read for a message.
+/// Maximum records of each type that are read for a message.
 const MAX_RECORDS: usize = 2_000;
-/// Most bytes of the records of each type that are kept for a message.
+/// Maximum bytes of the records of each type that are kept for a message.
 const MAX_BYTES: usize = 4 << 20;
 
 /// The stored context of a chat.
@@ -51,7 +51,7 @@ pub(crate) async fn stored(
         if !are_all {
             let kind = kind.name();
             stored.problems.push(format!(
-                "you have more {kind}s than are read for a message ({MAX_RECORDS} records, and {MAX_BYTES} bytes for one chat): some were not looked at; remove old ones"
+                "you have more {kind}s than are read for a message ({MAX_RECORDS} records, and {MAX_BYTES} bytes for one chat): the others were left out; remove old ones"
             ));
         }
         for record in records {
@@ -64,10 +64,10 @@ pub(crate) async fn stored(
             };
             match entry {
                 Ok(Some(entry)) => stored.entries.push(entry),
-                Ok(None) => tracing::info!(uri, "an expired record is not put before the model"),
+                Ok(None) => tracing::info!(uri, "leaving an expired record out of the context"),
                 Err(problem) => {
-                    tracing::warn!(uri, problem, "a record cannot be put before the model");
-                    stored.problems.push(format!("{uri} is not put before the model: {problem}"));
+                    tracing::warn!(uri, problem, "failed to put a record into the context");
+                    stored.problems.push(format!("{uri} was left out of the context: {problem}"));
                 }
             }
         }

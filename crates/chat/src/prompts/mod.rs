@@ -46,9 +46,9 @@ const TONES: [&str; 8] = [
     "neutral",
     "professional",
 ];
-/// Most promptConfigs in a list; others can be used by their object ids.
+/// Maximum promptConfigs in a list; others can be used by their object ids.
 const MAX_PROMPTS: usize = 500;
-/// Most suggestions of a completion (specification, "Completion": at most 100).
+/// Maximum suggestions of a completion (specification, "Completion": at most 100).
 const MAX_SUGGESTIONS: usize = 100;
 
 /// Values of template variables, by name.
@@ -87,7 +87,7 @@ pub struct PromptRequest<'a> {
     pub arguments: Option<&'a JsonObject>,
     /// The user who asks, to whom reminders in the argument `context` belong.
     pub caller: Caller,
-    /// Most bytes of the blocks of the argument `context`.
+    /// Maximum bytes of the blocks of the argument `context`.
     pub max_context_bytes: usize,
 }
 

@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{DatabaseError, blocking};
 
-/// Most idle connections.
+/// Maximum idle connections.
 const MAX_IDLE: usize = 4;
 
 /// A database in one file, which several processes may use at once.

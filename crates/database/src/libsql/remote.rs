@@ -21,7 +21,7 @@ use crate::{DatabaseError, blocking};
 /// Longest wait for an answer.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Most statements of one request. A transaction with more sends several requests.
+/// Maximum statements of one request. A transaction with more sends several requests.
 const MAX_QUEUED: usize = 100;
 
 /// A libSQL database on a server. Cheap to clone.

@@ -15,7 +15,7 @@ pub struct Tables<W = Connection> {
     writer: Arc<Mutex<W>>,
 }
 
-/// How the tables of a store are opened.
+/// Options for opening the tables of a store.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TablesOptions {
     /// Largest size of the database in bytes, for writes of this store; beyond it they fail with

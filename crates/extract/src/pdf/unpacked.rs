@@ -59,7 +59,7 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(length: usize, stop: &'a Stop) -> Self {
-        /// Most bytes that are read per byte of the document: its dictionaries, and its streams by
+        /// Maximum bytes that are read per byte of the document: its dictionaries, and its streams by
         /// two decoders, with a margin.
         const TIMES: u64 = 16;
         const AT_LEAST: u64 = 1 << 20;
@@ -108,7 +108,7 @@ fn may_be_encoded_as_text(dictionary: &[u8]) -> bool {
             .any(|name| memchr::memmem::find(dictionary, name).is_some())
 }
 
-/// Most compression stages of one stream.
+/// Maximum compression stages of one stream.
 const MAX_STAGES: usize = 4;
 
 /// Counts the unpacked bytes of a stage and of the stages within it, up to one more than `allowed`.

@@ -76,10 +76,12 @@ impl NumberFormat {
         let letters = letters.replace("am/pm", "h").replace("a/p", "h");
         let time = letters.contains(['h', 's']);
         let day = letters.contains(['d', 'y']) || (letters.contains('m') && !time);
-        match letters.contains('%') {
-            _ if day || time => Self::Moment { day, time },
-            true => Self::Percent,
-            false => Self::Number,
+        if day || time {
+            Self::Moment { day, time }
+        } else if letters.contains('%') {
+            Self::Percent
+        } else {
+            Self::Number
         }
     }
 
@@ -124,10 +126,12 @@ fn moment(days: f64, shows_day: bool, shows_time: bool, since_1904: bool) -> Opt
         return Some(format!("{:02}:{minutes:02}:{rest:02}", day * 24 + hours));
     }
     // Days to 1 January 1970. Excel assumes, as Lotus did, that 1900 had a 29 February.
-    let to_1970 = match since_1904 {
-        true => 24_107,
-        false if day < 60 => 25_568,
-        false => 25_569,
+    let to_1970 = if since_1904 {
+        24_107
+    } else if day < 60 {
+        25_568
+    } else {
+        25_569
     };
     let (year, month, day) = date(day - to_1970);
     let mut text = format!("{year:04}-{month:02}-{day:02}");

@@ -21,7 +21,7 @@ const TEMPLATE: &str = "application/vnd.oasis.opendocument.spreadsheet-template"
 /// Name of the format in errors.
 const FORMAT: &str = "ODS";
 
-/// Most rows of a sheet.
+/// Maximum rows of a sheet.
 const MAX_ROWS: usize = 1_048_576;
 
 impl Extractor for Ods {

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ops::Range};
 
 use crate::{ExtractError, Extracted, Heading, Problem, Source, rows::Rows};
 
-/// Most columns of a sheet in Excel and LibreOffice; cells further to the right are skipped.
+/// Maximum columns of a sheet in Excel and LibreOffice; cells further to the right are skipped.
 pub(super) const MAX_COLUMNS: usize = 16_384;
 
 /// Collects sheets as text.

@@ -46,11 +46,11 @@ pub struct ChatConfig {
     /// Whether white space in citations is replaced by a mark that occurs nowhere else, so that a
     /// model can tell citations from instructions.
     pub datamark: bool,
-    /// Most references of one message. Further ones are reported among the answer's problems.
+    /// Maximum references of one message. Further ones are reported among the answer's problems.
     pub max_references: NonZeroUsize,
-    /// Most passages that are cited with one message.
+    /// Maximum passages that are cited with one message.
     pub max_passages: NonZeroUsize,
-    /// Most passages of one reference, or of one search by tags.
+    /// Maximum passages of one reference, or of one search by tags.
     pub max_passages_per_reference: NonZeroUsize,
     /// Longest passage, in bytes; a longer one is cut.
     pub max_passage_bytes: NonZeroUsize,
@@ -71,17 +71,17 @@ pub struct ChatConfig {
     pub max_message_bytes: NonZeroUsize,
     /// Longest answer that is stored and shown, in bytes; the rest is cut off.
     pub max_answer_bytes: NonZeroUsize,
-    /// Most earlier messages that are sent to the model; the newest are sent.
+    /// Maximum earlier messages that are sent to the model; the newest are sent.
     pub max_sent_messages: usize,
     /// Longest text of these messages together, in bytes.
     pub max_sent_bytes: usize,
-    /// Most messages that a chat stores; the oldest are dropped.
+    /// Maximum messages that a chat stores; the oldest are dropped.
     pub max_kept_messages: NonZeroUsize,
     /// Longest text of these messages together, in bytes.
     pub max_kept_bytes: NonZeroUsize,
 }
 
-/// What happens to older forms of context in a message.
+/// The treatment of older forms of context in a message.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]

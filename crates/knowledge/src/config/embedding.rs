@@ -49,9 +49,9 @@ pub struct EmbeddingConfig {
     pub timeout_ms: NonZeroU64,
     /// Number of retries when the provider is busy or cannot be reached.
     pub retries: u32,
-    /// Most texts in one request.
+    /// Maximum texts in one request.
     pub batch_texts: NonZeroUsize,
-    /// Most requests in flight at a time.
+    /// Maximum requests in flight at a time.
     pub parallel: NonZeroUsize,
     /// Allows `http:` to another machine. Texts and key can then be read on the way.
     pub allow_plain_http: bool,

@@ -144,7 +144,7 @@ impl KnowledgeTools {
         match access.vectorize(&record, options).await {
             Ok(chunk_count) => Ok(Vectorized { uri, chunk_count, existed, vectorized: true }),
             Err(failure) if is_changed => Err(failure.after(&format!(
-                "{uri} has the content (revision {}), but is not found by it; call again with this uri and without content",
+                "the content of {uri} is stored (revision {}), but no search finds it; call again with this uri and without content",
                 record.revision
             ))),
             Err(failure) => Err(failure),

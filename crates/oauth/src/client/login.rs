@@ -134,7 +134,7 @@ mod tests {
             (
                 &strict,
                 "code=c&state=s",
-                "answer of the authorization server: it does not say which server it is from (iss)",
+                "answer of the authorization server: it does not name its issuer (iss)",
             ),
             (
                 &plain,

@@ -168,11 +168,13 @@ impl Issuer {
             refresh: None,
             granted: 0,
         }));
-        let (served, issuer) = (state.clone(), url.clone());
+        let served = state.clone();
+        let issuer = url.clone();
         let serving = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (state, issuer) = (served.clone(), issuer.clone());
+                let state = served.clone();
+                let issuer = issuer.clone();
                 let service =
                     service_fn(move |request| answer(state.clone(), issuer.clone(), request));
                 let connection =

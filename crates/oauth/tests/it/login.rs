@@ -229,7 +229,8 @@ async fn a_browser_on_this_machine_comes_back() {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let pages = seen.clone();
     let browser = LoopbackBrowser::new(listener, move |url| {
-        let (url, pages) = (url.to_owned(), pages.clone());
+        let url = url.to_owned();
+        let pages = pages.clone();
         tokio::spawn(async move {
             let (_, back, _) = get(&url).await;
             let back = back.unwrap();

@@ -106,7 +106,9 @@ pub(super) fn open(listener: TcpListener, url: String, options: ResourceServerOp
     let sse = LegacySseEndpoint::new(server.clone(), http.clone(), "/messages");
     let mcp = HttpEndpoint::new(server, http);
     let service = service_fn(move |request: Request<RequestBody>| {
-        let (mcp, sse, resource) = (mcp.clone(), sse.clone(), resource.clone());
+        let mcp = mcp.clone();
+        let sse = sse.clone();
+        let resource = resource.clone();
         async move {
             let path = request.uri().path().to_owned();
             Ok::<_, Infallible>(match path.as_str() {

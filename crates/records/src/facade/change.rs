@@ -14,7 +14,7 @@ use crate::{
     path::{GroupPath, Root},
 };
 
-/// Most attempts of a change that conflicts with concurrent ones.
+/// Maximum attempts of a change that conflicts with concurrent ones.
 const ATTEMPTS: usize = 16;
 
 impl Records {

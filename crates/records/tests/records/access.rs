@@ -8,7 +8,9 @@ use super::{records, user};
 
 #[tokio::test]
 async fn a_note_lives_from_creation_to_removal() {
-    let (records, alice, bob) = (records(), user("alice"), user("bob"));
+    let records = records();
+    let alice = user("alice");
+    let bob = user("bob");
     let mut events = records.subscribe();
     let new =
         NewRecord::new("data.note", "Flour").group("~/Notes/Bread").attribute("text", "Type 550.");
@@ -57,7 +59,9 @@ async fn a_note_lives_from_creation_to_removal() {
 
 #[tokio::test]
 async fn readers_of_a_group_read_its_records() {
-    let (records, alice, bob) = (records(), user("alice"), user("bob"));
+    let records = records();
+    let alice = user("alice");
+    let bob = user("bob");
     let new = NewRecord::new("data.note", "Plan").group("/Shared/Papers");
     let note = records.create(&alice, new).await.unwrap().uri().unwrap();
     let groups = records.list(&alice, &RecordFilter::default()).await.unwrap().records;
@@ -84,7 +88,9 @@ async fn readers_of_a_group_read_its_records() {
 /// other name.
 #[tokio::test]
 async fn refusals_reveal_no_groups_below_the_top() {
-    let (records, alice, bob) = (records(), user("alice"), user("bob"));
+    let records = records();
+    let alice = user("alice");
+    let bob = user("bob");
     let put = async |caller, path: &str| {
         let made = records.create(caller, NewRecord::new("data.note", "x").group(path)).await;
         made.err().map(|error| error.to_string())

@@ -275,7 +275,8 @@ async fn take(store: &dyn RecordStore, step: &Step) -> Result<Vec<Record>, Strin
 #[test]
 fn the_file_and_memory_give_the_same_answers() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (done, refused) = (Cell::new(0), Cell::new(0));
+    let done = Cell::new(0);
+    let refused = Cell::new(0);
     let mut runner = TestRunner::new(ProptestConfig { cases: 60, ..ProptestConfig::default() });
     let ran = runner.run(&prop::collection::vec(step(), 1..25), |steps| {
         runtime.block_on(async {
@@ -283,7 +284,8 @@ fn the_file_and_memory_give_the_same_answers() {
             let file = open(&folder.path().join("a.db")).await;
             let memory = MemoryRecords::new();
             for step in &steps {
-                let (in_memory, in_file) = (take(&memory, step).await, take(&file, step).await);
+                let in_memory = take(&memory, step).await;
+                let in_file = take(&file, step).await;
                 let counted = if in_memory.is_ok() { &done } else { &refused };
                 counted.update(|count| count + 1);
                 assert_eq!(in_memory, in_file, "{step:?}");
@@ -322,7 +324,8 @@ fn the_file_and_memory_give_the_same_answers() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_copy_of_the_file_alone_has_everything() {
     let folder = tempfile::tempdir().unwrap();
-    let (path, copy) = (folder.path().join("a.db"), folder.path().join("copy.db"));
+    let path = folder.path().join("a.db");
+    let copy = folder.path().join("copy.db");
     let records = open(&path).await;
     let kept = records.put_all(version(7)).await.unwrap();
     records.checkpoint().await.unwrap();

@@ -38,7 +38,9 @@ async fn share(
 
 #[tokio::test]
 async fn a_summary_is_found_by_path_and_name() {
-    let (records, alice, bob) = (records(), user("alice"), user("bob"));
+    let records = records();
+    let alice = user("alice");
+    let bob = user("bob");
     let new = NewRecord::new("data.note", "doc-summary - Summary")
         .group("~/Notes/Summaries")
         .attribute("text", "In short: bread.");
@@ -67,7 +69,8 @@ async fn a_summary_is_found_by_path_and_name() {
 
 #[tokio::test]
 async fn names_that_look_the_same_are_the_same() {
-    let (records, alice) = (records(), user("alice"));
+    let records = records();
+    let alice = user("alice");
     let made = note(&records, &alice, "~/Gedächtnis", "Ma\u{308}rz").await;
     assert_eq!(made.name, "März");
     assert_eq!(records.find(&alice, "~/Geda\u{308}chtnis", "Ma\u{308}rz").await.unwrap(), [made]);
@@ -76,7 +79,10 @@ async fn names_that_look_the_same_are_the_same() {
 
 #[tokio::test]
 async fn writers_of_a_group_change_its_records_for_the_owner() {
-    let (records, alice, bob, eve) = (records(), user("alice"), user("bob"), user("eve"));
+    let records = records();
+    let alice = user("alice");
+    let bob = user("bob");
+    let eve = user("eve");
     let first = note(&records, &alice, "~/Both/Deep", "First").await;
     let both = group(&records, &alice, "~", "Both").await;
     share(&records, &alice, &both, &[], &[&bob.user]).await;
@@ -120,7 +126,9 @@ async fn writers_of_a_group_change_its_records_for_the_owner() {
 
 #[tokio::test]
 async fn the_owner_of_a_group_removes_records_of_others() {
-    let (records, alice, bob) = (records(), user("alice"), user("bob"));
+    let records = records();
+    let alice = user("alice");
+    let bob = user("bob");
     note(&records, &alice, "/Team/Notes", "First").await;
     let team = group(&records, &alice, "/", "Team").await;
     share(&records, &alice, &team, &[], &[&bob.user]).await;
@@ -133,7 +141,9 @@ async fn the_owner_of_a_group_removes_records_of_others() {
 
 #[tokio::test]
 async fn a_record_in_the_home_of_another_user_belongs_to_that_user() {
-    let (records, alice, bob) = (records(), user("alice"), user("bob"));
+    let records = records();
+    let alice = user("alice");
+    let bob = user("bob");
     note(&records, &alice, "~/Both", "First").await;
     let both = group(&records, &alice, "~", "Both").await;
     share(&records, &alice, &both, &[], &[&bob.user]).await;
@@ -160,7 +170,9 @@ async fn a_record_in_the_home_of_another_user_belongs_to_that_user() {
 
 #[tokio::test]
 async fn the_name_of_a_shared_tag_cannot_be_taken_over() {
-    let (records, alice, bob) = (records(), user("alice"), user("bob"));
+    let records = records();
+    let alice = user("alice");
+    let bob = user("bob");
     let shared = |name: &str| NewRecord::new("common.tag", name).reader(everyone("default"));
     let error = records.create(&bob, shared("bread").object_id("0")).await.unwrap_err();
     assert!(matches!(error, RecordError::Forbidden { .. }), "{error}");
@@ -207,7 +219,8 @@ async fn concurrent_creations_of_a_tag_make_one() {
 
 #[tokio::test]
 async fn changes_are_announced_even_if_the_caller_has_gone() {
-    let (records, alice) = (records(), user("alice"));
+    let records = records();
+    let alice = user("alice");
     let mut events = records.subscribe();
     let new = NewRecord::new("data.note", "Note");
     let mut making = Box::pin(records.create(&alice, new));
@@ -224,7 +237,8 @@ async fn changes_are_announced_even_if_the_caller_has_gone() {
 
 #[tokio::test]
 async fn members_read_records_that_name_their_group() {
-    let (records, alice) = (records(), user("alice"));
+    let records = records();
+    let alice = user("alice");
     let bob = user("bob");
     let inner = NewRecord::new("auth.group", "Inner").attribute("members", json!([bob.user]));
     let inner = records.create(&alice, inner).await.unwrap();
@@ -247,7 +261,9 @@ async fn members_read_records_that_name_their_group() {
 
 #[tokio::test]
 async fn tags_go_by_name_or_uri() {
-    let (records, alice, bob) = (records(), user("alice"), user("bob"));
+    let records = records();
+    let alice = user("alice");
+    let bob = user("bob");
     let bread = records.ensure_tag(&alice, "bread").await.unwrap();
     assert_eq!(
         records.ensure_tag(&bob, "bread").await.unwrap(),
@@ -291,7 +307,8 @@ async fn tags_go_by_name_or_uri() {
 
 #[tokio::test]
 async fn groups_go_when_they_are_empty() {
-    let (records, alice) = (records(), user("alice"));
+    let records = records();
+    let alice = user("alice");
     let deep = note(&records, &alice, "~/A/B", "Note").await;
     let (a, b) =
         (group(&records, &alice, "~", "A").await, group(&records, &alice, "~/A", "B").await);
@@ -322,7 +339,9 @@ async fn groups_go_when_they_are_empty() {
 
 #[tokio::test]
 async fn users_are_made_by_administrators_and_stay_while_they_own_records() {
-    let (records, alice, admin) = (records(), user("alice"), user("root").admin());
+    let records = records();
+    let alice = user("alice");
+    let admin = user("root").admin();
     let error = records.create(&alice, NewRecord::new("system.user", "Mallory")).await.unwrap_err();
     assert_eq!(error.to_string(), "you may not create system.user");
     let new =
@@ -358,7 +377,9 @@ async fn users_are_made_by_administrators_and_stay_while_they_own_records() {
 
 #[tokio::test]
 async fn an_administrator_creates_records_for_other_owners() {
-    let (records, alice, admin) = (records(), user("alice"), user("root").admin());
+    let records = records();
+    let alice = user("alice");
+    let admin = user("root").admin();
     let made = note(&records, &admin, "~alice/From/Root", "Hello").await;
     assert_eq!(made.owner.as_ref(), Some(&alice.user));
     assert_eq!(records.find(&alice, "~/From/Root", "Hello").await.unwrap(), [made]);
@@ -398,7 +419,8 @@ async fn changes_without_a_revision_do_not_lose_each_other() {
     let made = uri(&note(&records, &user("alice"), "~", "Note").await);
     let writers: Vec<_> = (0..16)
         .map(|number| {
-            let (records, made) = (Arc::clone(&records), made.clone());
+            let records = Arc::clone(&records);
+            let made = made.clone();
             let patch = RecordPatch::new().attribute(format!("from {number}"), number);
             tokio::spawn(async move { records.update(&user("alice"), &made, patch).await })
         })
@@ -412,7 +434,8 @@ async fn changes_without_a_revision_do_not_lose_each_other() {
 
 #[tokio::test]
 async fn attributes_go_with_null() {
-    let (records, alice) = (records(), user("alice"));
+    let records = records();
+    let alice = user("alice");
     let made = note(&records, &alice, "~", "Note").await;
     let patch = RecordPatch::new().attribute("a", 1).attribute("b", 2);
     records.update(&alice, &uri(&made), patch).await.unwrap();
@@ -423,7 +446,8 @@ async fn attributes_go_with_null() {
 
 #[tokio::test]
 async fn pages_go_on() {
-    let (records, alice) = (records(), user("alice"));
+    let records = records();
+    let alice = user("alice");
     for number in 0..7 {
         note(&records, &alice, "~", &format!("Note {number}")).await;
     }

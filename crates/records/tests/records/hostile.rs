@@ -14,7 +14,8 @@ use super::{records, user};
 fn refused(new: NewRecord, want: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let error = runtime.block_on(async {
-        let (records, alice) = (records(), user("alice"));
+        let records = records();
+        let alice = user("alice");
         let before = NewRecord::new(new.kind.clone(), "Before").group("~/There");
         let before = records.create(&alice, before).await.unwrap();
         let mut patch = RecordPatch::new();
@@ -141,7 +142,8 @@ fn attributes_are_bounded() {
 
 #[tokio::test]
 async fn depth_is_refused_before_anything_descends() {
-    let (records, alice) = (records(), user("alice"));
+    let records = records();
+    let alice = user("alice");
     let deep = || (0..10_000).fold(Value::Null, |inner, _| Value::Array(vec![inner]));
     let want = "the list of attributes has 33 levels, more than max_attribute_depth (32)";
     let error = records.create(&alice, note().attribute("x", deep())).await.unwrap_err();
@@ -234,7 +236,8 @@ fn no_caller_can_pass_for_another() {
 
 #[tokio::test]
 async fn shared_groups_have_no_owner() {
-    let (records, admin) = (records(), user("root").admin());
+    let records = records();
+    let admin = user("root").admin();
     for id in ["everyone", "administrators"] {
         let new = NewRecord::new("auth.group", "Mine").object_id(id);
         let error = records.create(&admin, new).await.unwrap_err();
@@ -251,7 +254,8 @@ async fn shared_groups_have_no_owner() {
 
 #[tokio::test]
 async fn questions_are_bounded_too() {
-    let (records, alice) = (records(), user("alice"));
+    let records = records();
+    let alice = user("alice");
     let filter = |change: &dyn Fn(&mut RecordFilter)| {
         let mut filter = RecordFilter::default();
         change(&mut filter);

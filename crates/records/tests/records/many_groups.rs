@@ -31,7 +31,8 @@ async fn seen(
 async fn many_groups_of_one_owner_do_not_hide_records_of_others() {
     let store = Arc::new(Intercepted::default());
     let records = Records::new(Arc::clone(&store) as _);
-    let (alice, bob) = (user("alice"), user("bob"));
+    let alice = user("alice");
+    let bob = user("bob");
     let group = NewRecord::new("auth.group", "Alice").group("/").reader(everyone("default"));
     records.create(&alice, group).await.unwrap();
     let note = NewRecord::new("data.note", "Shared").group("/Alice/Deep");
@@ -120,11 +121,13 @@ async fn an_owner_has_so_many_groups_and_no_more() {
     let mut limits = RecordLimits::default();
     limits.max_groups_per_owner = 5;
     let records = Arc::new(Records::with_limits(Arc::new(MemoryRecords::new()), limits));
-    let (alice, bob) = (user("alice"), user("bob"));
+    let alice = user("alice");
+    let bob = user("bob");
     let too_many = "the owner has 6 groups, more than max_groups_per_owner (5)";
     let makers: Vec<_> = (0..20)
         .map(|number| {
-            let (records, alice) = (Arc::clone(&records), alice.clone());
+            let records = Arc::clone(&records);
+            let alice = alice.clone();
             let new = NewRecord::new("auth.group", format!("G{number}")).group("~");
             tokio::spawn(async move { records.create(&alice, new).await })
         })
@@ -148,7 +151,8 @@ async fn an_owner_has_so_many_groups_and_no_more() {
     let gift = records.create(&bob, NewRecord::new("auth.group", "Gift")).await.unwrap();
     let mut give = RecordPatch::new();
     give.owner = Some(alice.user.clone());
-    let (root, gift) = (user("root").admin(), gift.uri().unwrap());
+    let root = user("root").admin();
+    let gift = gift.uri().unwrap();
     let error = records.update(&root, &gift, give.clone()).await.unwrap_err();
     assert_eq!(error.to_string(), too_many);
     // Existing groups can be changed, and a removed group makes room for another.

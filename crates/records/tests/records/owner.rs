@@ -23,7 +23,8 @@ async fn no_record_is_given_to_a_user_who_is_removed_meanwhile() {
     for round in 0..3 {
         let store = Arc::new(Intercepted::default());
         let records = Records::new(Arc::clone(&store) as _);
-        let (root, bob) = (user("root").admin(), user("bob"));
+        let root = user("root").admin();
+        let bob = user("bob");
         let made = records.create(&root, NewRecord::new("data.note", "Gift")).await.unwrap();
         records.create(&root, NewRecord::new("system.user", "Bob").object_id("bob")).await.unwrap();
         _ = store.before_put.set(|records| Box::pin(remove_bob(records)));

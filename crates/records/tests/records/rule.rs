@@ -138,7 +138,9 @@ fn may(all: &[Record], caller: &Caller, record: &Record, write: bool) -> bool {
 #[test]
 fn list_and_get_agree_with_the_rule() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
-    let (seen, hidden, forbidden) = (Cell::new(0), Cell::new(0), Cell::new(0));
+    let seen = Cell::new(0);
+    let hidden = Cell::new(0);
+    let forbidden = Cell::new(0);
     let mut runner = TestRunner::new(ProptestConfig { cases: 96, ..ProptestConfig::default() });
     let ran = runner.run(&[world(), world()], |worlds| {
         runtime.block_on(async {

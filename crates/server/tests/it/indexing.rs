@@ -577,7 +577,7 @@ fn a_file_that_is_no_database_is_named() {
         (folder.to_str().unwrap(), "is a folder\n"),
         ("/dev/null", "is not a regular file\n"),
         ("", "the name of the database is empty\n"),
-        ("sqlite:knowledge.db", "no database is reached by \"sqlite\": give a path"),
+        ("sqlite:knowledge.db", "no database has the scheme \"sqlite\": give a path"),
     ] {
         for command in ["index", "search"] {
             let output = world.run(&[command, "in", "--database", database]);

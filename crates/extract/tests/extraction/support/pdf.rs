@@ -73,7 +73,8 @@ impl Writer {
             file.extend_from_slice(object);
             file.extend_from_slice(b"\nendobj\n");
         }
-        let (start, size) = (file.len(), self.objects.len() + 1);
+        let start = file.len();
+        let size = self.objects.len() + 1;
         let mut table = format!("xref\n0 {size}\n0000000000 65535 f \n");
         for place in places {
             let _ = writeln!(table, "{place:010} 00000 n ");
