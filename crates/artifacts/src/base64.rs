@@ -35,16 +35,16 @@ pub(crate) enum DecodeError {
     Empty,
     #[error("data decodes to {bytes} bytes, more than the limit of {limit}")]
     TooLarge { bytes: u64, limit: u64 },
-    #[error("data is not valid base64: {}", Why(.0))]
+    #[error("data is not valid base64: {}", DecodeProblem(.0))]
     Invalid(base64::DecodeError),
     #[error("data begins with \"data:\" but is not a base64 data URI")]
     DataUri,
 }
 
 /// Describes the library's error as the end of a sentence. Offsets do not count white space.
-struct Why<'a>(&'a base64::DecodeError);
+struct DecodeProblem<'a>(&'a base64::DecodeError);
 
-impl fmt::Display for Why<'_> {
+impl fmt::Display for DecodeProblem<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             base64::DecodeError::InvalidByte(offset, byte) => {

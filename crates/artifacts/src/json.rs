@@ -134,27 +134,27 @@ pub(crate) fn string(raw: &RawValue) -> Option<(Cow<'_, str>, bool)> {
     }
     match serde_json::from_str::<Key<'_>>(raw.get()) {
         Ok(Key(text)) => Some((text, true)),
-        Err(_) => serde_json::from_str::<Lossy>(raw.get())
+        Err(_) => serde_json::from_str::<LossyText>(raw.get())
             .ok()
-            .map(|Lossy(text)| (Cow::Owned(text), false)),
+            .map(|LossyText(text)| (Cow::Owned(text), false)),
     }
 }
 
-struct Lossy(String);
+struct LossyText(String);
 
-impl<'de> Deserialize<'de> for Lossy {
+impl<'de> Deserialize<'de> for LossyText {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         struct LossyVisitor;
 
         impl Visitor<'_> for LossyVisitor {
-            type Value = Lossy;
+            type Value = LossyText;
 
             fn expecting(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
                 out.write_str("a string")
             }
 
             fn visit_bytes<E>(self, bytes: &[u8]) -> Result<Self::Value, E> {
-                Ok(Lossy(String::from_utf8_lossy(bytes).into_owned()))
+                Ok(LossyText(String::from_utf8_lossy(bytes).into_owned()))
             }
         }
 

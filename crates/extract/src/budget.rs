@@ -20,11 +20,11 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// one. A reader reserves once, before it unpacks, and never waits while it holds a reservation, so
 /// that readers cannot deadlock.
 pub(crate) struct Budget {
-    state: Mutex<State>,
+    state: Mutex<Reservations>,
     changed: Condvar,
 }
 
-struct State {
+struct Reservations {
     reserved: u64,
     next_ticket: u64,
     waiting: VecDeque<u64>,
@@ -38,7 +38,7 @@ pub(crate) struct Reservation {
 
 impl Budget {
     const fn new() -> Self {
-        let state = State { reserved: 0, next_ticket: 0, waiting: VecDeque::new() };
+        let state = Reservations { reserved: 0, next_ticket: 0, waiting: VecDeque::new() };
         Self { state: Mutex::new(state), changed: Condvar::new() }
     }
 
@@ -81,7 +81,7 @@ impl Budget {
         Ok(Reservation { budget: self, bytes })
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, Reservations> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -64,7 +64,7 @@ struct Reader<'a> {
 /// The state of a group, which ends with it.
 #[derive(Clone, Copy)]
 struct Group {
-    into: Into,
+    destination: Destination,
     is_hidden: bool,
     /// Number of replacement characters after a character that older readers do not support.
     instead: usize,
@@ -72,11 +72,11 @@ struct Group {
 
 /// A destination of text.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Into {
+enum Destination {
     Text,
     Title,
     Author,
-    Nowhere,
+    Ignored,
 }
 
 impl<'a> Reader<'a> {
@@ -89,7 +89,7 @@ impl<'a> Reader<'a> {
             encoding: WINDOWS_1252,
             groups: Vec::new(),
             deeper: 0,
-            state: Group { into: Into::Text, is_hidden: false, instead: 1 },
+            state: Group { destination: Destination::Text, is_hidden: false, instead: 1 },
             skip: 0,
             headings: Vec::new(),
             paragraph: 0,
@@ -166,7 +166,7 @@ impl<'a> Reader<'a> {
                 b'_' => self.push("-"),
                 b'\r' | b'\n' => self.end_paragraph(),
                 // Readers ignore such a destination if they do not know it.
-                b'*' => self.state.into = Into::Nowhere,
+                b'*' => self.state.destination = Destination::Ignored,
                 _ => {}
             }
             return Ok(());
@@ -197,7 +197,7 @@ impl<'a> Reader<'a> {
             b"row" | b"nestrow" => self.end_paragraph(),
             b"page" => {
                 self.end_paragraph();
-                if self.state.into == Into::Text {
+                if self.state.destination == Destination::Text {
                     source.limits.check_pages(self.page_starts.len() + 1)?;
                     self.page_starts.push(self.text.len());
                 }
@@ -245,8 +245,12 @@ impl<'a> Reader<'a> {
                 self.flush();
                 self.state.is_hidden = false;
             }
-            b"title" if self.state.into == Into::Nowhere => self.state.into = Into::Title,
-            b"author" if self.state.into == Into::Nowhere => self.state.into = Into::Author,
+            b"title" if self.state.destination == Destination::Ignored => {
+                self.state.destination = Destination::Title
+            }
+            b"author" if self.state.destination == Destination::Ignored => {
+                self.state.destination = Destination::Author
+            }
             b"fonttbl"
             | b"colortbl"
             | b"stylesheet"
@@ -277,7 +281,7 @@ impl<'a> Reader<'a> {
             | b"atnauthor"
             | b"bkmkstart"
             | b"bkmkend"
-            | b"nonshppict" => self.state.into = Into::Nowhere,
+            | b"nonshppict" => self.state.destination = Destination::Ignored,
             _ => {}
         }
         Ok(())
@@ -289,7 +293,7 @@ impl<'a> Reader<'a> {
             self.skip -= 1;
             return;
         }
-        if self.state.into != Into::Nowhere && !self.state.is_hidden {
+        if self.state.destination != Destination::Ignored && !self.state.is_hidden {
             self.pending.push(byte);
         }
     }
@@ -321,10 +325,12 @@ impl<'a> Reader<'a> {
         }
         /// Longest title, in bytes. Longer paragraphs are not titles.
         const MAX_TITLE_BYTES: usize = 1_024;
-        match self.state.into {
-            Into::Text => self.text.push_str(text),
-            Into::Title if self.title.len() < MAX_TITLE_BYTES => self.title.push_str(text),
-            Into::Author if self.author.len() < MAX_TITLE_BYTES => self.author.push_str(text),
+        match self.state.destination {
+            Destination::Text => self.text.push_str(text),
+            Destination::Title if self.title.len() < MAX_TITLE_BYTES => self.title.push_str(text),
+            Destination::Author if self.author.len() < MAX_TITLE_BYTES => {
+                self.author.push_str(text)
+            }
             _ => {}
         }
     }
@@ -343,7 +349,7 @@ impl<'a> Reader<'a> {
 
     fn end_paragraph(&mut self) {
         self.flush();
-        if self.state.into != Into::Text {
+        if self.state.destination != Destination::Text {
             return;
         }
         let written = &self.text[self.paragraph..];
@@ -361,7 +367,7 @@ impl<'a> Reader<'a> {
     }
 
     fn finish(mut self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
-        self.state = Group { into: Into::Text, is_hidden: false, instead: 1 };
+        self.state = Group { destination: Destination::Text, is_hidden: false, instead: 1 };
         self.end_paragraph();
         self.text.truncate(self.text.trim_end().len());
         let length = self.text.len();

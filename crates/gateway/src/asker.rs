@@ -26,7 +26,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     observer::{CallObserver, Observed},
     options::Sampler,
-    parked::Room,
+    parked_calls::ParkingSlot,
 };
 
 /// Forwards questions and notifications of an upstream to the agent of one call.
@@ -77,7 +77,7 @@ pub(super) enum AskVia {
     Request(RequestContext),
     /// The result `input_required` of the call. The call continues when the agent returns with the
     /// answers.
-    InputRequired { questions: mpsc::Sender<PendingQuestion>, room: Room },
+    InputRequired { questions: mpsc::Sender<PendingQuestion>, room: ParkingSlot },
     /// The questions are forwarded unchanged.
     Nothing,
 }

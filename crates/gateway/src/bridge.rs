@@ -37,7 +37,7 @@ use super::{
     observer::CallObserver,
     options::Sampler,
     owner::Owner,
-    parked::{Handle, Parked},
+    parked_calls::{Handle, ParkedCalls},
     poll::polled_once,
     turns::Target,
 };
@@ -80,7 +80,7 @@ const AT_ONCE: usize = 32;
 
 /// Questions of one call within this time are asked together: each round costs a stateless agent
 /// another request.
-const GATHERED: Duration = Duration::from_millis(20);
+const GATHER_TIME: Duration = Duration::from_millis(20);
 
 impl Gateway {
     /// Sends a request to an upstream, forwards progress and questions, and waits for the answer.
@@ -217,7 +217,7 @@ impl Gateway {
                     }
                     Some(question) = questions.recv() => {
                         name_question(question, open, asked);
-                        tokio::time::sleep(GATHERED).await;
+                        tokio::time::sleep(GATHER_TIME).await;
                         while let Ok(question) = questions.try_recv() {
                             name_question(question, open, asked);
                         }
@@ -367,7 +367,7 @@ async fn ask(
 struct ParkOnDrop<'a> {
     call: Option<Call>,
     handle: Option<Handle>,
-    parked: &'a Arc<Parked<Call>>,
+    parked: &'a Arc<ParkedCalls<Call>>,
     cancelled: CancellationToken,
 }
 

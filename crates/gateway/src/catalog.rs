@@ -32,7 +32,7 @@ pub struct Catalog {
     /// The resource templates of all upstreams.
     pub templates: Vec<ResourceTemplate>,
     /// Entries that are not offered, each with the reason.
-    pub refused: Vec<Refused>,
+    pub refused: Vec<RefusedName>,
     tool_routes: HashMap<String, ToolRoute>,
     /// The exposed names of tools, by upstream and the name there.
     exposed_tools: HashMap<Route, String>,
@@ -77,7 +77,7 @@ pub struct ToolRoute {
 /// Something of an upstream that is not offered to clients, and why.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
-pub struct Refused {
+pub struct RefusedName {
     /// Index of the upstream in the configuration.
     pub upstream: usize,
     /// "tool", "prompt", "resource" or "resource template".
@@ -213,7 +213,7 @@ impl Catalog {
 
     fn refuse(&mut self, upstream: usize, kind: &'static str, name: &str, why: NameError) {
         let name = name[..name.floor_char_boundary(200)].to_owned();
-        self.refused.push(Refused { upstream, kind, name, why });
+        self.refused.push(RefusedName { upstream, kind, name, why });
     }
 
     /// Gives a tool the URI of its View that clients see. A link that leads nowhere is taken out.

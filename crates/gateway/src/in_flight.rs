@@ -40,11 +40,11 @@ pub(super) enum Agent {
 
 /// The calls in flight at one upstream.
 pub(crate) struct InFlight<A = Asker> {
-    table: Mutex<Table<A>>,
+    table: Mutex<CallTable<A>>,
     changed: Notify,
 }
 
-struct Table<A> {
+struct CallTable<A> {
     open: Vec<OpenCall<A>>,
     /// Calls that wait for their turn, the oldest first. The others do not wait for them.
     waiting: Vec<(u64, Agent)>,
@@ -99,7 +99,7 @@ pub(super) struct InFlightCall<A = Asker> {
 }
 
 /// A call that waits, until it is dropped.
-struct Waiting<'a, A> {
+struct WaitingCall<'a, A> {
     calls: &'a InFlight<A>,
     number: u64,
     agent: Agent,
@@ -111,7 +111,7 @@ struct Waiting<'a, A> {
 
 impl<A> Default for InFlight<A> {
     fn default() -> Self {
-        let table = Table {
+        let table = CallTable {
             open: Vec::new(),
             waiting: Vec::new(),
             unanswered: Vec::new(),
@@ -160,14 +160,14 @@ impl<A> InFlight<A> {
         }
     }
 
-    fn wait_in_line(&self, entry: &Entry) -> Waiting<'_, A> {
+    fn wait_in_line(&self, entry: &Entry) -> WaitingCall<'_, A> {
         let mut table = self.table();
         let number = table.number();
         let agent = entry.session.map_or(Agent::Call(number), Agent::Session);
         table.waiting.push((number, agent));
         let target = entry.target.clone();
         let since = Instant::now();
-        Waiting { calls: self, number, agent, target, since, cancelled: Vec::new() }
+        WaitingCall { calls: self, number, agent, target, since, cancelled: Vec::new() }
     }
 
     /// Resets the state for a new process: it does not know the unanswered calls of the old one,
@@ -192,7 +192,7 @@ impl<A> InFlight<A> {
     ) -> Result<(Agent, Arc<A>), RpcError> {
         let mut table = self.table();
         table.forget_expired();
-        let Table { open, turns, .. } = &mut *table;
+        let CallTable { open, turns, .. } = &mut *table;
         // Also if the question is refused: then the next one should have one agent.
         let may_ask = open.iter().filter(|call| can_ask(&call.asker));
         turns.record_question(may_ask.map(|call| &call.target));
@@ -233,12 +233,12 @@ impl<A> InFlight<A> {
         }
     }
 
-    fn table(&self) -> MutexGuard<'_, Table<A>> {
+    fn table(&self) -> MutexGuard<'_, CallTable<A>> {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl<A> Table<A> {
+impl<A> CallTable<A> {
     fn number(&mut self) -> u64 {
         self.next += 1;
         self.next
@@ -263,8 +263,8 @@ impl<A> Table<A> {
     }
 
     /// Returns whether a call has to wait for calls of other agents: one of the two asks questions.
-    fn has_to_wait(&self, waiting: &Waiting<'_, A>) -> bool {
-        let Waiting { number, agent, target, .. } = waiting;
+    fn has_to_wait(&self, waiting: &WaitingCall<'_, A>) -> bool {
+        let WaitingCall { number, agent, target, .. } = waiting;
         if self.open.iter().any(|call| self.blocks(call, *agent, target)) {
             return true;
         }
@@ -303,8 +303,8 @@ impl<A> Table<A> {
     /// that were in flight when it came, because for others it has waited only a part of that time.
     /// Others do not wait any more for a call that they have waited [`PATIENCE`] for in total, nor,
     /// if it asks, for its owner. Returns the calls whose owners are skipped from now on.
-    fn stop_waiting(&mut self, waiting: &Waiting<'_, A>, waited: Duration) -> Vec<Target> {
-        let Waiting { number, agent, target, .. } = waiting;
+    fn stop_waiting(&mut self, waiting: &WaitingCall<'_, A>, waited: Duration) -> Vec<Target> {
+        let WaitingCall { number, agent, target, .. } = waiting;
         self.waiting.retain(|(other, _)| other != number);
         waiting.cancelled.iter().for_each(|owner| self.turns.skip_when_cancelled(owner));
         let calls = self.open.iter().enumerate();
@@ -338,9 +338,9 @@ fn log_skipped(calls: &[Target]) {
     }
 }
 
-impl<A> Waiting<'_, A> {
+impl<A> WaitingCall<'_, A> {
     /// Remembers the owners of unanswered calls that this call waits for now.
-    fn remember_cancelled(&mut self, table: &Table<A>) {
+    fn remember_cancelled(&mut self, table: &CallTable<A>) {
         for call in table.unanswered_before(self.agent, &self.target) {
             if !self.cancelled.contains(&call.owner) {
                 self.cancelled.push(call.owner.clone());
@@ -349,7 +349,7 @@ impl<A> Waiting<'_, A> {
     }
 }
 
-impl<A> Drop for Waiting<'_, A> {
+impl<A> Drop for WaitingCall<'_, A> {
     fn drop(&mut self) {
         let mut table = self.calls.table();
         let is_cancelled = table.waiting.iter().any(|(number, _)| *number == self.number);

@@ -18,10 +18,11 @@ pub mod names;
 mod observer;
 mod options;
 mod owner;
-mod parked;
+mod parked_calls;
 mod poll;
 mod restart;
 mod routes;
+mod startup_wait;
 mod state;
 mod stderr;
 mod subscriptions;
@@ -34,7 +35,6 @@ mod uris;
 mod url_elicitation;
 mod view_calls;
 mod views;
-mod waiting;
 
 use std::sync::{
     Arc, Mutex, PoisonError, RwLock, Weak,
@@ -46,12 +46,12 @@ use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use self::{
-    bridge::Call, connection::Pages, levels::Levels, parked::Parked, routes::LinkRoutes,
-    subscriptions::Subscriptions, supervise::supervise, waiting::Messages,
+    bridge::Call, connection::Pages, levels::Levels, parked_calls::ParkedCalls, routes::LinkRoutes,
+    startup_wait::Messages, subscriptions::Subscriptions, supervise::supervise,
 };
 pub use self::{
     call::{CallFailure, FailureKind, ToolAnswer, UNKNOWN_TOOL, Unreachable},
-    catalog::{Catalog, Refused, Route, ToolRoute},
+    catalog::{Catalog, RefusedName, Route, ToolRoute},
     freshness::List,
     listing::Listing,
     names::{NameError, Namer},
@@ -81,7 +81,7 @@ pub struct Gateway {
     links: Mutex<LinkRoutes>,
     changes: Arc<dyn ChangeListener>,
     /// Calls that wait for answers of their agents.
-    parked: Arc<Parked<Call>>,
+    parked: Arc<ParkedCalls<Call>>,
     /// Pages that users were sent to.
     pages: Pages,
     subscriptions: Subscriptions,
@@ -118,14 +118,14 @@ impl Gateway {
                 limits.max_resource_routes_per_agent,
             )),
             changes,
-            parked: Arc::new(Parked::new(&limits)),
+            parked: Arc::new(ParkedCalls::new(&limits)),
             pages: Pages::new(limits.max_url_elicitations),
             subscriptions: Subscriptions::default(),
             levels: Levels::default(),
             me: me.clone(),
             started_at: Instant::now(),
             wait_messages: Messages::default(),
-            waiting: waiting::limiter(&limits),
+            waiting: startup_wait::limiter(&limits),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
@@ -217,7 +217,7 @@ impl Gateway {
             std::mem::replace(&mut *catalog, new.clone())
         };
         for refused in new.refused.iter().filter(|refused| !old.refused.contains(refused)) {
-            let Refused { upstream, kind, name, why } = refused;
+            let RefusedName { upstream, kind, name, why } = refused;
             let upstream = self.upstreams[*upstream].name();
             tracing::warn!(upstream, kind, name, %why, "not offered to clients");
         }

@@ -33,11 +33,11 @@ use super::{
 
 /// Time during which announcements are gathered before lists are fetched, since servers announce
 /// several changes in a row.
-const GATHERED: Duration = Duration::from_millis(30);
+const GATHER_TIME: Duration = Duration::from_millis(30);
 
 /// Marks the lists of an upstream as stale. Several marks of one list cause one fetch.
 #[derive(Default)]
-struct Stale {
+struct StaleMark {
     /// The upstream has announced a change.
     changed: Notify,
     /// An agent waits for the list.
@@ -45,7 +45,7 @@ struct Stale {
 }
 
 /// By [`List`].
-type StaleLists = [Stale; 3];
+type StaleMarks = [StaleMark; 3];
 
 /// Supervises an upstream until the gateway stops or has no attempts left.
 pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
@@ -137,7 +137,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
 }
 
 /// An upstream that has introduced itself and listed its tools.
-struct Running {
+struct RunningUpstream {
     client: Client,
     notifications: Receiver<ServerNotification>,
     tools: Vec<Tool>,
@@ -150,7 +150,7 @@ fn span(upstream: &Upstream) -> tracing::Span {
     tracing::info_span!("connection", upstream = upstream.name())
 }
 
-async fn start(gateway: &Gateway, index: usize) -> Result<Running, ClientError> {
+async fn start(gateway: &Gateway, index: usize) -> Result<RunningUpstream, ClientError> {
     let upstream = &gateway.upstreams[index];
     let connection = Connection { gateway: gateway.me.clone(), upstream: index };
     let client = upstream
@@ -168,7 +168,7 @@ async fn start(gateway: &Gateway, index: usize) -> Result<Running, ClientError> 
         }
         None => (Vec::new(), None),
     };
-    Ok(Running { client, notifications, tools, incomplete })
+    Ok(RunningUpstream { client, notifications, tools, incomplete })
 }
 
 /// The reason why the supervision of a connection ended.
@@ -185,9 +185,9 @@ enum End {
 ///
 /// Its tools are offered at once. Each other list is fetched on its own, so that one that never
 /// arrives does not delay the others.
-async fn watch(gateway: &Gateway, index: usize, running: Running) -> End {
+async fn watch(gateway: &Gateway, index: usize, running: RunningUpstream) -> End {
     let upstream = &*gateway.upstreams[index];
-    let Running { client, notifications, tools, incomplete } = running;
+    let RunningUpstream { client, notifications, tools, incomplete } = running;
     let server = client.server();
     tracing::info!(
         upstream = upstream.name(),
@@ -213,7 +213,7 @@ async fn watch(gateway: &Gateway, index: usize, running: Running) -> End {
     upstream.set_state(UpstreamState::Ready(client.clone()));
     gateway.relist();
     upstream.settle(List::Tools);
-    let stale = StaleLists::default();
+    let stale = StaleMarks::default();
     let session = Session { gateway, upstream, client: &client, stale: &stale };
     let again = async {
         gateway.set_level_again(upstream, &client).await;
@@ -246,7 +246,7 @@ struct Session<'a> {
     gateway: &'a Gateway,
     upstream: &'a Upstream,
     client: &'a Client,
-    stale: &'a StaleLists,
+    stale: &'a StaleMarks,
 }
 
 impl Session<'_> {
@@ -469,7 +469,7 @@ fn warn_of_unknown_tools(upstream: &Upstream, tools: &[Tool]) {
     }
 }
 
-impl Stale {
+impl StaleMark {
     /// Waits until the list is stale. After an announcement it waits a little longer, since servers
     /// announce several changes in a row. It does not wait longer if an agent needs the list.
     async fn told(&self) {
@@ -478,7 +478,7 @@ impl Stale {
             () = self.wanted.notified() => return,
             () = self.changed.notified() => {}
         }
-        tokio::time::sleep(GATHERED).await;
+        tokio::time::sleep(GATHER_TIME).await;
         _ = self.changed.notified().now_or_never();
     }
 }

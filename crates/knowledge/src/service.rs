@@ -15,7 +15,7 @@ use crate::{
     location::DatabaseLocation,
     models::Models,
     options::KnowledgeOptions,
-    watch::Watched,
+    watch::WatchList,
     work::Job,
 };
 
@@ -28,7 +28,7 @@ pub struct KnowledgeService {
     opened: OnceCell<Knowledge>,
     models: Models,
     listener: Arc<dyn ChangeListener>,
-    watched: Arc<Watched>,
+    watched: Arc<WatchList>,
 }
 
 impl KnowledgeService {
@@ -224,7 +224,7 @@ impl KnowledgeService {
 async fn announce(
     mut events: tokio::sync::broadcast::Receiver<marquetry_rag::RecordEvent>,
     listener: Arc<dyn ChangeListener>,
-    watched: Arc<Watched>,
+    watched: Arc<WatchList>,
 ) {
     loop {
         match events.recv().await {
@@ -256,7 +256,7 @@ async fn announce(
 
 /// Notifies the subscribers of a record of its new revision; `None` if it was removed.
 fn announce_update(
-    watched: &Watched,
+    watched: &WatchList,
     listener: &dyn ChangeListener,
     uri: &str,
     revision: Option<u64>,

@@ -15,7 +15,7 @@ const EVERY: Duration = Duration::from_secs(1);
 
 /// Watched records, by the watched URI.
 #[derive(Default)]
-pub(crate) struct Watched(Mutex<WatchTable>);
+pub(crate) struct WatchList(Mutex<WatchTable>);
 
 #[derive(Default)]
 struct WatchTable {
@@ -34,7 +34,7 @@ struct Watch {
     revision: Option<u64>,
 }
 
-impl Watched {
+impl WatchList {
     /// Adds a watcher of a record.
     pub(crate) fn add(
         self: &Arc<Self>,
@@ -89,7 +89,7 @@ impl Watched {
 /// Polls for changes of other processes while there are watchers. Changes of this process are
 /// announced at once by another task.
 async fn poll_changes(
-    watched: Arc<Watched>,
+    watched: Arc<WatchList>,
     store: Arc<dyn RecordStore>,
     listener: Arc<dyn ChangeListener>,
 ) {

@@ -49,13 +49,13 @@ pub struct FairLimiter {
 #[derive(Debug)]
 struct Shared {
     bounds: FairBounds,
-    state: Mutex<State>,
+    state: Mutex<SlotUsage>,
 }
 
 /// The table has entries only for callers that hold or await slots, so it is bounded by both bounds
 /// together.
 #[derive(Debug, Default)]
-struct State {
+struct SlotUsage {
     used: usize,
     queued: usize,
     callers: HashMap<Caller, Share>,
@@ -230,7 +230,7 @@ impl FairLimiter {
             state.waiting.push(Waiter { ticket, caller: caller.clone(), weight, since, hand_over });
             (full, ticket, slot)
         };
-        let _leave = Leave { shared: &self.shared, ticket };
+        let _leave = LeaveQueue { shared: &self.shared, ticket };
         match tokio::time::timeout(bounds.wait, slot).await {
             Ok(Ok(slot)) => Ok(slot),
             _ => Err(full),
@@ -251,7 +251,7 @@ impl FairLimiter {
 }
 
 impl Shared {
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SlotUsage> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -265,7 +265,7 @@ impl Shared {
 
     fn take(
         self: &Arc<Self>,
-        state: &mut State,
+        state: &mut SlotUsage,
         caller: &Caller,
         weight: usize,
         overtaking: Overtaking,
@@ -291,12 +291,12 @@ impl Shared {
     }
 
     /// Returns whether this number of slots is free for the caller.
-    fn has_room(&self, state: &State, caller: &Caller, weight: usize) -> bool {
+    fn has_room(&self, state: &SlotUsage, caller: &Caller, weight: usize) -> bool {
         state.used + weight <= self.bounds.total
             && state.used_by(caller) + weight <= self.bound_of(caller)
     }
 
-    fn give(self: &Arc<Self>, state: &mut State, caller: Caller, weight: usize) -> Slot {
+    fn give(self: &Arc<Self>, state: &mut SlotUsage, caller: Caller, weight: usize) -> Slot {
         state.used += weight;
         if let Some(share) = state.callers.get_mut(&caller) {
             share.used += weight;
@@ -309,7 +309,7 @@ impl Shared {
 
     /// Returns the next waiter to serve: of those that fit, the first waiter of the caller with the
     /// fewest slots.
-    fn next(&self, state: &State) -> Option<usize> {
+    fn next(&self, state: &SlotUsage) -> Option<usize> {
         let overdue = self.overdue(state);
         let fitting = state.waiting.iter().enumerate().filter(|(_, waiter)| {
             self.has_room(state, &waiter.caller, waiter.weight)
@@ -319,13 +319,13 @@ impl Shared {
     }
 
     /// Returns, for each caller, the first waiter that was overtaken for long enough; oldest first.
-    fn overdue<'a>(&self, state: &'a State) -> Vec<&'a Waiter> {
+    fn overdue<'a>(&self, state: &'a SlotUsage) -> Vec<&'a Waiter> {
         let mut callers = HashSet::new();
         let overdue = state.waiting.iter().filter(|waiter| self.is_overdue(state, waiter));
         overdue.filter(|waiter| callers.insert(&waiter.caller)).collect()
     }
 
-    fn is_overdue(&self, state: &State, waiter: &Waiter) -> bool {
+    fn is_overdue(&self, state: &SlotUsage, waiter: &Waiter) -> bool {
         let favoured = state.callers.get(&waiter.caller).and_then(|share| share.favoured);
         let since = favoured.map_or(waiter.since, |favoured| favoured.max(waiter.since));
         waiter.weight > 1 && since.elapsed() >= self.patience()
@@ -335,7 +335,7 @@ impl Shared {
     /// long: the first such request that its caller's bound allows, or one of the same caller.
     fn leaves_to_larger(
         &self,
-        state: &State,
+        state: &SlotUsage,
         overdue: &[&Waiter],
         caller: &Caller,
         weight: usize,
@@ -353,7 +353,7 @@ impl Shared {
     }
 
     /// Returns the slots that the bound of a caller leaves to it.
-    fn room_of(&self, state: &State, caller: &Caller) -> usize {
+    fn room_of(&self, state: &SlotUsage, caller: &Caller) -> usize {
         self.bound_of(caller).saturating_sub(state.used_by(caller))
     }
 
@@ -364,7 +364,7 @@ impl Shared {
 
     /// Assigns free slots to waiters. The caller must hand them over after it has released the
     /// lock.
-    fn serve(self: &Arc<Self>, state: &mut State) -> Vec<(oneshot::Sender<Slot>, Slot)> {
+    fn serve(self: &Arc<Self>, state: &mut SlotUsage) -> Vec<(oneshot::Sender<Slot>, Slot)> {
         let mut served = Vec::new();
         while let Some(index) = self.next(state) {
             let was_overdue = self.is_overdue(state, &state.waiting[index]);
@@ -379,7 +379,7 @@ impl Shared {
     }
 }
 
-impl State {
+impl SlotUsage {
     fn used_by(&self, caller: &Caller) -> usize {
         self.callers.get(caller).map_or(0, |share| share.used)
     }
@@ -424,12 +424,12 @@ fn hand_over(served: Vec<(oneshot::Sender<Slot>, Slot)>) {
 }
 
 /// Takes a waiter out of the queue when it no longer waits.
-struct Leave<'a> {
+struct LeaveQueue<'a> {
     shared: &'a Arc<Shared>,
     ticket: u64,
 }
 
-impl Drop for Leave<'_> {
+impl Drop for LeaveQueue<'_> {
     fn drop(&mut self) {
         let mut state = self.shared.state();
         let index = state.waiting.iter().position(|waiter| waiter.ticket == self.ticket);

@@ -7,6 +7,7 @@
 mod app_tools;
 mod audit;
 mod bridge;
+mod call_delivery;
 mod consent;
 mod context;
 mod document;
@@ -22,7 +23,6 @@ mod repair;
 mod sampling;
 mod sandbox;
 mod server_tools;
-mod shown_call;
 mod size;
 mod user_message;
 

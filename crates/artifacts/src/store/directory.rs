@@ -39,7 +39,7 @@ use cap_std::{
 use super::{
     Artifact, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError, Usage, Version,
     Versions, clamped,
-    expired::{Key, absent},
+    expired_names::{Key, absent},
     files::{DirectoryOptions, SharedDirectory, is_absent, number_of},
     quota::{SCOPE_BYTES, Writer, charge, key_for},
 };

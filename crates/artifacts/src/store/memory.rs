@@ -13,7 +13,7 @@ use bytes::Bytes;
 use super::{
     Artifact, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError, Usage, Version,
     Versions, clamped,
-    expired::{Expired, absent, key, key_of_parts},
+    expired_names::{ExpiredNames, absent, key, key_of_parts},
     owners::OwnersByBytes,
 };
 use crate::name::ArtifactName;
@@ -71,7 +71,7 @@ struct Contents {
     uses: u64,
     owners: HashMap<Owner, Holdings>,
     by_bytes: OwnersByBytes<Owner>,
-    expired: Expired,
+    expired: ExpiredNames,
 }
 
 /// Application and user of a scope.

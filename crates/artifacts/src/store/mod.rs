@@ -5,7 +5,7 @@ pub mod conformance;
 mod delegating;
 #[cfg(feature = "directory")]
 mod directory;
-mod expired;
+mod expired_names;
 #[cfg(feature = "directory")]
 mod files;
 mod memory;

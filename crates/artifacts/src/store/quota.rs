@@ -13,7 +13,7 @@ use super::{
     files::{SharedDirectory, is_absent, number_of},
     owners::OwnersByBytes,
 };
-use crate::store::{StoreError, expired::Key};
+use crate::store::{StoreError, expired_names::Key};
 
 /// Allocation unit of the file system.
 const BLOCK_BYTES: u64 = 4096;

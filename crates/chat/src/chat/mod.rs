@@ -76,7 +76,7 @@ impl Drop for Turn<'_> {
 }
 
 /// An answer of the model.
-struct Answered {
+struct ModelAnswer {
     answer: ChatAnswer,
     /// Why it ended.
     finish: String,
@@ -203,7 +203,7 @@ impl Chat {
             ),
             ..failure
         });
-        let Answered { answer, finish, mut text, reasoning } = match answered {
+        let ModelAnswer { answer, finish, mut text, reasoning } = match answered {
             Ok(answered) => answered,
             Err(failure) => {
                 let why = failure.message.clone();
@@ -316,7 +316,7 @@ impl Chat {
         model: &dyn ChatModel,
         request: &ChatRequest,
         listener: Option<&dyn AnswerListener>,
-    ) -> Result<Answered, Failure> {
+    ) -> Result<ModelAnswer, Failure> {
         let answer = match listener {
             Some(listener) => {
                 stream_answer(model, request, listener, self.config.max_answer_bytes.get()).await
@@ -348,7 +348,7 @@ impl Chat {
             "length".clone_into(&mut finish);
         }
         let reasoning = answer::reasoning(&answer.text, max);
-        Ok(Answered { answer, finish, text, reasoning })
+        Ok(ModelAnswer { answer, finish, text, reasoning })
     }
 
     /// Stores a message and its answer. Other processes may change the chat at the same time; then

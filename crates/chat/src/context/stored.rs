@@ -21,7 +21,7 @@ const MAX_BYTES: usize = 4 << 20;
 
 /// The stored context of a chat.
 #[derive(Debug, Default)]
-pub(crate) struct Stored {
+pub(crate) struct StoredContext {
     pub(crate) entries: Vec<Entry>,
     /// Records that cannot be used, one sentence each.
     pub(crate) problems: Vec<String>,
@@ -38,10 +38,10 @@ pub(crate) async fn stored(
     access: &Access,
     chat: &Record,
     owner: &Owner,
-) -> Result<Stored, Failure> {
+) -> Result<StoredContext, Failure> {
     let now = access.knowledge.records.now();
     let chat_uri = chat.uri();
-    let mut stored = Stored::default();
+    let mut stored = StoredContext::default();
     for kind in [ContextKind::Reminder, ContextKind::Keyframe] {
         let (records, are_all) = own_records(access, type_of(kind), |record| {
             let chat_request = attribute(record, "chatRequest");

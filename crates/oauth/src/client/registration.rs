@@ -97,7 +97,7 @@ async fn register(
     redirect_uri: String,
 ) -> Result<Registration, AuthorizationError> {
     #[derive(Deserialize)]
-    struct Registered {
+    struct RegistrationAnswer {
         client_id: String,
         client_secret: Option<Secret>,
         client_secret_expires_at: Option<u64>,
@@ -142,7 +142,7 @@ async fn register(
         return Err(denied(endpoint, &answer));
     }
     // The answer contains a secret, which an error must not show.
-    let registered: Registered = serde_json::from_slice(&answer.body)
+    let registered: RegistrationAnswer = serde_json::from_slice(&answer.body)
         .map_err(|_| fetch_error(endpoint, "returned an invalid client registration"))?;
     let assigned = registered.token_endpoint_auth_method.as_deref();
     let known = assigned.map(|name| METHODS.into_iter().find(|method| method.as_str() == name));

@@ -29,7 +29,7 @@ pub(super) async fn check(
 ) -> Result<Claims, TokenError> {
     /// The signed claims. A repeated claim is an error.
     #[derive(Deserialize)]
-    struct Raw {
+    struct RawClaims {
         iss: String,
         sub: String,
         aud: Audience,
@@ -64,12 +64,12 @@ pub(super) async fn check(
         .map_err(|_| TokenError::Invalid("its signature is wrong"))?;
 
     let payload = URL_SAFE_NO_PAD.decode(payload).map_err(|_| UNREADABLE)?;
-    let claims: Raw = serde_json::from_slice(&payload)
+    let claims: RawClaims = serde_json::from_slice(&payload)
         .map_err(|_| TokenError::Invalid("it lacks exp, iss, aud or sub"))?;
     let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let now = since_1970.as_secs() as f64;
     let leeway = skew.as_secs() as f64;
-    let Raw { iss, sub, aud, exp, nbf, scope, scp, cnf } = claims;
+    let RawClaims { iss, sub, aud, exp, nbf, scope, scp, cnf } = claims;
     if exp.round() < now - leeway {
         return Err(TokenError::Invalid("it has expired"));
     }

@@ -247,10 +247,10 @@ fn read(path: &Path, max_bytes: usize) -> Result<Vec<u8>, String> {
 /// out.
 fn parse(document: &[u8]) -> Result<Vec<Key>, String> {
     #[derive(Deserialize)]
-    struct Set {
+    struct JwkSet {
         keys: Vec<serde_json::Value>,
     }
-    let set: Set = serde_json::from_slice(document)
+    let set: JwkSet = serde_json::from_slice(document)
         .map_err(|error| format!("is not a valid JWK set: {error}"))?;
     let keys = set.keys.into_iter().filter_map(|key| {
         let jwk: Jwk = serde_json::from_value(key).ok()?;

@@ -12,9 +12,9 @@ use marquetry_protocol::types::{Implementation, Tool};
 use marquetry_rate_limit::TokenBucket;
 
 use super::{
-    app_tools::AppToolList, consent::Denials, context::ContextKeeper, effect::Effect,
-    incoming::PendingRequests, limits::Limits, model_context::ModelContext, outgoing::Outgoing,
-    sandbox::SandboxResource, shown_call::ShownCall, size::SizeFollower,
+    app_tools::AppToolList, call_delivery::CallDelivery, consent::Denials, context::ContextKeeper,
+    effect::Effect, incoming::PendingRequests, limits::Limits, model_context::ModelContext,
+    outgoing::Outgoing, sandbox::SandboxResource, size::SizeFollower,
 };
 use crate::types::{AppCapabilities, DisplayMode, HostCapabilities, HostContext};
 
@@ -48,7 +48,7 @@ pub struct Bridge {
     phase: Phase,
     sandbox: Option<SandboxResource>,
     app: Option<App>,
-    call: ShownCall,
+    call: CallDelivery,
     context: ContextKeeper,
     size: SizeFollower,
     server_tools: Vec<Tool>,
@@ -119,7 +119,7 @@ impl Bridge {
             phase: if sandbox.is_some() { Phase::Created } else { Phase::Loading },
             sandbox,
             app: None,
-            call: ShownCall::default(),
+            call: CallDelivery::default(),
             context: ContextKeeper::new(context),
             size: SizeFollower::default(),
             server_tools,

@@ -49,10 +49,10 @@ async fn a_passage_is_read_with_the_rights_of_now() {
 
 #[tokio::test]
 async fn a_listener_hears_the_answer_piece_by_piece() {
-    struct Heard(Mutex<String>);
+    struct AnswerRecorder(Mutex<String>);
 
     #[async_trait::async_trait]
-    impl AnswerListener for Heard {
+    impl AnswerListener for AnswerRecorder {
         async fn heard(&self, more: &str, bytes: usize) {
             let mut text = lock(&self.0);
             text.push_str(more);
@@ -62,7 +62,7 @@ async fn a_listener_hears_the_answer_piece_by_piece() {
 
     let answer = ProviderAnswer::text("<think>why</think> Rye bread.");
     let world = World::new([answer.paced(Duration::from_millis(250))]).await;
-    let heard = Heard(Mutex::default());
+    let heard = AnswerRecorder(Mutex::default());
     let arguments = serde_json::from_value(json!({"message": "Which?"})).unwrap();
     let access = world.access("alice");
     let reply = world.chat.say_for(&access, arguments, None, Some(&heard)).await.unwrap();

@@ -469,10 +469,10 @@ async fn messages_are_found_by_each_part_of_the_chat() {
 
 /// The built-in model, which records its input.
 #[derive(Clone, Default)]
-struct Noted(Arc<Mutex<Vec<String>>>);
+struct RecordingEmbedder(Arc<Mutex<Vec<String>>>);
 
 #[async_trait::async_trait]
-impl Embedder for Noted {
+impl Embedder for RecordingEmbedder {
     fn model(&self) -> &EmbeddingModel {
         static MODEL: std::sync::LazyLock<EmbeddingModel> =
             std::sync::LazyLock::new(EmbeddingModel::default);
@@ -492,7 +492,7 @@ impl Embedder for Noted {
 #[tokio::test]
 async fn earlier_messages_are_not_embedded_again() {
     let mut world = World::new(["Four.", "Six.", "Eight."].map(ProviderAnswer::text)).await;
-    let noted = Noted::default();
+    let noted = RecordingEmbedder::default();
     let store = world.knowledge.pipeline.store().clone();
     world.knowledge.pipeline = Pipeline::new(store, Arc::new(noted.clone())).unwrap();
     let first = world.say(json!({"message": "Two and two?"})).await.unwrap();

@@ -27,7 +27,7 @@ use super::options::GatewayLimits;
 const FAILURE_KIND: &str = "marquetry/failure";
 
 /// The waiting calls: limited in number, shared between callers, and each for a limited time.
-pub(crate) struct Parked<C> {
+pub(crate) struct ParkedCalls<C> {
     calls: Mutex<HashMap<Handle, Entry<C>>>,
     room: FairLimiter,
     time: Duration,
@@ -50,13 +50,13 @@ struct Entry<C> {
 }
 
 /// The slot of one waiting call. Its first question takes it, and the end of the call frees it.
-pub(super) struct Room {
+pub(super) struct ParkingSlot {
     all: FairLimiter,
     caller: Caller,
     mine: Mutex<Option<Slot>>,
 }
 
-impl<C: Send + 'static> Parked<C> {
+impl<C: Send + 'static> ParkedCalls<C> {
     pub(super) fn new(limits: &GatewayLimits) -> Self {
         let bounds = FairBounds {
             what: "calls wait for answers of their clients",
@@ -76,8 +76,8 @@ impl<C: Send + 'static> Parked<C> {
         }
     }
 
-    pub(super) fn room(&self, caller: &Caller) -> Room {
-        Room { all: self.room.clone(), caller: caller.clone(), mine: Mutex::default() }
+    pub(super) fn room(&self, caller: &Caller) -> ParkingSlot {
+        ParkingSlot { all: self.room.clone(), caller: caller.clone(), mine: Mutex::default() }
     }
 
     pub(super) fn next_handle(&self) -> Handle {
@@ -127,7 +127,7 @@ impl<C: Send + 'static> Parked<C> {
     }
 }
 
-impl Room {
+impl ParkingSlot {
     /// # Errors
     /// Returns an error if no slot is free; the error names the limit.
     pub(super) fn take(&self) -> Result<(), RpcError> {

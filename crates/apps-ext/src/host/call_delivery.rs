@@ -1,4 +1,4 @@
-//! The call that a View shows.
+//! Delivery of the call that a View shows.
 
 use marquetry_protocol::types::JsonObject;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::repair::repair;
 use crate::types::method;
 
-/// The call that a View shows. The View is sent its arguments and its end, each once and in this
+/// Delivery of the call that a View shows. The View is sent its arguments and its end, each once and in this
 /// order.
 #[derive(Debug, Default)]
-pub(super) struct ShownCall {
+pub(super) struct CallDelivery {
     input: Stage<JsonObject>,
     /// The newest partial arguments that were not sent yet.
     partial: Option<JsonObject>,
@@ -30,7 +30,7 @@ enum End {
     Cancelled(Option<String>),
 }
 
-impl ShownCall {
+impl CallDelivery {
     /// Stores the part of the arguments that the model has written so far.
     pub(super) fn partial(&mut self, text: &str, max_bytes: usize) {
         if matches!((&self.input, &self.end), (Stage::Open, Stage::Open)) && text.len() <= max_bytes
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn a_result_waits_for_the_arguments() {
-        let mut call = ShownCall::default();
+        let mut call = CallDelivery::default();
         call.result(json!({ "content": [] }));
         assert!(call.notifications().is_empty());
         call.input(JsonObject::new());
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn only_the_newest_partial_is_sent_and_none_after_the_arguments() {
-        let mut call = ShownCall::default();
+        let mut call = CallDelivery::default();
         call.partial(r#"{"a": "b"#, 99);
         call.partial(r#"{"a": "bc"#, 99);
         call.partial("no json", 99);
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn a_call_that_is_cancelled_early_has_no_arguments() {
-        let mut call = ShownCall::default();
+        let mut call = CallDelivery::default();
         call.partial("{", 99);
         call.cancelled(Some("stop".into()));
         call.input(JsonObject::new());

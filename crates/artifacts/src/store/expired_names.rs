@@ -44,13 +44,13 @@ pub(super) fn absent(name: &ArtifactName, version: Version, highest: Option<u64>
 
 /// Names with expired versions.
 #[derive(Debug, Default)]
-pub(super) struct Expired {
+pub(super) struct ExpiredNames {
     /// The highest expired version of each name.
     highest: HashMap<Key, u64>,
     order: VecDeque<Key>,
 }
 
-impl Expired {
+impl ExpiredNames {
     pub(super) fn remember(&mut self, key: Key, version: u64) {
         let highest = self.highest.entry(key).or_insert_with(|| {
             self.order.push_back(key);
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn names_are_remembered_up_to_a_number() {
-        let mut expired = Expired::default();
+        let mut expired = ExpiredNames::default();
         fn key(number: usize) -> Key {
             (number as u128).to_le_bytes()
         }
