@@ -97,8 +97,12 @@ impl ArtifactTools {
         let version = Version::Number(record.version);
         let budget = kib(self.limits.max_resource_reads_bytes.get() as u64);
         let permits = kib(record.size_bytes).min(budget);
-        let permit = self.whole_reads.clone().acquire_many_owned(permits).await;
-        let permit = permit.map_err(|_| ReadError::Arguments("server is ending".to_owned()))?;
+        let permit = self
+            .whole_reads
+            .clone()
+            .acquire_many_owned(permits)
+            .await
+            .map_err(|_| ReadError::Arguments("server is ending".to_owned()))?;
         let Artifact { record, content, .. } = self.store.get(&self.scope, name, version).await?;
         let contents = ResourceContents {
             uri: uri.to_owned(),

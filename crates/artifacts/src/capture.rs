@@ -556,8 +556,10 @@ impl ExecutedPlan {
                     .whole_error
                     .clone()
                     .filter(|_| self.plan.whole_answer == WholeAnswer::Only);
-                let second = self.whole_error.as_ref().filter(|_| error.is_none());
-                let second = second
+                let second = self
+                    .whole_error
+                    .as_ref()
+                    .filter(|_| error.is_none())
                     .filter(|second| **second != first_error)
                     .map(|second| format!("; {second}"));
                 (

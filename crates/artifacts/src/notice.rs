@@ -113,8 +113,9 @@ pub(crate) fn message(report: &Report, facts: &Facts<'_>) -> String {
         let tool = plain(facts.read_tool, 100);
         let _ = match single {
             Some(one) => {
-                let start = shown_of(one, report).map(|shown| format!(" and start_byte={shown}"));
-                let start = start.unwrap_or_default();
+                let start = shown_of(one, report)
+                    .map(|shown| format!(" and start_byte={shown}"))
+                    .unwrap_or_default();
                 write!(text, " Read on with the tool '{tool}', name as above{start}.")
             }
             None => write!(text, " Read on with the tool '{tool}', name as below."),
@@ -252,8 +253,13 @@ fn outline(summary: &Summary) -> String {
 
 /// Returns the first names after a colon; empty if there are none.
 fn outlined_names(names: Option<&[String]>) -> String {
-    let names = names.unwrap_or_default().iter().take(MAX_KEYS);
-    let names = names.map(|name| plain(name, MAX_KEY_BYTES)).collect::<Vec<_>>().join(", ");
+    let names = names
+        .unwrap_or_default()
+        .iter()
+        .take(MAX_KEYS)
+        .map(|name| plain(name, MAX_KEY_BYTES))
+        .collect::<Vec<_>>()
+        .join(", ");
     if names.is_empty() { names } else { format!(": {names}") }
 }
 

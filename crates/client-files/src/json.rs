@@ -103,14 +103,18 @@ pub(crate) fn without_comments(text: &str) -> String {
                 at += 1;
             }
             (b'/', Some(b'/')) => {
-                let end = bytes[at..].iter().position(|&b| b == b'\n');
-                let end = end.map_or(bytes.len(), |length| at + length);
+                let end = bytes[at..]
+                    .iter()
+                    .position(|&b| b == b'\n')
+                    .map_or(bytes.len(), |length| at + length);
                 bytes[at..end].fill(b' ');
                 at = end;
             }
             (b'/', Some(b'*')) => {
-                let end = bytes[at + 2..].windows(2).position(|pair| pair == b"*/");
-                let end = end.map_or(bytes.len(), |length| at + 2 + length + 2);
+                let end = bytes[at + 2..]
+                    .windows(2)
+                    .position(|pair| pair == b"*/")
+                    .map_or(bytes.len(), |length| at + 2 + length + 2);
                 // Line ends stay, so that line numbers after the comment stay correct.
                 bytes[at..end].iter_mut().filter(|b| **b != b'\n').for_each(|b| *b = b' ');
                 at = end;

@@ -134,8 +134,8 @@ impl Am7Uri {
     }
 
     fn query_pairs(&self) -> impl Iterator<Item = (&str, &str)> {
-        let pairs = self.query.as_deref().unwrap_or_default().split('&');
-        let pairs = pairs.filter(|pair| !pair.is_empty());
+        let pairs =
+            self.query.as_deref().unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
         pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")))
     }
 

@@ -52,9 +52,10 @@ pub enum BaseUrlError {
 ///
 /// Returns an error if the URL cannot be the base of an API; [`BaseUrlError`] has the reasons.
 pub fn base_url(text: &str, plain: PlainHttp) -> Result<Url, BaseUrlError> {
-    let url = Url::parse(&format!("{}/", text.trim_end_matches('/')));
-    let url = url.ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
-    let url = url.ok_or(BaseUrlError::Scheme)?;
+    let url = Url::parse(&format!("{}/", text.trim_end_matches('/')))
+        .ok()
+        .filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+        .ok_or(BaseUrlError::Scheme)?;
     if !url.username().is_empty() || url.password().is_some() {
         return Err(BaseUrlError::Credentials);
     }

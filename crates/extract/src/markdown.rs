@@ -74,7 +74,10 @@ impl Extractor for Markdown {
 
 /// Returns the title in the front matter.
 fn title(front_matter: &str) -> Option<String> {
-    let title = front_matter.lines().find_map(|line| line.strip_prefix("title:"))?.trim();
-    let title = title.trim_matches(['"', '\'']);
+    let title = front_matter
+        .lines()
+        .find_map(|line| line.strip_prefix("title:"))?
+        .trim()
+        .trim_matches(['"', '\'']);
     (!title.is_empty()).then(|| title.to_owned())
 }

@@ -145,8 +145,10 @@ fn refusal(panic: &(dyn std::any::Any + Send)) -> ExtractError {
     if let Some(PageStopped(error)) = panic.downcast_ref() {
         error.clone()
     } else {
-        let message = panic.downcast_ref::<String>().map(String::as_str);
-        let message = message.or_else(|| panic.downcast_ref::<&str>().copied());
+        let message = panic
+            .downcast_ref::<String>()
+            .map(String::as_str)
+            .or_else(|| panic.downcast_ref::<&str>().copied());
         malformed(&format!("reading was cancelled: {}", message.unwrap_or("no reason given")))
     }
 }

@@ -152,8 +152,10 @@ impl<'a> Reader<'a> {
             self.rest = rest;
             match sign {
                 b'\'' => {
-                    let digits = self.rest.first_chunk::<2>();
-                    let digits = digits.and_then(|digits| std::str::from_utf8(digits).ok());
+                    let digits = self
+                        .rest
+                        .first_chunk::<2>()
+                        .and_then(|digits| std::str::from_utf8(digits).ok());
                     if let Some(byte) =
                         digits.and_then(|digits| u8::from_str_radix(digits, 16).ok())
                     {

@@ -77,8 +77,8 @@ impl Stop {
     pub fn and_within(&self, time: Duration) -> Self {
         let excluded_before = self.shared.excluded.load(Ordering::Relaxed);
         // A time that cannot be represented is no limit.
-        let deadline = Instant::now().checked_add(time);
-        let deadline = deadline.map(|at| Deadline { at, time, excluded_before });
+        let deadline =
+            Instant::now().checked_add(time).map(|at| Deadline { at, time, excluded_before });
         let earlier = match (self.deadline, deadline) {
             (Some(outer), Some(inner))
                 if outer.end(&self.shared).is_some_and(|outer| outer <= inner.at) =>

@@ -406,8 +406,10 @@ impl Gateway {
             observer.observe(&Observed::Request { method: target.method, params: &params });
         }
         let request = Outgoing { target, params };
-        let outcome = self.exchange_with_url_elicitation(index, &client, request, slot, cx).await;
-        let outcome = outcome.map_err(shortened_error);
+        let outcome = self
+            .exchange_with_url_elicitation(index, &client, request, slot, cx)
+            .await
+            .map_err(shortened_error);
         if let Some(observer) = &observer {
             match &outcome {
                 Ok(result) => observer.observe(&Observed::Result { result }),

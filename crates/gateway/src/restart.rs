@@ -23,8 +23,11 @@ impl Gateway {
     /// Returns an error if there is no such upstream, it is disabled or cannot be used, it is
     /// already starting, or the gateway stops.
     pub fn restart(&self, name: &str) -> Result<(), RestartRefused> {
-        let index = self.upstreams.iter().position(|upstream| upstream.name() == name);
-        let index = index.ok_or(RestartRefused::Unknown)?;
+        let index = self
+            .upstreams
+            .iter()
+            .position(|upstream| upstream.name() == name)
+            .ok_or(RestartRefused::Unknown)?;
         let upstream = &self.upstreams[index];
         match upstream.state() {
             UpstreamState::Disabled => {

@@ -371,8 +371,8 @@ impl Session<'_> {
             cache
         };
         let templates = async {
-            let fetched = self.client.fetch_resource_templates();
-            let fetched = fetched.instrument(span(self.upstream)).await;
+            let fetched =
+                self.client.fetch_resource_templates().instrument(span(self.upstream)).await;
             let cache = self.cache_of(&fetched);
             self.take("resource templates", fetched, |listing| &mut listing.templates);
             cache

@@ -138,8 +138,8 @@ fn unread(record: &Record, size: Option<ThumbnailSize>) -> Media {
     if let Some(size) = size {
         version.push_str(&format!("-{size}"));
     }
-    let media_type = record.media_type.clone();
-    let media_type = media_type.unwrap_or_else(|| "application/octet-stream".to_owned());
+    let media_type =
+        record.media_type.clone().unwrap_or_else(|| "application/octet-stream".to_owned());
     Media { version, media_type, name: record.name.clone(), bytes: None }
 }
 

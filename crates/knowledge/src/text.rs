@@ -56,8 +56,8 @@ pub(crate) async fn text_of(
     };
     // For an indexed file the extracted text is stored, whatever format its name suggests.
     let is_text_of_file = record.attributes.contains_key(FILE_MEDIA_TYPE);
-    let file_name = record.attributes.get("fileName").and_then(Value::as_str);
-    let file_name = file_name.unwrap_or(&record.name);
+    let file_name =
+        record.attributes.get("fileName").and_then(Value::as_str).unwrap_or(&record.name);
     let file_name = if is_text_of_file { "" } else { file_name }.to_owned();
     let media_type = record.media_type.clone();
     let limits = job.extract_limits();

@@ -29,10 +29,12 @@ impl Server {
     /// contains a character that the path of a URL may not have. URLs are shown to people and put
     /// into pages, so scripts, queries and quotes are refused.
     pub fn new(base: &str) -> Result<Self, ServerError> {
-        let scheme = ["https://", "http://"].into_iter().find(|scheme| {
-            base.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-        });
-        let scheme = scheme.ok_or(ServerError::NotHttp)?;
+        let scheme = ["https://", "http://"]
+            .into_iter()
+            .find(|scheme| {
+                base.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+            })
+            .ok_or(ServerError::NotHttp)?;
         if let Some((index, character)) =
             base.chars().enumerate().find(|(_, character)| !may_stand_in_path(*character))
         {

@@ -64,8 +64,9 @@ impl Labels {
         .map(|(kind, values)| {
             values.iter().map(|value| label(organization, kind, value)).collect::<Vec<_>>()
         });
-        let readers = filter.readers.as_ref();
-        let readers = readers
+        let readers = filter
+            .readers
+            .as_ref()
             .map(|all| all.iter().map(|one| label(organization, Kind::Reader, one)).collect());
         let groups = lists.into_iter().filter(|list| !list.is_empty());
         let groups = groups

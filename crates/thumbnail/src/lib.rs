@@ -128,9 +128,10 @@ pub fn thumbnail(picture: &[u8], size: ThumbnailSize) -> Result<Thumbnail, Thumb
 /// Returns the decoder of a picture within the limits.
 fn decoder(picture: &[u8]) -> Result<impl ImageDecoder + use<'_>, ThumbnailError> {
     use ImageFormat::{Gif, Jpeg, Png, WebP};
-    let format = image::guess_format(picture).ok();
-    let format = format.filter(|format| [Png, Jpeg, Gif, WebP].contains(format));
-    let format = format.ok_or(ThumbnailError::NotAPicture)?;
+    let format = image::guess_format(picture)
+        .ok()
+        .filter(|format| [Png, Jpeg, Gif, WebP].contains(format))
+        .ok_or(ThumbnailError::NotAPicture)?;
     let mut limits = Limits::no_limits();
     limits.max_alloc = Some(MAX_DECODED_BYTES);
     let mut reader = ImageReader::with_format(Cursor::new(picture), format);

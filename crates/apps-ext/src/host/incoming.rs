@@ -54,8 +54,10 @@ impl PendingRequests {
         let token = RequestToken::from_number(self.next);
         self.next += 1;
         let meta = params.and_then(|params| params.get("_meta"));
-        let progress_token = meta.and_then(|meta| meta.get("progressToken"));
-        let progress_token = progress_token.filter(|it| it.is_string() || it.is_number()).cloned();
+        let progress_token = meta
+            .and_then(|meta| meta.get("progressToken"))
+            .filter(|it| it.is_string() || it.is_number())
+            .cloned();
         self.waiting.insert(token, PendingRequest { id, form, progress_token, consent });
         token
     }

@@ -36,8 +36,9 @@ pub(super) fn compose<E>(
                 }
             };
             if let Some(file) = tag.file() {
-                let text = find(file).map_err(ComposeError::Read)?;
-                let text = text.ok_or_else(|| ComposeError::Missing(file.to_owned()))?;
+                let text = find(file)
+                    .map_err(ComposeError::Read)?
+                    .ok_or_else(|| ComposeError::Missing(file.to_owned()))?;
                 let name = if tag.is("script") { "script" } else { "style" };
                 let attributes = tag.kept_attributes();
                 composed.push_str(&format!("<{name}{attributes}>{}", checked(file, text, name)?));

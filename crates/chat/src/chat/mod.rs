@@ -195,14 +195,16 @@ impl Chat {
         if let Some(listener) = listener {
             listener.stored(&turn.uri).await;
         }
-        let answered = self.ask(setting.model.as_ref(), &prompt.request, listener).await;
-        let answered = answered.map_err(|failure| Failure {
-            message: format!(
-                "{}. Your message is stored in {}; send it there again to retry",
-                failure.message, turn.uri
-            ),
-            ..failure
-        });
+        let answered =
+            self.ask(setting.model.as_ref(), &prompt.request, listener).await.map_err(|failure| {
+                Failure {
+                    message: format!(
+                        "{}. Your message is stored in {}; send it there again to retry",
+                        failure.message, turn.uri
+                    ),
+                    ..failure
+                }
+            });
         let ModelAnswer { answer, finish, mut text, reasoning } = match answered {
             Ok(answered) => answered,
             Err(failure) => {

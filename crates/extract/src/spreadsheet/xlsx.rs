@@ -374,8 +374,9 @@ impl Cells<'_, '_> {
                 self.next_column = 0;
             }
             "c" => {
-                let column = attribute(element, "r").and_then(|reference| column(&reference));
-                let column = column.unwrap_or(self.next_column);
+                let column = attribute(element, "r")
+                    .and_then(|reference| column(&reference))
+                    .unwrap_or(self.next_column);
                 self.next_column = column + 1;
                 self.cell = Cell {
                     column,

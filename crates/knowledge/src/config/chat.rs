@@ -249,8 +249,10 @@ mod tests {
     #[track_caller]
     fn check(toml: &str, want: Result<bool, &str>) {
         let config: ChatConfig = toml::from_str(toml).unwrap();
-        let model = config.model(&|name: &str| (name == "KEY").then(|| " sk-1 ".to_owned()));
-        let model = model.map(|model| model.is_some()).map_err(|invalid| invalid.to_string());
+        let model = config
+            .model(&|name: &str| (name == "KEY").then(|| " sk-1 ".to_owned()))
+            .map(|model| model.is_some())
+            .map_err(|invalid| invalid.to_string());
         assert_eq!(model, want.map_err(str::to_owned));
     }
 

@@ -151,8 +151,8 @@ impl ResourceServer {
                 return Err(ResourceServerError::SameToken(other, token.name.clone()));
             }
         }
-        let issued = options.issuer.as_ref().map(|issuer| Issued::new(issuer, &options));
-        let issued = issued.transpose()?;
+        let issued =
+            options.issuer.as_ref().map(|issuer| Issued::new(issuer, &options)).transpose()?;
         Ok(Self { options, issued })
     }
 
@@ -172,8 +172,13 @@ impl ResourceServer {
     pub fn metadata(&self) -> Option<ResourceMetadata> {
         let issuer = self.options.issuer.as_ref()?;
         let mut metadata = ResourceMetadata::new(&issuer.resource, [&issuer.issuer]);
-        let scopes = self.options.required_scopes.iter().chain(&self.options.optional_scopes);
-        let scopes: Vec<String> = scopes.cloned().collect();
+        let scopes: Vec<String> = self
+            .options
+            .required_scopes
+            .iter()
+            .chain(&self.options.optional_scopes)
+            .cloned()
+            .collect();
         metadata.scopes_supported = (!scopes.is_empty()).then_some(scopes);
         metadata.resource_name.clone_from(&self.options.name);
         Some(metadata)

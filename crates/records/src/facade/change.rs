@@ -418,8 +418,9 @@ impl Records {
             for group in &kept {
                 this.tell(RecordChange::Created, group);
             }
-            let last = last.ok_or_else(|| DatabaseError::damaged("nothing was stored"));
-            let last = last.map_err(RecordStoreError::Database)?;
+            let last = last
+                .ok_or_else(|| DatabaseError::damaged("nothing was stored"))
+                .map_err(RecordStoreError::Database)?;
             this.tell(change, &last);
             Ok(last)
         })

@@ -208,8 +208,10 @@ impl Bridge {
     }
 
     fn cancelled_by_view(&mut self, params: &JsonObject) -> Ignored {
-        let id = params.get("requestId").cloned();
-        let id = id.and_then(|id| serde_json::from_value::<RequestId>(id).ok());
+        let id = params
+            .get("requestId")
+            .cloned()
+            .and_then(|id| serde_json::from_value::<RequestId>(id).ok());
         let id = id.ok_or("requestId is not an id")?;
         let (token, waiting) = self.incoming.cancel(&id).ok_or("no request with this id waits")?;
         // Otherwise a View could show the user a question again and again, and take it back each

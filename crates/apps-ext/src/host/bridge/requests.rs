@@ -180,8 +180,11 @@ impl Bridge {
     }
 
     fn update_model_context(&mut self, params: &JsonObject) -> Result<Next, RpcError> {
-        let allowed = self.capabilities.update_model_context.as_ref();
-        let allowed = allowed.ok_or_else(|| not_offered(method::UPDATE_MODEL_CONTEXT))?;
+        let allowed = self
+            .capabilities
+            .update_model_context
+            .as_ref()
+            .ok_or_else(|| not_offered(method::UPDATE_MODEL_CONTEXT))?;
         let context = ModelContext::parse(params, allowed, self.limits.max_model_context_bytes)?;
         if context != self.model_context {
             self.model_context.clone_from(&context);

@@ -32,8 +32,8 @@ impl Bridge {
             RequestKind::ListTools | RequestKind::CallTool { .. } => self.limits.app_call_timeout,
         };
         let id = self.outgoing.add(question, self.now + time);
-        let text = json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params });
-        let text = text.to_string();
+        let text =
+            json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();
         self.audit_sent(MessageKind::Request, Some(method), Some(&id.into()), text.len());
         self.effects.push(Effect::Send(text));
         id

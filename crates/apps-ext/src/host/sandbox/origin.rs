@@ -45,8 +45,8 @@ impl Origin {
         let (scheme, rest) = text.split_once("://").ok_or(OriginError::Form)?;
         let schemes: &[_] =
             if is_for_connections { &["https", "http", "wss", "ws"] } else { &["https", "http"] };
-        let scheme = schemes.iter().find(|it| scheme.eq_ignore_ascii_case(it));
-        let scheme = scheme.ok_or(OriginError::Scheme)?;
+        let scheme =
+            schemes.iter().find(|it| scheme.eq_ignore_ascii_case(it)).ok_or(OriginError::Scheme)?;
         // Servers often write the slash of the root; any other path would have another meaning in a
         // policy.
         let rest = rest.strip_suffix('/').unwrap_or(rest);

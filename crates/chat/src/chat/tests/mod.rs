@@ -508,8 +508,13 @@ async fn earlier_messages_are_not_embedded_again() {
     }
     // The first message is still found, by meaning only.
     let vector = StaticModel::built_in().embed("two and two");
-    let hits = world.knowledge.pipeline.store();
-    let hits = hits.search(&SearchRequest::new("", Some(vector))).await.unwrap();
+    let hits = world
+        .knowledge
+        .pipeline
+        .store()
+        .search(&SearchRequest::new("", Some(vector)))
+        .await
+        .unwrap();
     assert_eq!(hits.len(), 6);
     assert!(hits[0].chunk.content.contains("Two and two?"), "{hits:?}");
 
