@@ -188,11 +188,10 @@ fn scope(rule: ArtifactScope, principal: Option<&Principal>, session: Option<&st
         || local.user().to_owned(),
         |principal| bounded(format!("principal {}", principal.id())),
     );
-    let session = session.filter(|_| rule == ArtifactScope::Session);
-    let session = session.map_or_else(
-        || local.session().to_owned(),
-        |session| bounded(format!("session {session}")),
-    );
+    let session = match session {
+        Some(session) if rule == ArtifactScope::Session => bounded(format!("session {session}")),
+        _ => local.session().to_owned(),
+    };
     Scope::new(local.app(), user, session).expect("every part has 1 to 256 bytes")
 }
 

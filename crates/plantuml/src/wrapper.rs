@@ -9,10 +9,10 @@ use crate::source::is_blank;
 /// and no other line starts or ends a diagram. Line ends next to the wrapper are removed, as
 /// PlantUML does. A blank body stays wrapped: its code would be empty and start with `0`.
 pub(crate) fn strip(text: &str) -> Option<&str> {
-    let body = text.strip_prefix("@startuml")?;
-    let body = body.strip_prefix('\n').or_else(|| body.strip_prefix("\r\n"))?;
-    let body = without_line_end(body).unwrap_or(body);
-    let body = without_line_end(body.strip_suffix("@enduml")?)?;
+    let after_start = text.strip_prefix("@startuml")?;
+    let lines = after_start.strip_prefix('\n').or_else(|| after_start.strip_prefix("\r\n"))?;
+    let to_end = without_line_end(lines).unwrap_or(lines);
+    let body = without_line_end(to_end.strip_suffix("@enduml")?)?;
     (!is_blank(body) && !body.contains("@start") && !body.contains("@end")).then_some(body)
 }
 
