@@ -303,7 +303,7 @@ impl Session<'_> {
     /// Fetches the tools when they are stale. Returns the reason why the upstream is lost.
     async fn keep_tools(&self) -> String {
         loop {
-            self.stale[List::Tools as usize].told().await;
+            self.stale[List::Tools as usize].wait().await;
             if self.client.server().capabilities.tools.is_none() {
                 continue;
             }
@@ -334,7 +334,7 @@ impl Session<'_> {
                 self.fetch_prompts().await;
                 self.upstream.settle(List::Prompts);
                 self.upstream.freshness.done(&[List::Prompts]);
-                self.stale[List::Prompts as usize].told().await;
+                self.stale[List::Prompts as usize].wait().await;
             }
         };
         let resources = async {
@@ -342,7 +342,7 @@ impl Session<'_> {
                 self.fetch_resources().await;
                 self.upstream.settle(List::Resources);
                 self.upstream.freshness.done(&[List::Resources]);
-                self.stale[List::Resources as usize].told().await;
+                self.stale[List::Resources as usize].wait().await;
             }
         };
         tokio::join!(prompts, resources);
@@ -472,7 +472,7 @@ fn warn_of_unknown_tools(upstream: &Upstream, tools: &[Tool]) {
 impl StaleMark {
     /// Waits until the list is stale. After an announcement it waits a little longer, since servers
     /// announce several changes in a row. It does not wait longer if an agent needs the list.
-    async fn told(&self) {
+    async fn wait(&self) {
         tokio::select! {
             biased;
             () = self.wanted.notified() => return,

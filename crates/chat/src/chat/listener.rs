@@ -1,20 +1,20 @@
-//! Hears an answer while the model writes it.
+//! Receives an answer while the model writes it.
 
 use async_trait::async_trait;
 use marquetry_protocol::server::RequestContext;
 
-/// Hears an answer while the model writes it.
+/// Receives an answer while the model writes it.
 #[async_trait]
 pub trait AnswerListener: Send + Sync {
-    /// Takes the URI of the chat once the user's message is stored there, before the model is
+    /// Receives the URI of the chat once the user's message is stored there, before the model is
     /// called. An error after this leaves the message in the chat, without an answer. Does nothing
     /// by default.
     async fn stored(&self, chat_request_uri: &str) {
         let _ = chat_request_uri;
     }
 
-    /// Takes the text that was added. `bytes` is the length of the answer so far.
-    async fn heard(&self, more: &str, bytes: usize);
+    /// Receives the text that was added. `bytes` is the length of the answer so far.
+    async fn answer_extended(&self, more: &str, bytes: usize);
 
     /// Called once the answer is stored, before the model writes a keyframe. The chat has the
     /// answer even if the call ends early after this. Does nothing by default.
@@ -26,7 +26,7 @@ pub(super) struct Progress<'a>(pub(super) &'a RequestContext);
 
 #[async_trait]
 impl AnswerListener for Progress<'_> {
-    async fn heard(&self, more: &str, bytes: usize) {
+    async fn answer_extended(&self, more: &str, bytes: usize) {
         self.0.progress(bytes as f64, None, Some(more)).await;
     }
 }

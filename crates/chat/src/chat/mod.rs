@@ -449,8 +449,8 @@ async fn stream_answer(
     listener: &dyn AnswerListener,
     max: usize,
 ) -> Result<ChatAnswer, marquetry_llm::ChatError> {
-    let heard = Mutex::new(String::new());
-    let mut push = |text: &str| lock(&heard).push_str(text);
+    let received = Mutex::new(String::new());
+    let mut push = |text: &str| lock(&received).push_str(text);
     let asking = model.stream(request, &mut push);
     tokio::pin!(asking);
     let mut ticks = tokio::time::interval(TELL_EVERY);
@@ -463,14 +463,14 @@ async fn stream_answer(
                     continue;
                 }
                 let mut visible = {
-                    let heard = lock(&heard);
+                    let received = lock(&received);
                     // Blocks are not shown, so up to twice as many bytes are read.
-                    answer::visible(&heard[..heard.floor_char_boundary(2 * max)])
+                    answer::visible(&received[..received.floor_char_boundary(2 * max)])
                 };
                 visible.truncate(visible.floor_char_boundary(max));
                 if visible.len() > said.len() && visible.starts_with(&said) {
                     let more = visible[said.len()..].to_owned();
-                    listener.heard(&more, visible.len()).await;
+                    listener.answer_extended(&more, visible.len()).await;
                     said = visible;
                 }
             }

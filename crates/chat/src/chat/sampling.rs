@@ -106,7 +106,7 @@ impl Chat {
         params: &CreateMessageParams,
     ) -> Result<CreateMessageResult, Failure> {
         let result = self.sampler()?.create_message(params).await.map_err(failure)?;
-        self.shown(result)
+        self.visible_result(result)
     }
 
     /// Continues messages as [`Self::create_message`] does, in parts.
@@ -121,17 +121,17 @@ impl Chat {
     ) -> Result<SamplingStream, Failure> {
         let sampler = self.sampler()?;
         sampler.check(&params).map_err(failure)?;
-        let heard = Arc::new(Mutex::new(String::new()));
+        let received = Arc::new(Mutex::new(String::new()));
         // Blocks are not shown, so up to twice as many bytes are read.
         let max = 2 * self.config.max_answer_bytes.get();
         let asking = {
-            let heard = heard.clone();
+            let received = received.clone();
             async move {
                 sampler
                     .stream_message(&params, &mut |text: &str| {
-                        let mut heard = lock(&heard);
-                        let room = max.saturating_sub(heard.len());
-                        heard.push_str(&text[..text.floor_char_boundary(room)]);
+                        let mut received = lock(&received);
+                        let room = max.saturating_sub(received.len());
+                        received.push_str(&text[..text.floor_char_boundary(room)]);
                     })
                     .await
             }
@@ -139,7 +139,7 @@ impl Chat {
         Ok(SamplingStream {
             chat: self.clone(),
             asking: Some(Box::pin(asking)),
-            heard,
+            received,
             said: String::new(),
             result: None,
         })
@@ -156,7 +156,10 @@ impl Chat {
     }
 
     /// Returns a result without reasoning and context blocks, and within the limit of an answer.
-    fn shown(&self, mut result: CreateMessageResult) -> Result<CreateMessageResult, Failure> {
+    fn visible_result(
+        &self,
+        mut result: CreateMessageResult,
+    ) -> Result<CreateMessageResult, Failure> {
         let max = self.config.max_answer_bytes.get();
         let mut is_cut = false;
         let mut has_content = false;
@@ -192,7 +195,7 @@ pub struct SamplingStream {
     /// [`None`] once the model has answered.
     asking: Option<BoxFuture<'static, Result<CreateMessageResult, SamplingError>>>,
     /// The model's text so far.
-    heard: Arc<Mutex<String>>,
+    received: Arc<Mutex<String>>,
     /// The visible text that was returned.
     said: String,
     /// The result, if the last piece of its text came first.
@@ -228,10 +231,11 @@ impl SamplingStream {
                 continue;
             };
             self.asking = None;
-            let result = match answer.map_err(failure).and_then(|result| self.chat.shown(result)) {
-                Ok(result) => result,
-                Err(failure) => return Some(Err(failure)),
-            };
+            let result =
+                match answer.map_err(failure).and_then(|result| self.chat.visible_result(result)) {
+                    Ok(result) => result,
+                    Err(failure) => return Some(Err(failure)),
+                };
             let text = result.content.iter().find_map(SamplingContent::as_text);
             let rest = text.and_then(|text| text.strip_prefix(&*self.said)).map(str::to_owned);
             self.result = Some(result);
@@ -247,7 +251,7 @@ impl SamplingStream {
         if self.said.len() >= max {
             return None;
         }
-        let mut visible = answer::visible(&lock(&self.heard));
+        let mut visible = answer::visible(&lock(&self.received));
         visible.truncate(visible.floor_char_boundary(max));
         let piece = visible.strip_prefix(&*self.said).filter(|piece| !piece.is_empty())?.to_owned();
         self.said = visible;

@@ -33,7 +33,7 @@ pub(super) struct Keys {
     lifetime: Duration,
     max_age: Duration,
     pause: Duration,
-    known: std::sync::RwLock<Arc<CachedKeys>>,
+    cached: std::sync::RwLock<Arc<CachedKeys>>,
     /// Held while keys are fetched; contains the time of the last attempt.
     fetching: Arc<Mutex<Option<Instant>>>,
 }
@@ -65,7 +65,7 @@ impl Keys {
             lifetime: options.key_lifetime,
             max_age: options.key_max_age,
             pause: options.key_pause,
-            known: Default::default(),
+            cached: Default::default(),
             fetching: Arc::default(),
         }
     }
@@ -76,7 +76,7 @@ impl Keys {
         algorithm: Algorithm,
         id: Option<&str>,
     ) -> Result<DecodingKey, TokenError> {
-        let before = self.known();
+        let before = self.cached();
         let age = before.fetched.map(|fetched| fetched.elapsed());
         if let Some(age) = age.filter(|age| *age < self.max_age)
             && let Some(key) = before.find(algorithm, id)
@@ -87,12 +87,12 @@ impl Keys {
             return Ok(key);
         }
         self.fetch_unless_just_done(before.fetched).await;
-        let known = self.known();
-        let is_new = known.fetched != before.fetched;
-        if !is_new && known.fetched.is_none_or(|fetched| fetched.elapsed() >= self.max_age) {
+        let cached = self.cached();
+        let is_new = cached.fetched != before.fetched;
+        if !is_new && cached.fetched.is_none_or(|fetched| fetched.elapsed() >= self.max_age) {
             return Err(TokenError::KeysUnavailable);
         }
-        known.find(algorithm, id).ok_or(TokenError::Invalid("its issuer has no such key"))
+        cached.find(algorithm, id).ok_or(TokenError::Invalid("its issuer has no such key"))
     }
 
     /// Fetches without a token as the cause; does not count for the pause between fetches.
@@ -101,8 +101,8 @@ impl Keys {
         self.fetch().await
     }
 
-    fn known(&self) -> Arc<CachedKeys> {
-        self.known.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
+    fn cached(&self) -> Arc<CachedKeys> {
+        self.cached.read().unwrap_or_else(std::sync::PoisonError::into_inner).clone()
     }
 
     /// Fetches the keys; concurrent callers share one fetch.
@@ -129,7 +129,7 @@ impl Keys {
         mut last: OwnedMutexGuard<Option<Instant>>,
         seen: Option<Instant>,
     ) -> Option<JoinHandle<()>> {
-        let was_fetched_meanwhile = self.known().fetched != seen;
+        let was_fetched_meanwhile = self.cached().fetched != seen;
         let too_soon = last.is_some_and(|last| last.elapsed() < self.pause);
         if was_fetched_meanwhile || too_soon {
             return None;
@@ -170,8 +170,8 @@ impl Keys {
         if keys.is_empty() {
             return Err("the key set contains no key that can verify a token".to_owned());
         }
-        let known = CachedKeys { keys, fetched: Some(Instant::now()) };
-        *self.known.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(known);
+        let cached = CachedKeys { keys, fetched: Some(Instant::now()) };
+        *self.cached.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(cached);
         Ok(())
     }
 

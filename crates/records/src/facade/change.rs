@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use marquetry_database::DatabaseError;
 
-use super::{known, parse};
+use super::{parse, stored_uri};
 use crate::{
     AtMost, Caller, ContentChange, ModelType, NewRecord, Put, Record, RecordChange, RecordError,
     RecordFilter, RecordPatch, RecordStoreError, Records,
@@ -30,7 +30,7 @@ impl Records {
             self.limits.content(content)?;
         }
         let prepared = self.prepared(caller, new).await?;
-        let uri = known(&prepared);
+        let uri = stored_uri(&prepared);
         for attempt in 0.. {
             let mut record = prepared.clone();
             let mut puts = match &path {
@@ -151,11 +151,11 @@ impl Records {
         for attempt in 0.. {
             let old = self.get(caller, uri).await?;
             if !self.may_write(caller, &old).await? {
-                return Err(RecordError::Forbidden { action: "change", target: known(&old) });
+                return Err(RecordError::Forbidden { action: "change", target: stored_uri(&old) });
             }
             if let Some(expected) = patch.revision.filter(|expected| *expected != old.revision) {
                 return Err(RecordError::Conflict(RecordStoreError::Conflict {
-                    uri: known(&old),
+                    uri: stored_uri(&old),
                     expected: Some(expected),
                     found: Some(old.revision),
                 }));
@@ -192,7 +192,7 @@ impl Records {
     ) -> Result<Record, RecordError> {
         for attempt in 0.. {
             let record = self.get(caller, uri).await?;
-            let uri = known(&record);
+            let uri = stored_uri(&record);
             if !self.may_delete(caller, &record).await? {
                 return Err(RecordError::Forbidden { action: "remove", target: uri });
             }
@@ -242,7 +242,7 @@ impl Records {
         {
             return Err(RecordError::Forbidden {
                 action: "say who may read, change or find",
-                target: known(old),
+                target: stored_uri(old),
             });
         }
         let model = ModelType::of(&old.kind)?;
@@ -252,7 +252,10 @@ impl Records {
         if let Some(owner) = owner {
             let owner = check::principal("the owner", &old.organization, owner, &[USER])?;
             if Some(&owner) != old.owner.as_ref() && !caller.is_admin {
-                return Err(RecordError::Forbidden { action: "give away", target: known(old) });
+                return Err(RecordError::Forbidden {
+                    action: "give away",
+                    target: stored_uri(old),
+                });
             }
             record.owner = Some(owner);
         }
@@ -416,12 +419,12 @@ impl Records {
             };
             let last = kept.pop();
             for group in &kept {
-                this.tell(RecordChange::Created, group);
+                this.announce(RecordChange::Created, group);
             }
             let last = last
                 .ok_or_else(|| DatabaseError::damaged("nothing was stored"))
                 .map_err(RecordStoreError::Database)?;
-            this.tell(change, &last);
+            this.announce(change, &last);
             Ok(last)
         })
         .await
@@ -439,7 +442,7 @@ impl Records {
             let revision = Some(revision);
             let removed = this.store.delete_unless(&uri, revision, used_by.as_ref()).await?;
             if let Some(removed) = &removed {
-                this.tell(RecordChange::Deleted, removed);
+                this.announce(RecordChange::Deleted, removed);
             }
             Ok(removed)
         })
@@ -470,7 +473,7 @@ fn users_of(record: &Record) -> Option<(RecordFilter, &'static str)> {
         TAG => &mut users.tags,
         _ => return None,
     };
-    uris.push(known(record));
+    uris.push(stored_uri(record));
     Some((users, if record.kind == USER { "records are theirs" } else { "records have it" }))
 }
 

@@ -1,6 +1,6 @@
 //! Reads and lists records.
 
-use super::{known, parse};
+use super::{parse, stored_uri};
 use crate::{
     Caller, Record, RecordError, RecordFilter, RecordPage, Records,
     caller::{short, uri as uri_of},
@@ -35,7 +35,7 @@ impl Records {
         caller: &Caller,
         uri: &str,
     ) -> Result<Option<Vec<u8>>, RecordError> {
-        let uri = known(&self.get(caller, uri).await?);
+        let uri = stored_uri(&self.get(caller, uri).await?);
         Ok(self.store.content(&uri).await?)
     }
 
@@ -128,7 +128,7 @@ impl Records {
                 tags.push(tag.clone());
             } else {
                 match Box::pin(self.tag(caller, tag)).await {
-                    Ok(tag) => tags.push(known(&tag)),
+                    Ok(tag) => tags.push(stored_uri(&tag)),
                     Err(RecordError::UnknownTag(_)) => return Ok(None),
                     Err(error) => return Err(error),
                 }

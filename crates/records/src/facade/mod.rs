@@ -167,7 +167,7 @@ impl Records {
         }
     }
 
-    pub(super) fn tell(&self, change: RecordChange, record: &Record) {
+    pub(super) fn announce(&self, change: RecordChange, record: &Record) {
         if let Some(event) = RecordEvent::new(change, record) {
             // An error means that there is no subscriber.
             let _ = self.events.send(event);
@@ -187,7 +187,7 @@ impl std::fmt::Debug for Records {
 }
 
 /// Returns the URI of a stored record.
-pub(super) fn known(record: &Record) -> String {
+pub(super) fn stored_uri(record: &Record) -> String {
     record.uri().unwrap_or_default()
 }
 

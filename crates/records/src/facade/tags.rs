@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{change::uuid, known};
+use super::{change::uuid, stored_uri};
 use crate::{
     Caller, NewRecord, Record, RecordError, RecordFilter, Records,
     caller::{short, uri as uri_of},
@@ -99,7 +99,7 @@ impl Records {
         self.limits.tags(tags.len())?;
         let mut uris = BTreeSet::new();
         for tag in tags {
-            uris.insert(known(&self.tag(caller, tag).await?));
+            uris.insert(stored_uri(&self.tag(caller, tag).await?));
         }
         Ok(uris)
     }

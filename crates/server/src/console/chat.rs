@@ -267,7 +267,7 @@ impl AnswerListener for EventSender {
         self.send("started", &json!({"chatRequestUri": chat_request_uri}));
     }
 
-    async fn heard(&self, more: &str, _: usize) {
+    async fn answer_extended(&self, more: &str, _: usize) {
         self.send("text", &json!({"text": more}));
     }
 

@@ -48,12 +48,12 @@ async fn a_passage_is_read_with_the_rights_of_now() {
 }
 
 #[tokio::test]
-async fn a_listener_hears_the_answer_piece_by_piece() {
+async fn listeners_receive_the_answer_piece_by_piece() {
     struct AnswerRecorder(Mutex<String>);
 
     #[async_trait::async_trait]
     impl AnswerListener for AnswerRecorder {
-        async fn heard(&self, more: &str, bytes: usize) {
+        async fn answer_extended(&self, more: &str, bytes: usize) {
             let mut text = lock(&self.0);
             text.push_str(more);
             assert_eq!(text.len(), bytes);
