@@ -6,7 +6,6 @@ mod ci;
 mod conformance;
 mod coverage;
 mod features;
-mod fuzz;
 mod generate;
 mod house;
 #[cfg(target_os = "linux")]
@@ -14,7 +13,6 @@ mod kills;
 mod proc_stat;
 mod scenarios;
 mod seeds;
-mod slow;
 
 use std::{
     collections::BTreeMap,
@@ -30,7 +28,13 @@ use serde::Deserialize;
 
 /// Tasks for developers of Marquetry.
 #[derive(Parser)]
-#[command(name = "cargo xtask", max_term_width = 100)]
+#[command(
+    name = "cargo xtask",
+    max_term_width = 100,
+    after_help = "\
+Before a commit: cargo xtask ci
+Examples of a task: cargo xtask TASK --help"
+)]
 struct Cli {
     #[command(subcommand)]
     task: Task,
@@ -41,53 +45,46 @@ enum Task {
     /// Run the scenarios of tests/scenarios against a real server.
     #[command(after_help = "\
 Examples:
-  cargo xtask test-scenarios                       all of them
-  cargo xtask test-scenarios 000/2.1               section 2.1 of seed 000
-  cargo xtask test-scenarios gateway/ http/        by any part of the file or of id/transport/revision/store
-  cargo xtask test-scenarios --list --format json  what there is, for programs
+  cargo xtask test-scenarios                        run all scenarios
+  cargo xtask test-scenarios 000/2.1                run those of section 2.1 of seed 000
+  cargo xtask test-scenarios gateway/ http/         match a part of the file or of id/transport/revision/store
+  cargo xtask test-scenarios --list --format json   list the cases for programs
   cargo xtask test-scenarios --format junit --report scenarios.xml
-  cargo xtask test-scenarios --binary              against the built program as a child process
-  cargo xtask test-scenarios --postgres knowledge/ with knowledge in a PostgreSQL")]
+  cargo xtask test-scenarios --binary               test the built program as a child process
+  cargo xtask test-scenarios --postgres knowledge/  store knowledge in PostgreSQL")]
     TestScenarios(scenarios::Options),
-    /// Run all checks of CI: format, lints, tests, documentation, scenarios, licences, spelling.
+    /// Run every check of CI: format, lints, tests, documentation, scenarios, licences, spelling.
     #[command(after_help = ci::EXAMPLES)]
     Ci(ci::Options),
-    /// Print the crates with their lines, edges and circles, and check them against
-    /// ARCHITECTURE.md.
+    /// Check sizes, dependencies and module cycles of the crates against ARCHITECTURE.md.
     #[command(after_help = house::EXAMPLES)]
-    House(house::Options),
-    /// Check each crate alone: without features, with the default ones, and with each feature
-    /// alone.
+    House,
+    /// Lint each crate by itself, with each of its features alone.
     #[command(after_help = features::EXAMPLES)]
     Features(features::Options),
     /// Run the official conformance suite against the server and the client of crates/protocol.
     #[command(after_help = conformance::EXAMPLES)]
     Conformance(conformance::Options),
-    /// Test the console and Views in Chromium, and measure the budgets of the page.
+    /// Test the console and Views in Chromium, and check the budgets of the page.
     #[command(after_help = browser::EXAMPLES)]
     Browser(browser::Options),
-    /// Run the tests that take minutes, with a real model.
-    Test(slow::Options),
-    /// Kill clients, servers and upstreams at seeded moments, and look for processes that remain.
+    /// Kill clients, servers and upstreams at seeded moments, and check that no process remains.
     #[cfg(target_os = "linux")]
     #[command(after_help = kills::EXAMPLES)]
     Kills(kills::Options),
-    /// Fuzz each parser of untrusted input.
-    #[command(after_help = fuzz::EXAMPLES)]
-    Fuzz(fuzz::Options),
-    /// Measure speed and memory, beside other programs.
+    /// Measure speed and memory, and compare them with other programs.
     #[command(after_help = bench::EXAMPLES)]
     Bench {
         #[command(subcommand)]
         bench: bench::Bench,
     },
-    /// Write the files that are made from the code: references, schemas, the example configuration.
+    /// Write the generated files: references, schemas, the example configuration.
     #[command(after_help = generate::EXAMPLES)]
     Generate(generate::Options),
-    /// Measure the lines of each crate that its tests run.
+    /// Measure the line coverage of each crate.
     #[command(after_help = coverage::EXAMPLES)]
     Coverage(coverage::Options),
-    /// Print each id of the seeds with its tests, and fail if an id has none.
+    /// List the ids of the seeds with their tests, and fail if an id has none.
     #[command(after_help = seeds::EXAMPLES)]
     Seeds(seeds::Options),
     /// Serve the upstream of a scenario on standard input and output.
@@ -104,15 +101,13 @@ Examples:
 }
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().task {
+    let outcome = match Cli::parse().task {
         Task::TestScenarios(options) => scenarios::run(&options),
         Task::Ci(options) => ci::run(&options),
-        Task::House(options) => house::run(&options),
+        Task::House => house::run(),
         Task::Features(options) => features::run(&options),
         Task::Conformance(options) => conformance::run(&options),
-        Task::Test(options) => slow::run(&options),
         Task::Browser(options) => browser::run(&options),
-        Task::Fuzz(options) => fuzz::run(&options),
         Task::Bench { bench } => bench::run(&bench),
         Task::Generate(options) => generate::run(&options),
         Task::Coverage(options) => coverage::run(&options),
@@ -128,7 +123,7 @@ fn main() -> ExitCode {
             Err(error) => Err(Failed::new(error.to_string())),
         },
     };
-    done.unwrap_or_else(|failed| {
+    outcome.unwrap_or_else(|failed| {
         eprintln!("error: {failed}");
         ExitCode::FAILURE
     })
@@ -140,10 +135,10 @@ fn serve_upstream(spec: &Path) -> Result<ExitCode, Failed> {
 
 fn on_one_thread(work: impl Future<Output = Result<(), Failed>>) -> Result<ExitCode, Failed> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    let done = runtime.block_on(work);
+    let outcome = runtime.block_on(work);
     // The thread that reads standard input may wait for a line that never comes.
     runtime.shutdown_background();
-    done.map(|()| ExitCode::SUCCESS)
+    outcome.map(|()| ExitCode::SUCCESS)
 }
 
 /// Why a task failed.
@@ -170,9 +165,9 @@ impl From<std::io::Error> for Failed {
 
 /// Returns the workspace's root.
 pub(crate) fn root() -> PathBuf {
-    let here = env::var_os("CARGO_MANIFEST_DIR")
+    let package = env::var_os("CARGO_MANIFEST_DIR")
         .map_or_else(|| env!("CARGO_MANIFEST_DIR").into(), PathBuf::from);
-    here.parent().map_or_else(|| here.clone(), Path::to_owned)
+    package.parent().map_or_else(|| package.clone(), Path::to_owned)
 }
 
 /// Returns the cargo that runs this task.
@@ -193,10 +188,10 @@ pub(crate) fn cargo_command() -> Command {
 /// everything that depends on ring would be built again.
 pub(crate) fn forget_package(command: &mut Command) {
     for (name, _) in env::vars_os() {
-        let is_of_package = name.to_str().is_some_and(|name| {
+        let describes_package = name.to_str().is_some_and(|name| {
             name.starts_with("CARGO_PKG_") || name.starts_with("CARGO_MANIFEST_")
         });
-        if is_of_package {
+        if describes_package {
             command.env_remove(name);
         }
     }
@@ -237,7 +232,7 @@ pub(crate) fn packages() -> Result<Vec<Package>, Failed> {
     Ok(metadata.packages)
 }
 
-/// The variable with the folder of the built programs. If it is set, nothing is built.
+/// The environment variable with the folder of the built programs. If it is set, nothing is built.
 pub(crate) const BUILT: &str = "MARQUETRY_BUILT";
 
 /// Builds a program or an example of the workspace for debugging, and returns its path. The build
@@ -245,9 +240,11 @@ pub(crate) const BUILT: &str = "MARQUETRY_BUILT";
 /// twice.
 pub(crate) fn build_shared(kind: &str, name: &str) -> Result<PathBuf, Failed> {
     if let Some(built) = env::var_os(BUILT) {
-        let folder = PathBuf::from(built);
-        let folder = if kind == "--example" { folder.join("examples") } else { folder };
-        let path = folder.join(format!("{name}{}", env::consts::EXE_SUFFIX));
+        let mut path = PathBuf::from(built);
+        if kind == "--example" {
+            path.push("examples");
+        }
+        path.push(format!("{name}{}", env::consts::EXE_SUFFIX));
         return if path.is_file() {
             Ok(path)
         } else {

@@ -1,6 +1,6 @@
 //! Feeds a fuzz target its corpus, and inputs that differ from it by a little, with any toolchain.
 //!
-//! `cargo xtask fuzz` is the long run, in which coverage leads the way; this is the short one, in
+//! `fuzz/run` is the long run, in which coverage leads the way; this is the short one, in
 //! the ordinary tests.
 
 use std::{
@@ -16,7 +16,7 @@ pub type Target = fn(&[u8]);
 const TIME: Duration = Duration::from_millis(1_500);
 /// The most changed inputs of one target.
 const CHANGED_INPUTS: u64 = 3_000;
-/// The longest changed input, as in `cargo xtask fuzz`.
+/// The longest changed input, as in `fuzz/run`.
 const MAX_BYTES: usize = 4_096;
 /// The variable that chooses other changes, as it chooses other values for proptest.
 const SEED: &str = "PROPTEST_RNG_SEED";

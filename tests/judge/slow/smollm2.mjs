@@ -1,5 +1,5 @@
-// A real model as agent and as judge: it proves wires and structure, never judgement. `cargo xtask
-// test --slow` runs it.
+// A real model as agent and as judge: it proves wires and structure, never judgement. It takes minutes and is not a
+// step of `ci`. After tests/judge/install, slow/install and `cargo build`: CI=true node --test slow/smollm2.mjs
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { writeFile } from "node:fs/promises";

@@ -11,7 +11,8 @@ const FENCE: &str = "```";
 /// `#` are ignored.
 ///
 /// # Errors
-/// A message about the first invalid line.
+///
+/// Returns an error if a line is invalid: a message about the first such line.
 pub(super) fn parse(document: &str) -> Result<Listed, String> {
     let mut lines = document.lines().skip_while(|line| line.trim() != "```edges");
     if lines.next().is_none() {
@@ -29,13 +30,14 @@ pub(super) fn parse(document: &str) -> Result<Listed, String> {
             ));
         };
         for to in to.split(',') {
-            let edge = (from.trim().to_owned(), to.trim().to_owned());
-            if edge.0.is_empty() || edge.1.is_empty() {
+            let from = from.trim();
+            let to = to.trim();
+            if from.is_empty() || to.is_empty() {
                 return Err(format!(
                     "the block of edges in ARCHITECTURE.md has a line with only one side: {line}"
                 ));
             }
-            listed.insert(edge);
+            listed.insert((from.to_owned(), to.to_owned()));
         }
     }
     Ok(listed)
@@ -63,11 +65,9 @@ mod tests {
     #[test]
     fn the_block_is_read() {
         let document = "```\nx -> y\n```\n```edges\n# why\na -> b, c\n\nb -> c\n```\nd -> e\n";
-        let edge = |from: &str, to: &str| (from.to_owned(), to.to_owned());
-        assert_eq!(
-            parse(document),
-            Ok(Listed::from([edge("a", "b"), edge("a", "c"), edge("b", "c")]))
-        );
+        let want = [("a", "b"), ("a", "c"), ("b", "c")];
+        let want = want.map(|(from, to)| (from.to_owned(), to.to_owned()));
+        assert_eq!(parse(document), Ok(Listed::from(want)));
         assert!(parse("```edges\na b\n```").is_err());
         assert!(parse("```edges\na -> b,\n```").is_err());
     }

@@ -1,4 +1,4 @@
-//! The modules of a crate, and the circles between modules of the same parent.
+//! The modules of a crate, and the cycles between modules of the same parent.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -21,7 +21,7 @@ pub(super) struct Modules {
 
 /// Modules that name each other, directly or through other ones.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Circle {
+pub(super) struct Cycle {
     /// Their paths, such as `server::call`.
     pub(super) modules: Vec<String>,
     pub(super) edges: Vec<Edge>,
@@ -36,7 +36,7 @@ pub(super) struct Edge {
     pub(super) witness: (String, String),
 }
 
-impl Circle {
+impl Cycle {
     /// Returns a line for each edge.
     pub(super) fn witnesses(&self) -> String {
         let lines = self.edges.iter().map(|Edge { from, to, witness: (file, path) }| {
@@ -81,8 +81,8 @@ impl Modules {
         Self { files, known }
     }
 
-    /// Returns every circle, those of outer modules first.
-    pub(super) fn circles(&self) -> Vec<Circle> {
+    /// Returns every cycle, those of outer modules first.
+    pub(super) fn cycles(&self) -> Vec<Cycle> {
         let mut levels: BTreeMap<Vec<String>, BTreeMap<(String, String), Edge>> = BTreeMap::new();
         for (module, names) in &self.files {
             for path in &names.paths {
@@ -92,12 +92,12 @@ impl Modules {
                 }
             }
         }
-        let mut circles: Vec<(usize, Circle)> = Vec::new();
+        let mut cycles: Vec<(usize, Cycle)> = Vec::new();
         for (level, edges) in levels {
-            circles.extend(circles_of(&edges).into_iter().map(|circle| (level.len(), circle)));
+            cycles.extend(cycles_of(&edges).into_iter().map(|cycle| (level.len(), cycle)));
         }
-        circles.sort_by_key(|(depth, _)| *depth);
-        circles.into_iter().map(|(_, circle)| circle).collect()
+        cycles.sort_by_key(|(depth, _)| *depth);
+        cycles.into_iter().map(|(_, cycle)| cycle).collect()
     }
 
     /// Returns the edge that a path in a file makes: the common parent, and the two modules below
@@ -107,7 +107,8 @@ impl Modules {
         for _ in 0..MAX_RE_EXPORTS {
             let common = file.iter().zip(&target).take_while(|(a, b)| a == b).count();
             // A module includes all modules below it.
-            let (from, to) = (file.get(..=common)?, target.get(..=common)?);
+            let from = file.get(..=common)?;
+            let to = target.get(..=common)?;
             if self.known.contains(to) {
                 let edge = Edge {
                     from: from.join("::"),
@@ -141,26 +142,14 @@ impl Modules {
     }
 }
 
-/// Returns the circles among the modules of one parent: sets of modules that reach each other.
-fn circles_of(edges: &BTreeMap<(String, String), Edge>) -> Vec<Circle> {
+/// Returns the cycles among the modules of one parent: sets of modules that reach each other.
+fn cycles_of(edges: &BTreeMap<(String, String), Edge>) -> Vec<Cycle> {
     let nodes: BTreeSet<&str> =
         edges.keys().flat_map(|(from, to)| [from.as_str(), to.as_str()]).collect();
-    let reach = |start: &str| -> BTreeSet<&str> {
-        let mut seen = BTreeSet::new();
-        let mut open = vec![start];
-        while let Some(node) = open.pop() {
-            for (from, to) in edges.keys() {
-                if from == node && seen.insert(to.as_str()) {
-                    open.push(to);
-                }
-            }
-        }
-        seen
-    };
     let reached: BTreeMap<&str, BTreeSet<&str>> =
-        nodes.iter().map(|&node| (node, reach(node))).collect();
+        nodes.iter().map(|&node| (node, reachable(node, edges))).collect();
     let mut done: BTreeSet<&str> = BTreeSet::new();
-    let mut circles = Vec::new();
+    let mut cycles = Vec::new();
     for &node in &nodes {
         if done.contains(node) || !reached[node].contains(node) {
             continue;
@@ -168,7 +157,7 @@ fn circles_of(edges: &BTreeMap<(String, String), Edge>) -> Vec<Circle> {
         let together: BTreeSet<&str> =
             reached[node].iter().copied().filter(|other| reached[other].contains(node)).collect();
         done.extend(&together);
-        circles.push(Circle {
+        cycles.push(Cycle {
             edges: edges
                 .values()
                 .filter(|edge| {
@@ -179,7 +168,21 @@ fn circles_of(edges: &BTreeMap<(String, String), Edge>) -> Vec<Circle> {
             modules: together.into_iter().map(str::to_owned).collect(),
         });
     }
-    circles
+    cycles
+}
+
+/// Returns the modules that `start` names, directly or through others.
+fn reachable<'a>(start: &'a str, edges: &'a BTreeMap<(String, String), Edge>) -> BTreeSet<&'a str> {
+    let mut seen = BTreeSet::new();
+    let mut open = vec![start];
+    while let Some(node) = open.pop() {
+        for (from, to) in edges.keys() {
+            if from == node && seen.insert(to.as_str()) {
+                open.push(to);
+            }
+        }
+    }
+    seen
 }
 
 /// Returns the module of a file: `src/a/mod.rs` and `src/a.rs` are `a`.
@@ -196,7 +199,8 @@ fn module_of(file: &Path, source: &Path) -> Vec<String> {
 
 /// Returns all Rust files below a folder, sorted.
 pub(super) fn rust_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
-    let (mut files, mut folders) = (Vec::new(), vec![folder.to_owned()]);
+    let mut files = Vec::new();
+    let mut folders = vec![folder.to_owned()];
     while let Some(folder) = folders.pop() {
         for entry in fs::read_dir(folder)? {
             let path = entry?.path();
@@ -215,7 +219,7 @@ pub(super) fn rust_files(folder: &Path) -> io::Result<Vec<PathBuf>> {
 mod tests {
     use super::*;
 
-    /// Writes an example crate and checks its circles.
+    /// Writes an example crate and checks its cycles.
     #[track_caller]
     fn check(files: &[(&str, &str)], want: &[&[&str]]) {
         let folder = tempfile::tempdir().unwrap();
@@ -224,16 +228,14 @@ mod tests {
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        let circles = Modules::read(folder.path()).unwrap().circles();
-        let modules: Vec<Vec<&str>> = circles
-            .iter()
-            .map(|circle| circle.modules.iter().map(String::as_str).collect())
-            .collect();
+        let cycles = Modules::read(folder.path()).unwrap().cycles();
+        let modules: Vec<Vec<&str>> =
+            cycles.iter().map(|cycle| cycle.modules.iter().map(String::as_str).collect()).collect();
         assert_eq!(modules, want);
     }
 
     #[test]
-    fn a_circle_is_found() {
+    fn a_cycle_is_found() {
         check(
             &[
                 ("lib.rs", "mod a; mod b;"),
@@ -246,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_through_a_third_is_found() {
+    fn a_cycle_through_a_third_is_found() {
         check(
             &[
                 ("a.rs", "use crate::b::B;"),
@@ -259,7 +261,7 @@ mod tests {
 
     #[test]
     fn folders_are_compared_where_they_part() {
-        // Below `a` there is no circle; `a` and `b` form one.
+        // Below `a` there is no cycle; `a` and `b` form one.
         check(
             &[
                 ("a/mod.rs", "mod x; mod y;"),
@@ -276,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn a_re_export_is_what_it_re_exports() {
+    fn re_exports_are_followed_to_their_origin() {
         let root = ("lib.rs", "mod a; mod b; pub use self::a::A; pub use b::*;");
         check(
             &[root, ("a.rs", "use crate::B;"), ("b.rs", "pub struct B; fn f(_: crate::A) {}")],
@@ -286,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn parents_and_tests_make_no_circle() {
+    fn parents_and_tests_make_no_cycle() {
         check(
             &[
                 ("lib.rs", "mod a; use a::f; pub struct R;"),

@@ -28,7 +28,8 @@ impl Names {
     /// Reads a file of the module `module`.
     ///
     /// # Errors
-    /// If the text is not Rust.
+    ///
+    /// Returns an error if the text is not Rust.
     pub(super) fn read(text: &str, module: &[String]) -> Result<Self, String> {
         let tokens: TokenStream = text.parse().map_err(|error| format!("{error}"))?;
         let mut names = Self::default();
@@ -101,9 +102,7 @@ impl Names {
                 }
                 _ => {}
             }
-            let is_colon =
-                |it: &TokenTree| matches!(it, TokenTree::Punct(punct) if punct.as_char() == ':');
-            follows_colons = at > 0 && is_colon(&tokens[at]) && is_colon(&tokens[at - 1]);
+            follows_colons = at > 0 && is_punct(&tokens[at], ':') && is_punct(&tokens[at - 1], ':');
             at += 1;
         }
     }
@@ -173,8 +172,7 @@ fn use_tree(
             }
             TokenTree::Group(list) => {
                 let list: Vec<TokenTree> = list.stream().into_iter().collect();
-                let is_comma = |token: &TokenTree| matches!(token, TokenTree::Punct(it) if it.as_char() == ',');
-                for tree in list.split(is_comma).filter(|tree| !tree.is_empty()) {
+                for tree in split_at_commas(&list) {
                     use_tree(tree, prefix, leaves);
                 }
                 prefix.truncate(before);
@@ -203,9 +201,8 @@ fn path(tokens: &[TokenTree], module: &[String]) -> (Option<Vec<String>>, usize)
     while let Some(word) = ident(&tokens[length..]) {
         words.push(word);
         length += 1;
-        let is_colon =
-            |at: usize| matches!(tokens.get(at), Some(TokenTree::Punct(it)) if it.as_char() == ':');
-        if !(is_colon(length) && is_colon(length + 1) && ident(&tokens[length + 2..]).is_some()) {
+        let [first, second, rest @ ..] = &tokens[length..] else { break };
+        if !(is_punct(first, ':') && is_punct(second, ':') && ident(rest).is_some()) {
             break;
         }
         length += 2;
@@ -237,6 +234,15 @@ fn ident(tokens: &[TokenTree]) -> Option<String> {
         TokenTree::Ident(word) => Some(word.to_string().trim_start_matches("r#").to_owned()),
         _ => None,
     }
+}
+
+fn is_punct(token: &TokenTree, character: char) -> bool {
+    matches!(token, TokenTree::Punct(punct) if punct.as_char() == character)
+}
+
+/// Returns the parts of a list in brackets; its last comma ends no part.
+fn split_at_commas(list: &[TokenTree]) -> impl Iterator<Item = &[TokenTree]> {
+    list.split(|token| is_punct(token, ',')).filter(|part| !part.is_empty())
 }
 
 fn group(token: Option<&TokenTree>, delimiter: Delimiter) -> Option<&Group> {
@@ -291,21 +297,15 @@ fn is_test_attribute(attribute: &Group) -> bool {
 /// fuzzing.
 fn may_hold(condition: TokenStream) -> bool {
     let tokens: Vec<TokenTree> = condition.into_iter().collect();
-    let parts = || {
-        let list: Vec<TokenTree> = group(tokens.get(1), Delimiter::Parenthesis)
-            .map(|list| list.stream().into_iter().collect())
-            .unwrap_or_default();
-        let is_comma =
-            |token: &TokenTree| matches!(token, TokenTree::Punct(it) if it.as_char() == ',');
-        list.split(is_comma)
-            .filter(|part| !part.is_empty())
-            .map(|part| part.iter().cloned().collect::<TokenStream>())
-            .collect::<Vec<_>>()
-    };
+    let list: Vec<TokenTree> = group(tokens.get(1), Delimiter::Parenthesis)
+        .map(|list| list.stream().into_iter().collect())
+        .unwrap_or_default();
+    let mut parts =
+        split_at_commas(&list).map(|part| part.iter().cloned().collect::<TokenStream>());
     match ident(&tokens).as_deref() {
         Some("test" | "fuzzing") => false,
-        Some("all") => parts().into_iter().all(may_hold),
-        Some("any") => parts().into_iter().any(may_hold),
+        Some("all") => parts.all(may_hold),
+        Some("any") => parts.any(may_hold),
         // Any other condition, such as a feature or `not(…)`, is assumed to be possible.
         _ => true,
     }
@@ -366,10 +366,9 @@ mod tests {
             &["a".to_owned()],
         )
         .unwrap();
-        let path = |text: &str| text.split("::").map(str::to_owned).collect::<Vec<_>>();
-        assert_eq!(names.imports.get("X"), Some(&path("a::c::X")));
-        assert_eq!(names.imports.get("Z"), Some(&path("a::d::Y")));
-        assert_eq!(names.globs, BTreeSet::from([path("a::e")]));
+        assert_eq!(names.imports["X"].join("::"), "a::c::X");
+        assert_eq!(names.imports["Z"].join("::"), "a::d::Y");
+        assert_eq!(names.globs, BTreeSet::from([["a", "e"].map(str::to_owned).to_vec()]));
         assert!(names.items.contains("W"));
     }
 }

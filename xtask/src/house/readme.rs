@@ -9,13 +9,10 @@ const INCLUDE: &str = "#![doc = include_str!(\"../README.md\")]";
 
 /// Returns the problem with the README of the crate in `folder`, if there is one.
 pub(super) fn problem(folder: &Path) -> io::Result<Option<String>> {
-    let read = |name: &str| match fs::read_to_string(folder.join(name)) {
-        Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error),
+    let Some(source) = read(&folder.join("src/lib.rs"))? else { return Ok(None) };
+    let Some(readme) = read(&folder.join("README.md"))? else {
+        return Ok(Some("no README.md".to_owned()));
     };
-    let Some(source) = read("src/lib.rs")? else { return Ok(None) };
-    let Some(readme) = read("README.md")? else { return Ok(Some("no README.md".to_owned())) };
     if !source.lines().any(|line| line == INCLUDE) {
         return Ok(Some(format!(
             "a README.md that is not its documentation: lib.rs lacks {INCLUDE}"
@@ -25,6 +22,15 @@ pub(super) fn problem(folder: &Path) -> io::Result<Option<String>> {
         return Ok(Some("a README.md without an example in Rust that is compiled".to_owned()));
     }
     Ok(None)
+}
+
+/// Returns the text of a file, if the file exists.
+fn read(path: &Path) -> io::Result<Option<String>> {
+    match fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Returns whether the README has an example that rustdoc compiles.
@@ -76,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_is_named() {
+    fn missing_parts_are_named() {
         check(None, INCLUDE, Some("no README.md"));
         check(Some("```\na();\n```\n"), "//! a", Some("not its documentation"));
         for fence in ["```text", "```sh", "```ignore", "```rust,ignore"] {
@@ -86,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_needs_none() {
+    fn a_program_needs_no_readme() {
         let folder = tempfile::tempdir().unwrap();
         assert_eq!(problem(folder.path()).unwrap(), None);
     }
