@@ -13,12 +13,12 @@ use crate::{BUILT, Failed, build_shared, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  cargo xtask browser                 all of them
-  cargo xtask browser attacks views-  the files with these parts in their names
-  cargo xtask browser --jobs 1        one file after the other
+  cargo xtask browser                 run all tests
+  cargo xtask browser attacks views-  run the files with one of these parts in their names
+  cargo xtask browser --jobs 1        run one file after the other
 
-Node packages are installed as their lockfiles name them, when that was not done. Where they cannot be installed, or
-Chromium is missing, the tests are skipped, and the task says so; with CI=true it fails.";
+Missing Node packages are installed from their lockfiles. If they cannot be installed or Chromium is missing, the tests
+are skipped with a message; with CI=true the task fails.";
 
 /// Options of `browser`.
 #[derive(Args, Debug)]
@@ -50,11 +50,11 @@ const BUDGETS: &str = "bench-console.mjs";
 const TEST_LIMIT: &str = "--test-timeout=600000";
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
-    if let Err(missing) = find_browser().and_then(|()| install()) {
+    if let Err(failed) = find_browser().and_then(|()| install()) {
         if env::var("CI").is_ok_and(|value| value == "true") {
-            return Err(missing);
+            return Err(failed);
         }
-        eprintln!("SKIPPED (1): tests in a browser: {missing}");
+        eprintln!("SKIPPED (1): tests in a browser: {failed}");
         return Ok(ExitCode::SUCCESS);
     }
     let program = build_shared("--bin", "marquetry")?;
@@ -65,7 +65,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     }
     let measures = options.part.is_empty() || options.part.iter().any(|it| BUDGETS.contains(it));
     if files.is_empty() && !measures {
-        return Err(Failed::new("no file of tests/browser has such a part in its name"));
+        return Err(Failed::new("no file name in tests/browser contains one of these parts"));
     }
     // A test waits for the browser and the server more than it computes.
     let cores = thread::available_parallelism().map_or(2, usize::from);
@@ -92,11 +92,11 @@ fn node(built: &Path) -> Command {
 }
 
 fn find_browser() -> Result<(), Failed> {
-    let is_there = match env::var_os("CHROMIUM") {
+    let is_installed = match env::var_os("CHROMIUM") {
         Some(named) => Path::new(&named).is_file(),
         None => BROWSERS.iter().any(|it| Path::new(it).is_file()),
     };
-    if is_there {
+    if is_installed {
         return Ok(());
     }
     Err(Failed::new(
@@ -106,22 +106,22 @@ fn find_browser() -> Result<(), Failed> {
 
 /// Installs the Node packages of each folder, unless those that its lockfile names are installed.
 pub(crate) fn install() -> Result<(), Failed> {
-    let is_missing = FOLDERS.iter().map(|it| root().join(it)).any(|it| !is_installed(&it));
-    if !is_missing {
+    if FOLDERS.iter().all(|folder| is_installed(&root().join(folder))) {
         return Ok(());
     }
     let script = root().join(FOLDERS[0]).join("install");
-    let done = Command::new(&script)
+    let status = Command::new(&script)
         .status()
         .map_err(|error| Failed::new(format!("failed to start {}: {error}", script.display())))?;
-    if done.success() {
+    if status.success() {
         Ok(())
     } else {
         Err(Failed::new(format!("{} failed: see its output above", script.display())))
     }
 }
 
-/// The script leaves a copy of the lockfile beside the packages.
+/// Returns whether the packages of the folder's lockfile are installed. The script leaves a copy of
+/// the lockfile beside the packages.
 fn is_installed(folder: &Path) -> bool {
     let wanted = fs::read(folder.join("package-lock.json"));
     let found = fs::read(folder.join("node_modules/.installed-lock.json"));

@@ -14,18 +14,18 @@ use crate::{Failed, cargo_command, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  cargo xtask coverage                            all crates below
-  cargo xtask coverage context-blocks plantuml    these crates
-  cargo xtask coverage --files extract            each file with lines that no test runs
+  cargo xtask coverage                            measure all crates that have an aim
+  cargo xtask coverage context-blocks plantuml    measure these crates
+  cargo xtask coverage --files extract            also print the lines that no test runs
 
-It needs llvm-profdata and llvm-cov of rustc's version of LLVM: `rustup component add llvm-tools`, or a package of the
+Needs llvm-profdata and llvm-cov of rustc's version of LLVM: `rustup component add llvm-tools`, or a package of the
 system such as llvm-22. Lines of unit tests, conformance suites and fuzz targets do not count. Documentation tests,
 scenarios and programs that are killed are not measured.";
 
 /// Options of `coverage`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Crates, named by their folders; by default all that have an aim.
+    /// Folders below crates/; all crates with an aim by default.
     #[arg(value_name = "CRATE")]
     crates: Vec<String>,
     /// Prints each file with the numbers of the lines that no test runs.
@@ -78,7 +78,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     {
         let names: Vec<&str> = AIMS.iter().map(|it| it.name).collect();
         return Err(Failed::new(format!(
-            "no crate `{name}`; those with an aim are {}",
+            "crate `{name}` has no aim; the crates with one are {}",
             names.join(", ")
         )));
     }
@@ -97,21 +97,22 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         runs.insert(name, TestRun::of(name, programs, &folder)?);
     }
     println!("\n{:16} {:>7} {:>7} {:>6} {:>5}", "crate", "lines", "run", "%", "aim");
-    let mut is_reached = true;
+    let mut all_reached = true;
     for aim in aims {
         let runs: Vec<&TestRun> = aim.tests.iter().map(|name| &runs[name]).collect();
         let files = parse_lcov(&tools.lcov(aim.name, &runs, &folder)?);
         let files = without_test_code(files)?;
         let total = Count::sum(files.values());
-        is_reached &= total.reaches(aim.percent);
+        all_reached &= total.reaches(aim.percent);
         let verdict = if total.reaches(aim.percent) { "" } else { "  BELOW" };
-        let (lines, run, percent) = (total.lines, total.run, total.percent());
+        let Count { lines, run } = total;
+        let percent = total.percent();
         println!("{:16} {lines:>7} {run:>7} {percent:>6.1} {:>5}{verdict}", aim.name, aim.percent);
         if options.files {
             print_files(&files);
         }
     }
-    Ok(if is_reached { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if all_reached { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 fn print_files(files: &BTreeMap<PathBuf, Lines>) {
@@ -143,31 +144,16 @@ struct Tools {
 impl Tools {
     /// Finds the programs beside rustc, then in `PATH`.
     fn find() -> Result<Self, Failed> {
-        let rustc = |args: &[&str]| -> Result<String, Failed> {
-            let output = Command::new("rustc").args(args).output()?;
-            Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-        };
         let version = rustc(&["-vV"])?;
-        let field = |name: &str| {
-            version.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim()
-        };
-        let llvm = field("LLVM version:").split('.').next().unwrap_or_default().to_owned();
-        let beside = Path::new(&rustc(&["--print", "sysroot"])?)
+        let llvm = field(&version, "LLVM version:").split('.').next().unwrap_or_default();
+        let beside_rustc = Path::new(&rustc(&["--print", "sysroot"])?)
             .join("lib/rustlib")
-            .join(field("host:"))
+            .join(field(&version, "host:"))
             .join("bin");
-        let path = env::var_os("PATH").unwrap_or_default();
-        let find = |name: &str| {
-            let in_path = env::split_paths(&path).map(|it| it.join(format!("{name}-{llvm}")));
-            std::iter::once(beside.join(name)).chain(in_path).find(|it| it.is_file()).ok_or_else(
-                || {
-                    Failed::new(format!(
-                        "no {name} of LLVM {llvm}: rustup component add llvm-tools, or install the package llvm-{llvm}"
-                    ))
-                },
-            )
-        };
-        Ok(Self { profdata: find("llvm-profdata")?, cov: find("llvm-cov")? })
+        Ok(Self {
+            profdata: find_tool("llvm-profdata", llvm, &beside_rustc)?,
+            cov: find_tool("llvm-cov", llvm, &beside_rustc)?,
+        })
     }
 
     /// Returns the counts of a crate's lines in the format of lcov.
@@ -194,6 +180,27 @@ impl Tools {
         }
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
+}
+
+fn rustc(args: &[&str]) -> Result<String, Failed> {
+    let output = Command::new("rustc").args(args).output()?;
+    Ok(String::from_utf8_lossy(&output.stdout).trim().to_owned())
+}
+
+/// Returns a field of `rustc -vV`.
+fn field<'a>(version: &'a str, name: &str) -> &'a str {
+    version.lines().find_map(|line| line.strip_prefix(name)).unwrap_or_default().trim()
+}
+
+/// Finds a program of an LLVM version in a folder, or with the version in its name in `PATH`.
+fn find_tool(name: &str, llvm: &str, folder: &Path) -> Result<PathBuf, Failed> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let in_path = env::split_paths(&path).map(|it| it.join(format!("{name}-{llvm}")));
+    std::iter::once(folder.join(name)).chain(in_path).find(|it| it.is_file()).ok_or_else(|| {
+        Failed::new(format!(
+            "no {name} of LLVM {llvm}: rustup component add llvm-tools, or install the package llvm-{llvm}"
+        ))
+    })
 }
 
 /// The tests of a crate that have run.
@@ -243,7 +250,7 @@ fn build(folder: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>, Failed> {
         .stderr(Stdio::inherit())
         .output()?;
     if !output.status.success() {
-        return Err(Failed::new("the tests do not build"));
+        return Err(Failed::new("the tests failed to build"));
     }
     Ok(programs(&String::from_utf8_lossy(&output.stdout)))
 }
@@ -332,10 +339,12 @@ fn without_test_code(files: BTreeMap<PathBuf, Lines>) -> Result<BTreeMap<PathBuf
 /// Returns the number of the line that begins the unit tests of a file, which are its last module.
 fn first_test_line(source: &str) -> usize {
     let lines: Vec<&str> = source.lines().collect();
-    let begins = |pair: &[&str]| {
-        pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with('{')
-    };
-    lines.windows(2).position(begins).map_or(usize::MAX, |index| index + 1)
+    lines
+        .windows(2)
+        .position(|pair| {
+            pair[0] == "#[cfg(test)]" && pair[1].starts_with("mod ") && pair[1].ends_with('{')
+        })
+        .map_or(usize::MAX, |index| index + 1)
 }
 
 /// Lines of code, and those that tests have run.

@@ -4,7 +4,7 @@
 //! `cargo hack clippy --each-feature` does the same, but it selects one package: then each crate
 //! uses other features of `syn`, and macros and their users are compiled many times.
 
-use std::{process::ExitCode, time::Instant};
+use std::{path::PathBuf, process::ExitCode, time::Instant};
 
 use clap::Args;
 
@@ -12,10 +12,11 @@ use crate::{Failed, Package, cargo_command, packages, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  cargo xtask features               all crates
-  cargo xtask features rag server    those in crates/rag and crates/server
+  cargo xtask features               lint all crates
+  cargo xtask features rag server    lint crates/rag and crates/server
 
-Lints of rustc and clippy are errors. Tests are not linted here: the step `clippy` lints them, with all features together.";
+Each crate is linted without features, with the default ones, and with each feature alone. Lints of rustc and clippy are errors.
+Tests are not linted here: the step `clippy` lints them, with all features together.";
 
 /// The package that keeps the features of derive macros and some libraries the same.
 const HOLDER: &str = "derive-features";
@@ -57,7 +58,8 @@ impl Selection<'_> {
 
 pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     let packages = picked(packages()?, &options.crates)?;
-    let (mut count, mut failures) = (0, Vec::new());
+    let mut count = 0;
+    let mut failures = Vec::new();
     for package in &packages {
         for selection in selections(package) {
             let args = selection.args(&package.name);
@@ -90,18 +92,18 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
 /// Returns the packages in `crates` with these folders; all without folders.
 fn picked(packages: Vec<Package>, folders: &[String]) -> Result<Vec<Package>, Failed> {
     let crates = root().join("crates");
-    let manifest = |folder: &str| crates.join(folder).join("Cargo.toml");
-    let all: Vec<Package> =
+    let mut picked: Vec<Package> =
         packages.into_iter().filter(|it| it.manifest_path.starts_with(&crates)).collect();
-    if let Some(unknown) =
-        folders.iter().find(|folder| !all.iter().any(|it| it.manifest_path == manifest(folder)))
-    {
-        return Err(Failed::new(format!("no crate in crates/{unknown}")));
+    if !folders.is_empty() {
+        let manifests: Vec<PathBuf> =
+            folders.iter().map(|folder| crates.join(folder).join("Cargo.toml")).collect();
+        if let Some(unknown) =
+            manifests.iter().find(|path| !picked.iter().any(|it| it.manifest_path == **path))
+        {
+            return Err(Failed::new(format!("no such crate: {}", unknown.display())));
+        }
+        picked.retain(|package| manifests.contains(&package.manifest_path));
     }
-    let is_picked = |package: &Package| {
-        folders.is_empty() || folders.iter().any(|it| package.manifest_path == manifest(it))
-    };
-    let picked: Vec<Package> = all.into_iter().filter(is_picked).collect();
     if picked.is_empty() {
         Err(Failed::new("no crate in crates/"))
     } else {
@@ -116,17 +118,19 @@ fn picked(packages: Vec<Package>, folders: &[String]) -> Result<Vec<Package>, Fa
 fn dependencies_first(mut waiting: Vec<Package>) -> Vec<Package> {
     let mut sorted = Vec::with_capacity(waiting.len());
     while !waiting.is_empty() {
-        let is_waiting = |name: &str| waiting.iter().any(|it| it.name == name);
-        let is_free = |package: &Package| {
-            let mut needed = package.dependencies.iter().filter(|it| it.kind.is_none());
-            !needed.any(|it| is_waiting(&it.name))
-        };
-        // Cargo refuses dependency cycles, so there is always a free package. The default is never
+        // Cargo refuses dependency cycles, so there is always a ready package. The default is never
         // used.
-        let free = waiting.iter().position(is_free).unwrap_or_default();
-        sorted.push(waiting.remove(free));
+        let ready =
+            waiting.iter().position(|package| is_ready(package, &waiting)).unwrap_or_default();
+        sorted.push(waiting.remove(ready));
     }
     sorted
+}
+
+/// Returns whether the package depends on none of those that wait.
+fn is_ready(package: &Package, waiting: &[Package]) -> bool {
+    let mut needed = package.dependencies.iter().filter(|it| it.kind.is_none());
+    !needed.any(|dependency| waiting.iter().any(|it| it.name == dependency.name))
 }
 
 /// Returns the selections of features to check. A feature that is the only default is checked once.
@@ -136,9 +140,11 @@ fn selections(package: &Package) -> Vec<Selection<'_>> {
     if !defaults.is_empty() {
         selections.push(Selection::Defaults);
     }
-    let features = package.features.keys();
-    let others = features.filter(|&it| it != "default" && *defaults != [it.as_str()]);
-    selections.extend(others.map(|it| Selection::One(it)));
+    for feature in package.features.keys() {
+        if feature != "default" && *defaults != [feature.as_str()] {
+            selections.push(Selection::One(feature));
+        }
+    }
     selections
 }
 
@@ -160,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_the_defaults_and_each_feature_are_selected() {
+    fn selections_are_no_features_the_defaults_and_each_feature() {
         let features: &[(&str, &[&str])] =
             &[("a", &[]), ("b", &["a"]), ("default", &["a", "b"]), ("transformer", &[])];
         let package = package(features);
@@ -188,23 +194,20 @@ mod tests {
         assert_eq!(selections(&package(&[("default", &[])])), [Selection::None]);
     }
 
+    fn dependent(name: &str, needed: &[(&str, Option<&str>)]) -> Package {
+        let dependencies = needed.iter().map(|(name, kind)| Dependency {
+            name: (*name).to_owned(),
+            kind: kind.map(str::to_owned),
+        });
+        Package { name: name.to_owned(), dependencies: dependencies.collect(), ..package(&[]) }
+    }
+
     #[test]
     fn dependencies_come_first() {
-        let named = |name: &str, needed: &[(&str, Option<&str>)]| Package {
-            name: name.to_owned(),
-            dependencies: needed
-                .iter()
-                .map(|(name, kind)| Dependency {
-                    name: (*name).to_owned(),
-                    kind: kind.map(str::to_owned),
-                })
-                .collect(),
-            ..package(&[])
-        };
         let sorted = dependencies_first(vec![
-            named("a", &[("b", None), ("serde", None)]),
-            named("b", &[("c", None), ("a", Some("dev"))]),
-            named("c", &[]),
+            dependent("a", &[("b", None), ("serde", None)]),
+            dependent("b", &[("c", None), ("a", Some("dev"))]),
+            dependent("c", &[]),
         ]);
         let names: Vec<_> = sorted.iter().map(|it| it.name.as_str()).collect();
         assert_eq!(names, ["c", "b", "a"]);

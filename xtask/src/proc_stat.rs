@@ -7,14 +7,14 @@ use crate::Failed;
 /// `CLK_TCK`, which is 100 on every architecture that Rust supports on Linux.
 const TICK: Duration = Duration::from_millis(10);
 
-/// The CPU time of all threads, in user and kernel mode.
+/// Returns the CPU time of all threads, in user and kernel mode.
 pub(crate) fn cpu_time(pid: u32) -> Result<Duration, Failed> {
     let stat = read(pid, "stat")?;
     parse_cpu_times(&stat, 2)
-        .ok_or_else(|| Failed::new(format!("/proc/{pid}/stat is not understood")))
+        .ok_or_else(|| Failed::new(format!("/proc/{pid}/stat has an unknown format")))
 }
 
-/// The same, with the CPU time of its child processes that have ended and that it has waited for.
+/// Returns the same with the CPU time of child processes that the process has waited for.
 #[cfg(target_os = "linux")]
 pub(crate) fn cpu_time_with_children(pid: u32) -> Option<Duration> {
     parse_cpu_times(&read(pid, "stat").ok()?, 4)
@@ -29,11 +29,11 @@ fn parse_cpu_times(stat: &str, count: usize) -> Option<Duration> {
     Some(TICK * ticks.sum::<Option<u32>>()?)
 }
 
-/// The resident memory, in bytes.
+/// Returns the resident memory in bytes.
 pub(crate) fn resident(pid: u32) -> Result<u64, Failed> {
     let status = read(pid, "status")?;
     parse_resident(&status)
-        .ok_or_else(|| Failed::new(format!("/proc/{pid}/status is not understood")))
+        .ok_or_else(|| Failed::new(format!("/proc/{pid}/status has an unknown format")))
 }
 
 fn parse_resident(status: &str) -> Option<u64> {
@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn proc_is_understood() {
+    fn times_and_memory_are_parsed() {
         let stat = "7 (a b) c) S 1 7 7 0 -1 4194304 100 0 0 0 250 50 400 100 20 0 3 0 12345 1 2";
         assert_eq!(parse_cpu_times(stat, 2), Some(Duration::from_secs(3)));
         assert_eq!(parse_cpu_times(stat, 4), Some(Duration::from_secs(8)));

@@ -1,4 +1,4 @@
-//! A process that remains after a kill is found, in any process group or session.
+//! `kills` finds a process that remains after a kill, in any process group or session.
 
 #![cfg(target_os = "linux")]
 

@@ -81,7 +81,7 @@ fn a_text_that_ends_differently_is_noticed() {
 }
 
 #[test]
-fn what_is_wrong_in_the_protocol_is_noticed() {
+fn defects_of_the_protocol_are_noticed() {
     let by_hand =
         ["batches", "answers_survive_a_broken_stream", "duplicate_ids_are_refused"].as_slice();
     let texts = [
@@ -120,12 +120,10 @@ fn check(sabotage: &str, seed: &str, untouched: &[&str]) {
         .expect("xtask runs");
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));
     let rows: Vec<Value> = serde_json::from_slice(&output.stdout).expect("a JSON report");
-    let of = |status: &str| -> BTreeSet<&str> {
-        rows.iter()
-            .filter(|row| row["status"] == status)
-            .filter_map(|row| row["id"].as_str())
-            .collect()
-    };
-    assert_eq!(of("passed"), untouched.iter().copied().collect());
-    assert!(of("failed").len() >= 8, "{rows:?}");
+    assert_eq!(ids_with(&rows, "passed"), untouched.iter().copied().collect());
+    assert!(ids_with(&rows, "failed").len() >= 8, "{rows:?}");
+}
+
+fn ids_with<'a>(rows: &'a [Value], status: &str) -> BTreeSet<&'a str> {
+    rows.iter().filter(|row| row["status"] == status).filter_map(|row| row["id"].as_str()).collect()
 }

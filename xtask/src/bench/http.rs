@@ -67,23 +67,23 @@ pub(super) async fn measure(
     let (running, url) = program.start_http(row.mode(program.peer))?;
     let server = Server::open(&url, program.peer, row).await?;
     server.check().await?;
-    let load = server.load_file()?;
-    wrk(&url, load.path(), time / 5)?;
+    let file = server.load_file()?;
+    wrk(&url, file.path(), time / 5)?;
     let before = proc_stat::cpu_time(running.pid())?;
-    let done = wrk(&url, load.path(), time)?;
+    let load = wrk(&url, file.path(), time)?;
     let cpu = proc_stat::cpu_time(running.pid())?.checked_sub(before).unwrap();
-    if done.failed > 0 {
-        return Err(Failed::new(format!("wrk saw {} errors", done.failed)));
+    if load.failed > 0 {
+        return Err(Failed::new(format!("wrk saw {} errors", load.failed)));
     }
-    if done.bytes < done.requests * row.bytes as u64 {
+    if load.bytes < load.requests * row.bytes as u64 {
         return Err(Failed::new("an answer to wrk lacks the echoed text"));
     }
     Ok(Measured {
-        requests: done.requests,
-        time: done.time,
+        requests: load.requests,
+        time: load.time,
         cpu,
-        p50: done.p50,
-        p99: done.p99,
+        p50: load.p50,
+        p99: load.p99,
         resident: proc_stat::resident(running.pid())?,
     })
 }
@@ -120,7 +120,7 @@ impl Server {
         let (address, path) = url
             .strip_prefix("http://")
             .and_then(|rest| rest.split_once('/'))
-            .ok_or_else(|| Failed::new(format!("{url} is not a URL")))?;
+            .ok_or_else(|| Failed::new(format!("{url} is not an http:// URL with a path")))?;
         let address =
             address.parse().map_err(|error| Failed::new(format!("{address}: {error}")))?;
         let path = format!("/{path}");
@@ -130,7 +130,6 @@ impl Server {
             (Peer::Marquetry, Answer::Events) => "text/event-stream",
             _ => "application/json, text/event-stream",
         };
-        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
         let mut headers = vec![
             header("Content-Type", "application/json"),
             header("Accept", accept),
@@ -196,8 +195,12 @@ impl Server {
     }
 }
 
+fn header(name: &str, value: &str) -> (String, String) {
+    (name.to_owned(), value.to_owned())
+}
+
 /// The counts that wrk prints.
-struct Done {
+struct Load {
     requests: u64,
     time: Duration,
     p50: Duration,
@@ -206,7 +209,7 @@ struct Done {
     bytes: u64,
 }
 
-fn wrk(url: &str, load: &Path, time: Duration) -> Result<Done, Failed> {
+fn wrk(url: &str, load: &Path, time: Duration) -> Result<Load, Failed> {
     let output = Command::new("wrk")
         .args(["--threads", "1", "--connections", &CONNECTIONS.to_string()])
         .args(["--duration", &format!("{}s", time.as_secs().max(1)), "--script"])
@@ -215,16 +218,16 @@ fn wrk(url: &str, load: &Path, time: Duration) -> Result<Done, Failed> {
         .arg(load)
         .output()
         .map_err(|error| Failed::new(format!("wrk (apt-get install wrk): {error}")))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    parse_done(&said).ok_or_else(|| {
-        Failed::new(format!("wrk: {said}{}", String::from_utf8_lossy(&output.stderr)))
+    let stdout = String::from_utf8_lossy(&output.stdout);
+    parse_load(&stdout).ok_or_else(|| {
+        Failed::new(format!("wrk: {stdout}{}", String::from_utf8_lossy(&output.stderr)))
     })
 }
 
-fn parse_done(said: &str) -> Option<Done> {
-    let line = said.lines().find_map(|line| line.strip_prefix("DONE "))?;
+fn parse_load(output: &str) -> Option<Load> {
+    let line = output.lines().find_map(|line| line.strip_prefix("DONE "))?;
     let numbers: Vec<u64> = line.split(' ').map_while(|number| number.parse().ok()).collect();
     let [requests, time, p50, p99, failed, bytes] = numbers[..] else { return None };
     let [time, p50, p99] = [time, p50, p99].map(Duration::from_micros);
-    Some(Done { requests, time, p50, p99, failed, bytes })
+    Some(Load { requests, time, p50, p99, failed, bytes })
 }

@@ -30,35 +30,35 @@ use crate::{Failed, cargo_command, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  cargo xtask bench protocol           server CPU per request, requests per second, times and memory
-  cargo xtask bench protocol --quick   one short round: whether it runs, not what it says
-  cargo xtask bench protocol --write   puts the table into docs/benchmarks.md
-  cargo xtask bench sessions           what 10,000 idle sessions cost in memory
-  cargo xtask bench start              cold start to ready, idle memory, size of tools/list
-  cargo xtask bench rag --collection FOLDER  what searches find, and how fast they are, beside others
-  cargo xtask bench rag --quick        10,000 chunks alone
-  cargo xtask bench context-blocks     how fast text is searched for blocks
-  cargo xtask bench console            size of the console's page, and how fast it is in Chromium
-  cargo xtask bench judge              own cost of a test with a model, and speed beside promptfoo
+  cargo xtask bench protocol           CPU per request, requests per second, latency and memory
+  cargo xtask bench protocol --quick   check that the benchmark runs, with one short round
+  cargo xtask bench protocol --write   put the table into docs/benchmarks.md
+  cargo xtask bench sessions           memory of 10,000 idle sessions
+  cargo xtask bench start              cold start, idle memory, size of tools/list
+  cargo xtask bench rag --collection FOLDER  quality and speed of searches, compared with other programs
+  cargo xtask bench rag --quick        check that the benchmark runs, with 10,000 chunks
+  cargo xtask bench context-blocks     speed of finding blocks in text
+  cargo xtask bench console            size of the console's page, and its speed in Chromium
+  cargo xtask bench judge              overhead of a test with a model, compared with promptfoo
 
-Linux alone: CPU time and memory are read from /proc. HTTP is driven by `wrk` (apt-get install wrk).";
+Linux only: CPU time and memory are read from /proc. HTTP needs `wrk` (apt-get install wrk).";
 
 /// The benchmarks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
-    /// Calls of an echo tool: ours, rmcp's, and the floor of bare hyper.
+    /// Measure calls of an echo tool: Marquetry, rmcp, and bare hyper as the floor.
     Protocol(protocol::Options),
-    /// Memory of an idle session: ours and rmcp's.
+    /// Measure the memory of an idle session: Marquetry and rmcp.
     Sessions(sessions::Options),
-    /// Cold start to ready, idle memory, and size of tools/list of the built server.
+    /// Measure the server's cold start, idle memory, and size of tools/list.
     Start(start::Options),
-    /// Retrieval: quality on a collection, speed of writing, opening and searching a database.
+    /// Measure retrieval: quality on a collection, speed of writing, opening and searching a database.
     Rag(rag::Options),
-    /// Context blocks: finding, filtering and neutralising them.
+    /// Measure finding, filtering and neutralising context blocks.
     ContextBlocks(blocks::Options),
-    /// The console: size of its page, first paint, long lists and texts.
+    /// Measure the console: size of its page, first paint, long lists and texts.
     Console(program::Program),
-    /// Tests with a model: own cost of a trial, and speed beside promptfoo.
+    /// Measure tests with a model: overhead of a trial, and speed compared with promptfoo.
     Judge(program::Program),
 }
 

@@ -28,24 +28,26 @@ impl Peer {
     }
 
     fn build_arguments(self) -> Vec<String> {
-        // The peers are outside of the workspace, each with a lock file of its own.
-        let manifest = |folder: &str| {
-            let manifest = root().join("bench/peers").join(folder).join("Cargo.toml");
-            let target = root().join("target/bench-peers");
-            vec![
-                format!("--manifest-path={}", manifest.display()),
-                format!("--target-dir={}", target.display()),
-                "--locked".to_owned(),
-            ]
-        };
         match self {
             Self::Marquetry => {
                 ["--package=marquetry-protocol", "--example=echo"].map(str::to_owned).to_vec()
             }
-            Self::Rmcp => manifest("rmcp"),
-            Self::Floor => manifest("floor"),
+            Self::Rmcp => peer_arguments("rmcp"),
+            Self::Floor => peer_arguments("floor"),
         }
     }
+}
+
+/// Returns the arguments that build a peer, which is outside of the workspace with its own lock
+/// file.
+fn peer_arguments(folder: &str) -> Vec<String> {
+    let manifest = root().join("bench/peers").join(folder).join("Cargo.toml");
+    let target = root().join("target/bench-peers");
+    vec![
+        format!("--manifest-path={}", manifest.display()),
+        format!("--target-dir={}", target.display()),
+        "--locked".to_owned(),
+    ]
 }
 
 /// A peer's built program.

@@ -9,7 +9,7 @@ use crate::{Failed, cargo_command, root};
 /// Which program is measured.
 #[derive(Args, Debug)]
 pub(crate) struct Program {
-    /// Measure the program of the build for tests, which exists already.
+    /// Measures the debug build that tests use, to check that the benchmark runs.
     #[arg(long)]
     quick: bool,
 }
@@ -28,7 +28,7 @@ impl Program {
         if built.success() {
             Ok(target.join("release"))
         } else {
-            Err(Failed::new("the program does not build"))
+            Err(Failed::new("the program failed to build"))
         }
     }
 }

@@ -62,46 +62,57 @@ pub(super) fn report(turns: &[Turns], rounds: usize, seconds: u64) -> Result<Str
     out.push_str("\n| call | server | CPU µs/request | × rmcp | × floor | requests/s | × rmcp | p50 ms | p99 ms | memory MiB |\n");
     out.push_str("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n");
     for Turns { row, peer, .. } in turns {
-        let figure = |what: fn(&Measured) -> f64| median(turns, *row, *peer, what);
-        let ratio = |what: fn(&Measured) -> f64, other: Peer| match peer {
-            Peer::Marquetry => ratio(turns, *row, other, what)
-                .map_or_else(String::new, |ratio| format!("{ratio:.2}")),
-            _ => String::new(),
-        };
-        let number = |value: Option<f64>, digits: usize| {
-            value.map_or_else(String::new, |value| format!("{value:.digits$}"))
-        };
+        let cell = Cell { turns, row: *row, peer: *peer };
         writeln!(
             out,
             "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
             row.description(),
             peer.name(),
-            number(figure(cpu_per_request), 1),
-            ratio(cpu_per_request, Peer::Rmcp),
-            ratio(cpu_per_request, Peer::Floor),
-            number(figure(per_second), 0),
-            ratio(per_second, Peer::Rmcp),
-            number(figure(|it| millis(it.p50)), 2),
-            number(figure(|it| millis(it.p99)), 2),
-            number(figure(|it| it.resident as f64 / f64::from(1 << 20)), 1),
+            cell.figure(cpu_per_request, 1),
+            cell.ratio(cpu_per_request, Peer::Rmcp),
+            cell.ratio(cpu_per_request, Peer::Floor),
+            cell.figure(per_second, 0),
+            cell.ratio(per_second, Peer::Rmcp),
+            cell.figure(|it| millis(it.p50), 2),
+            cell.figure(|it| millis(it.p99), 2),
+            cell.figure(|it| it.resident as f64 / f64::from(1 << 20), 1),
         )
         .map_err(|error| Failed::new(error.to_string()))?;
     }
     out.push_str("\nAims:\n");
     for aim in AIMS {
-        let line = aim.judged(turns);
+        let line = aim.verdict(turns);
         writeln!(out, "- {line}").map_err(|error| Failed::new(error.to_string()))?;
     }
     Ok(out)
 }
 
+/// The figures of one peer at one row, as text for the table.
+struct Cell<'a> {
+    turns: &'a [Turns],
+    row: Row,
+    peer: Peer,
+}
+
+impl Cell<'_> {
+    fn figure(&self, figure: fn(&Measured) -> f64, digits: usize) -> String {
+        let median = median(self.turns, self.row, self.peer, figure);
+        median.map_or_else(String::new, |median| format!("{median:.digits$}"))
+    }
+
+    /// Returns our figure divided by that of `other`; empty in the lines of other peers.
+    fn ratio(&self, figure: fn(&Measured) -> f64, other: Peer) -> String {
+        if self.peer != Peer::Marquetry {
+            return String::new();
+        }
+        let ratio = ratio(self.turns, self.row, other, figure);
+        ratio.map_or_else(String::new, |ratio| format!("{ratio:.2}"))
+    }
+}
+
 /// Returns the running command, the date, the commit and the machine, as the start of a paragraph.
 pub(super) fn where_and_when() -> String {
     let arguments: Vec<String> = env::args().skip(1).collect();
-    let said = |program: &str, arguments: &[&str]| -> Option<String> {
-        let output = Command::new(program).args(arguments).current_dir(root()).output().ok()?;
-        Some(String::from_utf8_lossy(&output.stdout).trim().to_owned())
-    };
     let cpu = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu
         .lines()
@@ -109,11 +120,10 @@ pub(super) fn where_and_when() -> String {
         .map_or("an unknown processor", |(_, model)| model);
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    let load = load.split(' ').next().unwrap_or_default();
-    let unknown = || "unknown".to_owned();
-    let date = said("date", &["-u", "+%F"]).unwrap_or_else(unknown);
-    let commit = said("git", &["rev-parse", "--short", "HEAD"]).unwrap_or_else(unknown);
+    let averages = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let load = averages.split(' ').next().unwrap_or_default();
+    let date = output_or_unknown("date", &["-u", "+%F"]);
+    let commit = output_or_unknown("git", &["rev-parse", "--short", "HEAD"]);
     format!(
         "`cargo xtask {}` on {date}, at {commit}: {cores} cores of {model}, Linux {}, load {load} at the end;",
         arguments.join(" "),
@@ -121,8 +131,15 @@ pub(super) fn where_and_when() -> String {
     )
 }
 
+fn output_or_unknown(program: &str, arguments: &[&str]) -> String {
+    match Command::new(program).args(arguments).current_dir(root()).output() {
+        Ok(output) => String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        Err(_) => "unknown".to_owned(),
+    }
+}
+
 impl Aim {
-    fn judged(&self, turns: &[Turns]) -> String {
+    fn verdict(&self, turns: &[Turns]) -> String {
         let other = self.other.name();
         let (bound, word) = match self.bound {
             Bound::AtMost(bound) => (bound, "at most"),
@@ -192,12 +209,14 @@ pub(super) fn write(mark: &str, report: &str) -> Result<(), Failed> {
 }
 
 fn between_marks(document: &str, mark: &str, report: &str) -> Result<String, Failed> {
-    let (begin, end) = (format!("<!-- {mark}: begin -->"), format!("<!-- {mark}: end -->"));
-    let parts = document
+    let begin = format!("<!-- {mark}: begin -->");
+    let end = format!("<!-- {mark}: end -->");
+    let Some((before, (_, after))) = document
         .split_once(&begin)
-        .and_then(|(before, rest)| rest.split_once(&end).map(|(_, after)| (before, after)));
-    let (before, after) =
-        parts.ok_or_else(|| Failed::new(format!("docs/benchmarks.md has no marks '{mark}'")))?;
+        .and_then(|(before, rest)| Some((before, rest.split_once(&end)?)))
+    else {
+        return Err(Failed::new(format!("docs/benchmarks.md has no marks '{mark}'")));
+    };
     Ok(format!("{before}{begin}\n{}\n{end}{after}", report.trim()))
 }
 
@@ -211,7 +230,7 @@ mod tests {
     const STDIO: Row = Row::Stdio(stdio::Row { revision: "2026-07-28", in_flight: 1, bytes: 16 });
 
     #[test]
-    fn what_falls_short_is_named() {
+    fn missed_aims_are_named() {
         let turns = [
             // The median counts.
             turns(HTTP, Peer::Marquetry, &[90, 40, 30]),
@@ -220,7 +239,7 @@ mod tests {
             turns(STDIO, Peer::Marquetry, &[10]),
             turns(STDIO, Peer::Rmcp, &[10]),
         ];
-        let judged: Vec<String> = AIMS.iter().map(|aim| aim.judged(&turns)).collect();
+        let judged: Vec<String> = AIMS.iter().map(|aim| aim.verdict(&turns)).collect();
         let ends = [
             "1 of 2 rows: stdio 2026-07-28 serial 16 B (1.00).",
             "64 KiB, at most 0.7 × rmcp 3.9.0: not measured.",

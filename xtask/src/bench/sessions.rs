@@ -74,8 +74,8 @@ fn table(costs: &[Cost], sessions: usize) -> Result<String, Failed> {
     let mut ours = 0.0;
     for Cost { peer, before, after } in costs {
         let each = after.saturating_sub(*before) as f64 / sessions as f64 / 1_024.0;
-        let mebibytes = |bytes: u64| bytes as f64 / f64::from(1 << 20);
-        let (before, after) = (mebibytes(*before), mebibytes(*after));
+        let before = mebibytes(*before);
+        let after = mebibytes(*after);
         writeln!(out, "| {} | {before:.1} | {after:.1} | {each:.1} |", peer.name())
             .map_err(|error| Failed::new(error.to_string()))?;
         if *peer == Peer::Marquetry {
@@ -86,4 +86,8 @@ fn table(costs: &[Cost], sessions: usize) -> Result<String, Failed> {
     writeln!(out, "\nAim: at most {AIM} KiB for a session: {judged} ({ours:.1}).")
         .map_err(|error| Failed::new(error.to_string()))?;
     Ok(out)
+}
+
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / f64::from(1 << 20)
 }

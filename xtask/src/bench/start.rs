@@ -22,7 +22,7 @@ use crate::{Failed, cargo_command, proc_stat, root};
 /// The aim: the maximum size of the server's own tools in `tools/list`, in bytes.
 const AIM: usize = 12_000;
 /// Maximum time until the server is ready.
-const PATIENCE: Duration = Duration::from_mins(1);
+const READY_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Options of `bench start`.
 #[derive(Args, Debug)]
@@ -103,8 +103,8 @@ fn build() -> Result<PathBuf, Failed> {
     Ok(target.join("release/marquetry"))
 }
 
-/// Writes a configuration with `servers` upstreams. Each is another Marquetry, the one MCP server
-/// that is certainly installed.
+/// Writes a configuration with `servers` upstreams. Each is another Marquetry, since no other MCP
+/// server is certain to be installed.
 fn configure(program: &Path, folder: &Path, servers: usize) -> Result<PathBuf, Failed> {
     let behind = folder.join("behind.toml");
     std::fs::write(&behind, "knowledge.enabled = false\n")?;
@@ -124,7 +124,7 @@ fn configure(program: &Path, folder: &Path, servers: usize) -> Result<PathBuf, F
     Ok(path)
 }
 
-/// A started program. Dropping it asks the program to end, so that its upstreams end, too.
+/// A running program. Dropping it sends SIGTERM, so that the program also ends its upstreams.
 struct Running(Child);
 
 impl Drop for Running {
@@ -163,8 +163,8 @@ async fn start(program: &Path, config: &Path, idle: Duration) -> Result<Start, F
         if exchange(address, get).await?["status"] == 200 {
             break;
         }
-        if started.elapsed() > PATIENCE {
-            return Err(Failed::new(format!("not ready within {} s", PATIENCE.as_secs())));
+        if started.elapsed() > READY_TIMEOUT {
+            return Err(Failed::new(format!("not ready within {} s", READY_TIMEOUT.as_secs())));
         }
         tokio::time::sleep(Duration::from_millis(2)).await;
     }
@@ -222,7 +222,6 @@ fn table(rows: &[(usize, Vec<Start>)]) -> Result<String, Failed> {
     );
     let mut own = 0;
     for (servers, starts) in rows {
-        let ms = |of: fn(&Start) -> Duration| median(starts.iter().map(of)).as_secs_f64() * 1_000.0;
         let mebibytes =
             median(starts.iter().map(|start| start.resident)) as f64 / f64::from(1 << 20);
         let tools = median(starts.iter().map(|start| start.tools));
@@ -233,9 +232,9 @@ fn table(rows: &[(usize, Vec<Start>)]) -> Result<String, Failed> {
         writeln!(
             out,
             "| {servers} | {:.0} | {:.0} | {:.0} | {mebibytes:.1} | {tools} | {bytes} |",
-            ms(|start| start.listening),
-            ms(|start| start.ready),
-            ms(|start| start.stdio),
+            median_ms(starts, |start| start.listening),
+            median_ms(starts, |start| start.ready),
+            median_ms(starts, |start| start.stdio),
         )
         .map_err(|error| Failed::new(error.to_string()))?;
     }
@@ -243,6 +242,10 @@ fn table(rows: &[(usize, Vec<Start>)]) -> Result<String, Failed> {
     writeln!(out, "\nAim: own tools of at most {AIM} bytes: {judged} ({own}).")
         .map_err(|error| Failed::new(error.to_string()))?;
     Ok(out)
+}
+
+fn median_ms(starts: &[Start], of: fn(&Start) -> Duration) -> f64 {
+    median(starts.iter().map(of)).as_secs_f64() * 1_000.0
 }
 
 fn median<T: Ord + Default>(values: impl Iterator<Item = T>) -> T {
@@ -257,7 +260,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_that_says_where_it_listens_is_found() {
+    fn the_address_of_the_listener_is_found() {
         let line = r#"{"level":"INFO","message":"listening","url":"http://127.0.0.1:3001/mcp"}"#;
         assert_eq!(listening(line), Some(SocketAddr::from(([127, 0, 0, 1], 3001))));
         assert_eq!(listening(r#"{"message":"upstream is ready"}"#), None);
@@ -265,15 +268,15 @@ mod tests {
 
     #[test]
     fn the_table_has_every_figure_and_the_aim() {
-        let start = |ms: u64, bytes| Start {
+        let starts = [30, 10, 20].map(|ms| Start {
             listening: Duration::from_millis(ms),
             ready: Duration::from_millis(2 * ms),
             resident: 3 << 20,
             tools: 4,
-            bytes,
+            bytes: 13_000,
             stdio: Duration::from_millis(5 * ms),
-        };
-        let rows = [(0, vec![start(30, 13_000), start(10, 13_000), start(20, 13_000)])];
+        });
+        let rows = [(0, starts.to_vec())];
         let table = table(&rows).unwrap();
         assert!(table.contains("| 0 | 20 | 40 | 100 | 3.0 | 4 | 13000 |"), "{table}");
         assert!(table.contains("**falls short** (13000)"), "{table}");

@@ -64,15 +64,19 @@ pub(super) fn measure(program: &Program, row: Row, time: Duration) -> Result<Mea
     let time = started.elapsed();
     let cpu = proc_stat::cpu_time(running.pid())?.checked_sub(before).unwrap();
     times.sort_unstable();
-    let percentile = |percent: usize| times.get(times.len() * percent / 100).copied();
     Ok(Measured {
         requests: times.len() as u64,
         time,
         cpu,
-        p50: percentile(50).unwrap_or_default(),
-        p99: percentile(99).unwrap_or_default(),
+        p50: percentile(&times, 50),
+        p99: percentile(&times, 99),
         resident: proc_stat::resident(running.pid())?,
     })
+}
+
+/// Returns a percentile of sorted times.
+fn percentile(times: &[Duration], percent: usize) -> Duration {
+    times.get(times.len() * percent / 100).copied().unwrap_or_default()
 }
 
 type Pipes = (ChildStdin, BufReader<ChildStdout>, Vec<Duration>);
@@ -85,30 +89,21 @@ fn calls(
     mut output: BufReader<ChildStdout>,
 ) -> Result<Pipes, Failed> {
     let call = echo::call(row.revision, row.bytes, &json!("@ID@"));
-    let (before, after) =
-        call.split_once("\"@ID@\"").ok_or_else(|| Failed::new("the call has no id"))?;
-    let after = format!("{after}\n");
+    let Some((before, after)) = call.split_once("\"@ID@\"") else {
+        return Err(Failed::new("the call has no id"));
+    };
     let until = Instant::now() + time;
     let mut times = Vec::new();
     let mut answer = Vec::new();
-    let mut wait = |sent: Instant| -> Result<(), Failed> {
-        answer.clear();
-        output.read_until(b'\n', &mut answer)?;
-        if answer.len() < row.bytes {
-            let said = String::from_utf8_lossy(&answer);
-            return Err(Failed::new(format!("the answer lacks the echoed text: {said}")));
-        }
-        times.push(sent.elapsed());
-        Ok(())
-    };
     if row.in_flight == 1 {
         for id in 1_000.. {
             let sent = Instant::now();
             if sent >= until {
                 break;
             }
-            input.write_all(format!("{before}{id}{after}").as_bytes())?;
-            wait(sent)?;
+            input.write_all(format!("{before}{id}{after}\n").as_bytes())?;
+            read_answer(&mut output, &mut answer, row.bytes)?;
+            times.push(sent.elapsed());
         }
         return Ok((input, output, times));
     }
@@ -122,14 +117,31 @@ fn calls(
                 if now >= until || sender.send(now).is_err() {
                     break;
                 }
-                input.write_all(format!("{before}{id}{after}").as_bytes())?;
+                input.write_all(format!("{before}{id}{after}\n").as_bytes())?;
             }
             Ok(input)
         });
         for sent in sent {
-            wait(sent)?;
+            read_answer(&mut output, &mut answer, row.bytes)?;
+            times.push(sent.elapsed());
         }
         writer.join().map_err(|_| Failed::new("the writer panicked"))?
     })?;
     Ok((input, output, times))
+}
+
+/// Reads the next answer into `answer`, whose memory is used again. Its length shows whether it has
+/// the echoed text: to parse it would cost the time that is measured.
+fn read_answer(
+    output: &mut BufReader<ChildStdout>,
+    answer: &mut Vec<u8>,
+    bytes: usize,
+) -> Result<(), Failed> {
+    answer.clear();
+    output.read_until(b'\n', answer)?;
+    if answer.len() < bytes {
+        let text = String::from_utf8_lossy(answer);
+        return Err(Failed::new(format!("the answer lacks the echoed text: {text}")));
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! The programs of the workspace, built once and run by many steps.
 //!
 //! Cargo locks the build directory while it compiles. Steps that run programs start them without
-//! cargo, so that they need not wait for the steps that compile.
+//! cargo, so that they do not wait for the steps that compile.
 
 use std::{
     collections::HashMap,
@@ -23,7 +23,7 @@ use crate::{BUILT, Failed, cargo_command, packages, root};
 /// dependencies, and build them again.
 const BUILD: &str = "build --workspace --all-features --all-targets";
 
-/// The variable with the program that cargo runs instead of rustc for the crates of the workspace.
+/// The environment variable with the program that cargo runs instead of rustc for the crates of the workspace.
 ///
 /// `.ci/run` sets it to `clippy-driver`, which compiles as rustc does and lints at the same time.
 /// `cargo clippy` would check all crates and their dependencies once more.
@@ -73,18 +73,16 @@ impl Builder {
 impl Built {
     /// Returns the tests of all packages that `picks` accepts, in a fixed order.
     pub(super) fn tests(&self, picks: impl Fn(&str) -> bool) -> Result<Vec<Line>, Failed> {
-        let picked = self.tests.iter().filter(|it| picks(&it.package));
-        let lines: Vec<Line> = picked
-            .map(|it| {
-                let line = Line { folder: it.folder.clone(), ..self.line(it.file.clone(), "") };
-                line.with_env("CARGO_MANIFEST_DIR", &it.folder)
-            })
-            .collect();
+        let mut lines = Vec::new();
+        for test in self.tests.iter().filter(|it| picks(&it.package)) {
+            let line = Line { folder: test.folder.clone(), ..self.line(test.file.clone(), "") };
+            lines.push(line.with_env("CARGO_MANIFEST_DIR", &test.folder));
+        }
         // A step must not pass without running anything.
         if lines.is_empty() { Err(Failed::new("no test was built")) } else { Ok(lines) }
     }
 
-    /// Returns the folder of the built programs, and of all that was compiled for them.
+    /// Returns the folder of the built programs and of everything that was compiled for them.
     pub(super) fn folder(&self) -> &Path {
         &self.folder
     }
@@ -156,12 +154,13 @@ fn build(to: &mut impl Write) -> Result<Built, Failed> {
 
 /// Parses the messages of cargo.
 fn messages(text: &str) -> Result<Vec<Message>, Failed> {
-    let parse = |line: &str| {
-        serde_json::from_str(line).map_err(|error| {
+    let mut messages = Vec::new();
+    for line in text.lines() {
+        messages.push(serde_json::from_str(line).map_err(|error| {
             Failed::new(format!("failed to parse a message of cargo: {error}: {line}"))
-        })
-    };
-    text.lines().map(parse).collect()
+        })?);
+    }
+    Ok(messages)
 }
 
 /// Finds what was built.
@@ -216,8 +215,7 @@ mod tests {
     }
 
     fn names() -> HashMap<PathBuf, String> {
-        let name = |name: &str| (format!("/w/{name}/Cargo.toml").into(), name.to_owned());
-        [name("a"), name("b")].into()
+        ["a", "b"].map(|name| (format!("/w/{name}/Cargo.toml").into(), name.to_owned())).into()
     }
 
     #[test]

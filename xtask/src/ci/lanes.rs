@@ -1,8 +1,8 @@
 //! Runs steps in two lanes at the same time.
 //!
 //! One lane checks the code in a build directory of its own, and uses one core for most of its
-//! time. The other one runs programs, most of which wait more than they compute. When there is
-//! nothing left to check, the first lane takes over programs.
+//! time. The other one runs programs, most of which wait more than they compute. When no check is
+//! left, the first lane runs programs too.
 
 use std::{
     collections::VecDeque,
@@ -21,7 +21,7 @@ use super::{
     built::{Builder, WRAPPER, builds_lint},
     line::{Counts, Line, Ran, is_installed},
     share::share,
-    steps::{Step, Work, apart},
+    steps::{Step, Work, check_directory},
 };
 use crate::{Failed, root};
 
@@ -76,34 +76,20 @@ impl Plan {
 
     /// Runs the steps in lanes, and shows the output of a step after its end.
     pub(super) fn run_in_lanes(&self, steps: &[&'static Step]) -> Vec<Ended> {
-        let is_check = |step: &&Step| matches!(step.work, Work::Check(_) | Work::Lint(_));
-        let (check, others): (VecDeque<_>, VecDeque<_>) = steps.iter().copied().partition(is_check);
-        let others = Mutex::new(others);
-        let next_other = || others.lock().expect("no holder panics").pop_front();
-        let builder = Builder::default();
-        let stops = AtomicBool::new(false);
-        let ended = Mutex::new(Vec::new());
-        let lane = |mut own: VecDeque<&'static Step>| {
-            while let Some(step) = own.pop_front().or_else(next_other) {
-                if stops.load(Ordering::Relaxed) {
-                    return;
-                }
-                println!("... {} begins; its output goes to {}", step.name, log(step).display());
-                let done = self.run_to_log(step, &builder);
-                let mut ended = ended.lock().expect("no holder panics");
-                if done.outcome == Outcome::Failed && self.fail_fast {
-                    stops.store(true, Ordering::Relaxed);
-                }
-                // The lock is held, so that the outputs of two steps do not mix.
-                show(&done);
-                ended.push(done);
-            }
+        let (checks, others): (VecDeque<_>, VecDeque<_>) =
+            steps.iter().copied().partition(|step| step.work.is_check());
+        let lanes = Lanes {
+            plan: self,
+            builder: Builder::default(),
+            others: Mutex::new(others),
+            stops: AtomicBool::new(false),
+            ended: Mutex::new(Vec::new()),
         };
         thread::scope(|scope| {
-            scope.spawn(|| lane(check));
-            scope.spawn(|| lane(VecDeque::new()));
+            scope.spawn(|| lanes.run(checks));
+            scope.spawn(|| lanes.run(VecDeque::new()));
         });
-        let mut ended = ended.into_inner().expect("no holder panics");
+        let mut ended = lanes.ended.into_inner().expect("no holder panics");
         ended.sort_by_key(|it| steps.iter().position(|step| step.name == it.step.name));
         ended
     }
@@ -175,9 +161,10 @@ impl Plan {
             }
             Work::Check(lines) | Work::Lint(lines) => {
                 if is_in_lane
-                    && let Err(error) = share(builder.get(to)?.folder(), &apart().join("debug"))
+                    && let Err(error) =
+                        share(builder.get(to)?.folder(), &check_directory().join("debug"))
                 {
-                    writeln!(to, "all is compiled anew: {error}")?;
+                    writeln!(to, "nothing is reused from the build: {error}")?;
                 }
                 lines()?
             }
@@ -188,13 +175,12 @@ impl Plan {
             if let Some(seed) = &self.seed {
                 line = line.with_env(SEED, seed);
             }
-            let is_check = matches!(step.work, Work::Check(_) | Work::Lint(_));
-            if is_check {
+            if step.work.is_check() {
                 // These run clippy themselves.
                 line = line.without_env(WRAPPER);
             }
-            if is_check && is_in_lane {
-                line = line.with_env("CARGO_TARGET_DIR", apart());
+            if step.work.is_check() && is_in_lane {
+                line = line.with_env("CARGO_TARGET_DIR", check_directory());
             }
             line.limit = self.strict.then_some(LIMIT);
             line
@@ -218,11 +204,46 @@ impl Plan {
                 }
             }
         }
-        // Failures are repeated at the end, where they are seen.
+        // Failures are repeated at the end, where a reader looks first.
         for failure in &failures {
             writeln!(to, "FAILED: {failure}")?;
         }
         Ok(if failures.is_empty() { Outcome::Passed } else { Outcome::Failed })
+    }
+}
+
+/// The state that two lanes share.
+struct Lanes<'a> {
+    plan: &'a Plan,
+    builder: Builder,
+    /// Steps that either lane may run.
+    others: Mutex<VecDeque<&'static Step>>,
+    /// Set after a failure that ends the run.
+    stops: AtomicBool,
+    ended: Mutex<Vec<Ended>>,
+}
+
+impl Lanes<'_> {
+    /// Runs a lane: first its own steps, then those that are left of the others.
+    fn run(&self, mut own: VecDeque<&'static Step>) {
+        while let Some(step) = own.pop_front().or_else(|| self.next_other()) {
+            if self.stops.load(Ordering::Relaxed) {
+                return;
+            }
+            println!("... {} begins; its output goes to {}", step.name, log(step).display());
+            let done = self.plan.run_to_log(step, &self.builder);
+            let mut ended = self.ended.lock().expect("no holder panics");
+            if done.outcome == Outcome::Failed && self.plan.fail_fast {
+                self.stops.store(true, Ordering::Relaxed);
+            }
+            // The lock is held, so that the outputs of two steps do not mix.
+            show(&done);
+            ended.push(done);
+        }
+    }
+
+    fn next_other(&self) -> Option<&'static Step> {
+        self.others.lock().expect("no holder panics").pop_front()
     }
 }
 
@@ -231,25 +252,34 @@ fn two_at_a_time(
     lines: VecDeque<Line>,
     to: &mut (impl Write + Send),
 ) -> Result<Vec<(Line, Ran)>, Failed> {
-    let (waiting, to, ended) = (Mutex::new(lines), Mutex::new(to), Mutex::new(Vec::new()));
-    let next = || waiting.lock().expect("no holder panics").pop_front();
-    let work = || {
-        while let Some(line) = next() {
-            let mut output = format!("$ {line}\n").into_bytes();
-            let ran = line.run(&mut output)?;
-            let mut to = to.lock().expect("no holder panics");
-            to.write_all(&output)?;
-            to.flush()?;
-            ended.lock().expect("no holder panics").push((line, ran));
-        }
-        Ok::<(), io::Error>(())
-    };
+    let waiting = Mutex::new(lines);
+    let to = Mutex::new(to);
+    let ended = Mutex::new(Vec::new());
     thread::scope(|scope| {
-        let other = scope.spawn(work);
-        work()?;
+        let other = scope.spawn(|| run_waiting(&waiting, &to, &ended));
+        run_waiting(&waiting, &to, &ended)?;
         other.join().expect("the thread does not panic")
     })?;
     Ok(ended.into_inner().expect("no holder panics"))
+}
+
+/// Runs one waiting command after the other until none is left.
+fn run_waiting(
+    waiting: &Mutex<VecDeque<Line>>,
+    to: &Mutex<impl Write>,
+    ended: &Mutex<Vec<(Line, Ran)>>,
+) -> io::Result<()> {
+    loop {
+        let Some(line) = waiting.lock().expect("no holder panics").pop_front() else {
+            return Ok(());
+        };
+        let mut output = format!("$ {line}\n").into_bytes();
+        let ran = line.run(&mut output)?;
+        let mut to = to.lock().expect("no holder panics");
+        to.write_all(&output)?;
+        to.flush()?;
+        ended.lock().expect("no holder panics").push((line, ran));
+    }
 }
 
 /// Returns the file for the output of a step in a lane.
@@ -319,24 +349,26 @@ mod tests {
     fn two_commands_run_at_a_time_and_each_failure_is_seen() {
         let folder = tempfile::tempdir().unwrap();
         // The first two wait for each other's file.
-        let meet = |mine: &str, other: &str| {
+        let [first, second] = [("a", "b"), ("b", "a")].map(|(mine, other)| {
             let script = format!(
                 "touch {mine}; for i in $(seq 100); do if [ -e {other} ]; then exit 0; fi; sleep 0.05; done; exit 1"
             );
             Line { folder: folder.path().to_owned(), ..shell(&script) }
-        };
-        let lines = [meet("a", "b"), meet("b", "a"), shell("echo 'SKIPPED: c'; exit 2")];
+        });
+        let lines = [first, second, shell("echo 'SKIPPED: c'; exit 2")];
         let mut said = Vec::new();
         let ended = two_at_a_time(lines.into(), &mut said).unwrap();
-        let failed = ended.iter().filter(|(_, ran)| !ran.is_success);
-        let failed: Vec<_> =
-            failed.map(|(line, ran)| (line.args[1].clone(), ran.counts.skipped_tests)).collect();
+        let failed: Vec<_> = ended
+            .iter()
+            .filter(|(_, ran)| !ran.is_success)
+            .map(|(line, ran)| (line.args[1].clone(), ran.counts.skipped_tests))
+            .collect();
         assert_eq!((ended.len(), failed), (3, vec![("echo 'SKIPPED: c'; exit 2".to_owned(), 1)]));
         assert!(String::from_utf8(said).unwrap().contains("exit 2\nSKIPPED: c\n"));
     }
 
-    /// Waits at most five seconds for the file of another step, after it has made its own: two such
-    /// steps pass only at the same time.
+    /// Creates a file, then waits at most five seconds for that of another step: two such steps pass
+    /// only if they run at the same time.
     fn meets(me: &str, other: &str) -> Line {
         const MEET: &str = "d=${TMPDIR:-/tmp}/xtask-lanes-$PPID; mkdir -p $d; touch $d/ME; \
             for i in $(seq 100); do if [ -e $d/OTHER ]; then rm $d/OTHER; rmdir $d 2>/dev/null; exit 0; fi; sleep 0.05; done; exit 1";
@@ -362,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_wait_for_cargo_does_not_call_it() {
+    fn quick_steps_do_not_wait_for_a_build() {
         for step in steps::STEPS {
             if let Work::Quick(lines) = step.work {
                 for line in lines().unwrap() {

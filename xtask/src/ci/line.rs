@@ -23,10 +23,10 @@ use crate::{Failed, cargo, forget_package, root};
 pub(super) struct Line {
     pub(super) program: OsString,
     pub(super) args: Vec<String>,
-    /// Variables of the environment that it gets; those without a value are removed.
+    /// Environment variables to set; those without a value are removed.
     pub(super) env: Vec<(&'static str, Option<OsString>)>,
     pub(super) folder: PathBuf,
-    /// The program is ended after this time. Without a limit, one test that hangs would hide the
+    /// The program is killed after this time. Without a limit, one test that hangs would hide the
     /// outcome of all steps.
     pub(super) limit: Option<Duration>,
 }
@@ -98,7 +98,7 @@ impl Line {
         let pid = child.id();
         let (ended, end) = mpsc::channel::<()>();
         let mut ran = thread::scope(|scope| {
-            let reader = scope.spawn(|| hand_on(output, &mut *to));
+            let reader = scope.spawn(|| copy_lines(output, &mut *to));
             let watch = self.limit.map(|limit| {
                 scope.spawn(move || {
                     let is_late = end.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
@@ -108,7 +108,7 @@ impl Line {
                     is_late
                 })
             });
-            let cpu = cpu_of_ended(pid);
+            let cpu = cpu_time_at_end(pid);
             let is_success = child.wait()?.success();
             drop(ended);
             let is_late = watch.is_some_and(|it| it.join().unwrap_or_default());
@@ -152,8 +152,7 @@ pub(super) struct Counts {
     /// CPU time, with that of child processes that their parents have waited for. Only measured on
     /// Linux; zero elsewhere.
     pub(super) cpu: Duration,
-    /// Number of tests that reported to have skipped themselves, because a program is not
-    /// installed.
+    /// Number of tests that reported that they were skipped, because a program is not installed.
     pub(super) skipped_tests: usize,
 }
 
@@ -166,7 +165,7 @@ impl AddAssign for Counts {
 
 /// Waits for the end of a child process without removing it, and returns its CPU time.
 #[cfg(target_os = "linux")]
-fn cpu_of_ended(pid: u32) -> Duration {
+fn cpu_time_at_end(pid: u32) -> Duration {
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
     let Some(id) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return Duration::ZERO };
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
@@ -175,7 +174,7 @@ fn cpu_of_ended(pid: u32) -> Duration {
 }
 
 #[cfg(not(target_os = "linux"))]
-const fn cpu_of_ended(_pid: u32) -> Duration {
+const fn cpu_time_at_end(_pid: u32) -> Duration {
     Duration::ZERO
 }
 
@@ -193,7 +192,7 @@ fn kill_group(pid: u32) {
 }
 
 /// Copies lines, and counts those that report a skipped test.
-fn hand_on(from: impl Read, to: &mut impl Write) -> usize {
+fn copy_lines(from: impl Read, to: &mut impl Write) -> usize {
     let mut count = 0;
     for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
         count += usize::from(line.starts_with(b"SKIPPED"));
@@ -215,10 +214,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tests_that_skip_themselves_are_counted() {
+    fn skipped_tests_are_counted() {
         let mut copy = Vec::new();
         let text = &b"SKIPPED: a\nother\n SKIPPED\nSKIPPED (1): b"[..];
-        assert_eq!(hand_on(text, &mut copy), 2);
+        assert_eq!(copy_lines(text, &mut copy), 2);
         assert_eq!(copy, b"SKIPPED: a\nother\n SKIPPED\nSKIPPED (1): b\n");
     }
 

@@ -22,14 +22,14 @@ use crate::{Failed, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  cargo xtask ci                          all steps, in two lanes side by side
-  cargo xtask ci --list                   lists the steps
-  cargo xtask ci fmt clippy               these steps alone, one after the other
-  cargo xtask ci --skip features          all steps but this one
-  CI=true cargo xtask ci                  a step fails if its external program is missing
+  cargo xtask ci                          run all steps, in two lanes side by side
+  cargo xtask ci --list                   list the steps
+  cargo xtask ci fmt clippy               run only these steps, one after the other
+  cargo xtask ci --skip features          run all steps but this one
+  CI=true cargo xtask ci                  fail if the external program of a step is missing
 
-Steps that check the code run beside those that run programs. The output of a step is shown when the step has ended;
-until then it is in target/ci/STEP.log. A step whose external program is not installed is skipped and reported; with CI=true it
+Steps that check the code run beside those that run programs. While a step runs, its output goes to target/ci/STEP.log;
+it is shown when the step ends. A step whose external program is not installed is skipped and reported; with CI=true it
 fails.";
 
 /// Options of `ci`.
@@ -40,10 +40,10 @@ pub(crate) struct Options {
     /// Steps to leave out.
     #[arg(long, value_name = "STEP")]
     skip: Vec<String>,
-    /// Runs one step at a time, and shows its output as it comes.
+    /// Runs one step at a time, and shows its output while it runs.
     #[arg(long)]
     in_turn: bool,
-    /// Begins no step after the first failure.
+    /// Starts no further step after the first failure.
     #[arg(long)]
     fail_fast: bool,
     /// Lists the steps and runs none.
@@ -70,11 +70,10 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
             )));
         }
     }
-    let named = |names: &[String], step: &Step| names.iter().any(|name| name == step.name);
     let picked: Vec<&'static Step> = STEPS
         .iter()
-        .filter(|step| options.step.is_empty() || named(&options.step, step))
-        .filter(|step| !named(&options.skip, step))
+        .filter(|step| options.step.is_empty() || step.is_among(&options.step))
+        .filter(|step| !step.is_among(&options.skip))
         .collect();
     if options.list {
         for step in picked {
@@ -126,19 +125,27 @@ fn summary(
             Outcome::Failed => "FAILED",
             Outcome::Skipped => "SKIPPED",
         };
-        let (elapsed, cpu) = (elapsed.as_secs_f64(), counts.cpu.as_secs_f64());
-        println!("{:18} {outcome:8} {elapsed:7.1}s {cpu:7.1}s", step.name);
+        println!(
+            "{:18} {outcome:8} {:7.1}s {:7.1}s",
+            step.name,
+            elapsed.as_secs_f64(),
+            counts.cpu.as_secs_f64()
+        );
     }
     let all = before.iter().map(|(_, elapsed)| elapsed).sum::<Duration>() + elapsed;
     println!("{:18} {:8} {:7.1}s", "wall clock", "", all.as_secs_f64());
-    let count = |which| ended.iter().filter(|it| it.outcome == which).count();
-    let (failed, not_run) = (count(Outcome::Failed), picked - ended.len());
+    let failed = count(ended, Outcome::Failed);
+    let not_run = picked - ended.len();
     let skipped_tests: usize = ended.iter().map(|it| it.counts.skipped_tests).sum();
     println!(
-        "\nci: {}. {} steps passed; {failed} failed; {not_run} not run; {} steps and {skipped_tests} tests skipped; their lines say why",
+        "\nci: {}. {} steps passed; {failed} failed; {not_run} not run; {} steps and {skipped_tests} tests skipped (see SKIPPED above)",
         if failed + not_run == 0 { "ok" } else { "FAILED" },
-        count(Outcome::Passed),
-        count(Outcome::Skipped)
+        count(ended, Outcome::Passed),
+        count(ended, Outcome::Skipped)
     );
     if failed + not_run == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+fn count(ended: &[Ended], outcome: Outcome) -> usize {
+    ended.iter().filter(|it| it.outcome == outcome).count()
 }

@@ -27,18 +27,19 @@ fn share_folder(from: &Path, to: &Path) -> io::Result<()> {
     fs::create_dir_all(to)?;
     for entry in fs::read_dir(from)? {
         let entry = entry?;
-        let (path, to) = (entry.path(), to.join(entry.file_name()));
+        let path = entry.path();
+        let to = to.join(entry.file_name());
         let kind = entry.file_type()?;
         if kind.is_dir() {
             share_folder(&path, &to)?;
         } else if kind.is_file() {
-            let about = entry.metadata()?;
-            if about.len() > COPIED_BYTES {
+            let metadata = entry.metadata()?;
+            if metadata.len() > COPIED_BYTES {
                 fs::hard_link(&path, &to)?;
             } else {
                 fs::copy(&path, &to)?;
                 // Cargo compares times with those of sources.
-                File::options().append(true).open(&to)?.set_modified(about.modified()?)?;
+                File::options().append(true).open(&to)?.set_modified(metadata.modified()?)?;
             }
         }
     }
@@ -52,7 +53,8 @@ mod tests {
     #[test]
     fn a_new_directory_gets_outputs_and_fingerprints_with_their_times() {
         let folder = tempfile::tempdir().unwrap();
-        let (from, to) = (folder.path().join("debug"), folder.path().join("features/debug"));
+        let from = folder.path().join("debug");
+        let to = folder.path().join("features/debug");
         for part in ["deps", "build/a-1/out", ".fingerprint/a-1", "incremental"] {
             fs::create_dir_all(from.join(part)).unwrap();
         }

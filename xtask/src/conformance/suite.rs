@@ -12,10 +12,11 @@ use serde::Deserialize;
 use super::{
     Side,
     outcome::{Check, Outcome},
+    program::Server,
 };
 use crate::Failed;
 
-/// The suite, and the Node.js that it needs; older ones lack functions that it calls.
+/// The suite, and the version of Node.js that it needs: older ones lack functions that it calls.
 const PACKAGES: [&str; 2] = ["node@22.23.3", "@modelcontextprotocol/conformance@0.2.0-alpha.12"];
 
 /// The revisions for which the suite has scenarios.
@@ -31,6 +32,13 @@ pub(super) struct Planned {
     pub(super) name: String,
     /// Why the suite does not score it: its own reason, or `extension`.
     pub(super) unscored: Option<String>,
+}
+
+/// The program that a scenario tests.
+pub(super) enum Subject {
+    Server(Server),
+    /// A client's command.
+    Client(String),
 }
 
 /// Requirements of the suite for one revision.
@@ -94,18 +102,14 @@ impl Suite {
             let Ok(text) = fs::read_to_string(path) else { continue };
             let requirements: Requirements =
                 serde_yaml::from_str(&text).map_err(|error| Failed::new(error.to_string()))?;
-            let of_side = requirements.not_scored.into_iter();
-            let of_side = of_side.filter(|entry| entry.leg == side.as_str()).collect();
-            unscored.insert(revision, of_side);
+            let mut entries = requirements.not_scored;
+            entries.retain(|entry| entry.leg == side.as_str());
+            unscored.insert(revision, entries);
         }
-        let reason = |revision: &str, name: &str| {
-            let entries = unscored.get(revision)?;
-            Some(entries.iter().find(|entry| entry.scenario == name)?.reason.clone())
-        };
         let output = self.command().args(["list", &format!("--{}", side.as_str())]).output()?;
         if !output.status.success() {
-            let why = String::from_utf8_lossy(&output.stderr).into_owned();
-            return Err(Failed::new(format!("the suite cannot list its scenarios: {why}")));
+            let error = String::from_utf8_lossy(&output.stderr);
+            return Err(Failed::new(format!("the suite failed to list its scenarios: {error}")));
         }
         let list = String::from_utf8_lossy(&output.stdout).into_owned();
         let scenarios = list.lines().filter_map(|line| {
@@ -113,9 +117,13 @@ impl Suite {
             Some((name, tags.strip_suffix(']')?))
         });
         let planned = scenarios.filter_map(|(name, tags)| {
-            let unscored_here = reason(revision, name);
+            let unscored_here = reason_not_to_score(&unscored, revision, name);
             let runs = match tags {
-                "extension" if REVISIONS.iter().any(|other| reason(other, name).is_some()) => {
+                "extension"
+                    if REVISIONS
+                        .iter()
+                        .any(|other| reason_not_to_score(&unscored, other, name).is_some()) =>
+                {
                     unscored_here.is_some()
                 }
                 "extension" => REVISIONS.last() == Some(&revision),
@@ -167,23 +175,25 @@ impl Suite {
         Ok(outcomes)
     }
 
-    /// Runs one scenario. `subject` is the option that names the tested program.
+    /// Runs one scenario.
     pub(super) fn run(
         &self,
-        side: Side,
-        subject: &[String; 2],
+        subject: &Subject,
         planned: &Planned,
         revision: &str,
         results: &Path,
     ) -> Result<Outcome, Failed> {
         let name = &planned.name;
+        let (side, option, value) = match subject {
+            Subject::Server(server) => (Side::Server, "--url", &server.url),
+            Subject::Client(command) => (Side::Client, "--command", command),
+        };
         let directory =
             results.join(format!("{}-{revision}-{}", side.as_str(), name.replace('/', "-")));
         fs::create_dir_all(&directory)?;
         let output = self
             .command()
-            .arg(side.as_str())
-            .args(subject)
+            .args([side.as_str(), option, value])
             .args(["--scenario", name, "--spec-version", revision, "--force", "--output-dir"])
             .arg(&directory)
             .stdin(Stdio::null())
@@ -202,6 +212,16 @@ impl Suite {
             log: String::from_utf8_lossy(&log).into_owned(),
         })
     }
+}
+
+/// Returns the suite's reason not to score a scenario of a revision.
+fn reason_not_to_score(
+    unscored: &BTreeMap<&str, Vec<NotScored>>,
+    revision: &str,
+    scenario: &str,
+) -> Option<String> {
+    let entries = unscored.get(revision)?;
+    Some(entries.iter().find(|entry| entry.scenario == scenario)?.reason.clone())
 }
 
 /// Returns the checks of one server scenario from the results of a run of many, whose folders have

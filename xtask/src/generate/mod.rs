@@ -15,8 +15,8 @@ use crate::{Failed, cargo_command, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  cargo xtask generate           writes docs/reference, marquetry.example.toml, schemas and shared test cases
-  cargo xtask generate --check   fails if one of these files is out of date";
+  cargo xtask generate           write docs/reference, marquetry.example.toml, schemas and shared test cases
+  cargo xtask generate --check   fail if one of these files is out of date";
 
 const SCENARIO_SCHEMA: &str = "tests/scenarios/scenario.schema.json";
 /// Made by a test of the crate; the page of cases is made from it.
@@ -80,27 +80,28 @@ fn run_tests(is_check: bool) -> Result<(), Failed> {
     if command.status()?.success() {
         return Ok(());
     }
-    Err(Failed::new("a generated file is out of date, or its test fails"))
+    Err(Failed::new("a generated file is out of date, or its test failed"))
 }
 
 /// Returns the files with their texts.
 fn files(root: &Path) -> Result<Vec<(PathBuf, String)>, Failed> {
-    let read = |path: &str| {
-        let text = fs::read_to_string(root.join(path));
-        text.map_err(|error| Failed::new(format!("{path}: {error}")))
-    };
-    let parse = |text: &str| {
-        let value: Result<Value, _> = serde_json::from_str(text);
-        value.map_err(|error| Failed::new(format!("a schema is not JSON: {error}")))
-    };
     let scenarios = marquetry_scenarios::schema();
-    let cases = parse(&read(CASE_SCHEMA)?)?;
-    let matchers = page::table_of_matchers(&read("crates/judge/src/matcher.rs")?);
-    let language = page::language(&read("crates/scenarios/README.md")?);
+    let cases = parse(&read(root, CASE_SCHEMA)?)?;
+    let matchers = page::table_of_matchers(&read(root, "crates/judge/src/matcher.rs")?);
+    let language = page::language(&read(root, "crates/scenarios/README.md")?);
     let scenario_page = page::scenarios(&parse(&scenarios)?, &language);
     Ok(vec![
         (root.join("docs/reference/cases.md"), page::cases(&cases, &matchers)),
         (root.join("docs/reference/scenarios.md"), scenario_page),
         (root.join(SCENARIO_SCHEMA), scenarios),
     ])
+}
+
+fn read(root: &Path, path: &str) -> Result<String, Failed> {
+    fs::read_to_string(root.join(path)).map_err(|error| Failed::new(format!("{path}: {error}")))
+}
+
+fn parse(schema: &str) -> Result<Value, Failed> {
+    serde_json::from_str(schema)
+        .map_err(|error| Failed::new(format!("a schema is not JSON: {error}")))
 }

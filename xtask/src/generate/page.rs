@@ -40,8 +40,8 @@ pub(super) fn scenarios(schema: &Value, language: &str) -> String {
     finished(&page)
 }
 
-/// Returns the description of the language in the README of its crate: one chapter, to the next one
-/// or the end.
+/// Returns the description of the language from the README of its crate: one chapter, up to the next
+/// chapter or the end.
 pub(super) fn language(readme: &str) -> String {
     let mut lines = Vec::new();
     let mut is_code = false;
@@ -186,7 +186,7 @@ fn without_examples(description: &str) -> String {
     prose.join(" ").trim().to_owned()
 }
 
-/// Returns a page that ends with one line end.
+/// Returns the page with exactly one newline at its end.
 fn finished(page: &str) -> String {
     format!("{}\n", page.trim_end())
 }

@@ -25,11 +25,13 @@ pub(super) fn descendants(process: Pid) -> Vec<Pid> {
 
 pub(super) fn children(process: Pid) -> Vec<Pid> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
-    let lists = threads.map(|it| fs::read_to_string(it.path().join("children")));
-    let ids = lists.map_while(Result::ok).flat_map(|list| {
-        list.split_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?)).collect::<Vec<_>>()
-    });
-    ids.collect()
+    let mut found = Vec::new();
+    for thread in threads {
+        // The thread may have ended meanwhile.
+        let Ok(list) = fs::read_to_string(thread.path().join("children")) else { continue };
+        found.extend(list.split_whitespace().filter_map(|id| Pid::from_raw(id.parse().ok()?)));
+    }
+    found
 }
 
 /// Kills a process if it is a descendant of this one.
@@ -44,7 +46,7 @@ pub(super) fn kill(process: Pid) -> Result<(), String> {
 
 /// Waits until this process has no descendant. Kills those that are left after the limit, and names
 /// them in the error.
-pub(super) async fn alone(limit: Duration) -> Result<(), String> {
+pub(super) async fn wait_for_descendants(limit: Duration) -> Result<(), String> {
     let end = Instant::now() + limit;
     loop {
         // The parent must wait for exited children, including adopted ones.

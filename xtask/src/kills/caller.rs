@@ -40,17 +40,15 @@ pub(super) struct Tool {
 /// An event that the client prints.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Told {
+pub(super) enum ClientEvent {
     Connected,
-    /// The connection failed.
-    Refused(String),
-    /// A call was sent.
-    Begun(String),
-    Answered(String),
+    ConnectFailed(String),
+    CallSent(String),
+    CallAnswered(String),
     /// A call ended with an error, of the tool or of the connection.
-    Failed {
+    CallFailed {
         tool: String,
-        how: String,
+        error: String,
     },
 }
 
@@ -64,31 +62,33 @@ impl Caller {
                 Client::http(target, options).await
             }
             TestedServer::Command(line) => {
-                let (program, args) =
-                    line.split_first().ok_or_else(|| Failed::new("no command"))?;
+                let Some((program, args)) = line.split_first() else {
+                    return Err(Failed::new("no command"));
+                };
                 Client::spawn(StdioCommand::new(program, args), options).await
             }
         };
         let client = match connected {
             Ok(client) => client,
             Err(error) => {
-                tell(&Told::Refused(error.to_string()));
+                print_event(&ClientEvent::ConnectFailed(error.to_string()));
                 return Ok(());
             }
         };
-        tell(&Told::Connected);
+        print_event(&ClientEvent::Connected);
         let mut calls = tokio::task::JoinSet::new();
-        for (tool, again) in self
-            .busy
-            .into_iter()
-            .map(|it| (it, true))
-            .chain(self.silent.into_iter().map(|it| (it, false)))
-        {
+        for tool in self.busy {
             let client = client.clone();
             calls.spawn(async move {
-                while call(&client, &tool).await && again {
+                while call(&client, &tool).await {
                     sleep(Duration::from_millis(20)).await;
                 }
+            });
+        }
+        for tool in self.silent {
+            let client = client.clone();
+            calls.spawn(async move {
+                call(&client, &tool).await;
             });
         }
         let mut input = tokio::io::stdin();
@@ -102,26 +102,25 @@ impl Caller {
     }
 }
 
-/// Returns false if the connection is broken.
+/// Calls a tool and prints the outcome. Returns false if the connection is broken.
 async fn call(client: &Client, tool: &Tool) -> bool {
-    tell(&Told::Begun(tool.name.clone()));
+    print_event(&ClientEvent::CallSent(tool.name.clone()));
     let Ok(params) = CallToolParams::new(&tool.name, &tool.arguments) else { return false };
     let outcome = client.call_tool_raw(&params, CallOptions::default()).await;
-    let failed = |how: String| tell(&Told::Failed { tool: tool.name.clone(), how });
-    match outcome {
-        Ok(answer) if answer.get().contains(r#""isError":true"#) => failed(answer.get().to_owned()),
-        Ok(_) => tell(&Told::Answered(tool.name.clone())),
-        Err(ClientError::Rpc(error)) => failed(error.to_string()),
-        Err(error) => {
-            failed(error.to_string());
-            return false;
+    let is_connected = matches!(outcome, Ok(_) | Err(ClientError::Rpc(_)));
+    let tool = tool.name.clone();
+    print_event(&match outcome {
+        Ok(answer) if answer.get().contains(r#""isError":true"#) => {
+            ClientEvent::CallFailed { tool, error: answer.get().to_owned() }
         }
-    }
-    true
+        Ok(_) => ClientEvent::CallAnswered(tool),
+        Err(error) => ClientEvent::CallFailed { tool, error: error.to_string() },
+    });
+    is_connected
 }
 
-fn tell(told: &Told) {
-    if let Ok(line) = serde_json::to_string(told) {
+fn print_event(event: &ClientEvent) {
+    if let Ok(line) = serde_json::to_string(event) {
         println!("{line}");
     }
 }

@@ -3,7 +3,7 @@
 
 mod ancestry;
 mod caller;
-mod evidence;
+mod event_log;
 mod plan;
 mod trial;
 mod world;
@@ -30,17 +30,17 @@ use crate::{Failed, root, scenarios::build_binary};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  cargo xtask kills                       200 kills, and six among real servers
-  cargo xtask kills --seed 7              the same kills as every other time with this seed
-  cargo xtask kills --seed 7 --only 31    one of them, alone
-  cargo xtask kills --kills 2000          more of them";
+  cargo xtask kills                       200 kills, and six with a real server as the upstream
+  cargo xtask kills --seed 7              repeat the kills of this seed
+  cargo xtask kills --seed 7 --only 31    repeat one of them
+  cargo xtask kills --kills 2000          2,000 kills";
 
 /// Path of the official server that `tests/interop/install` installs.
 const REAL: &str =
     "tests/interop/node_modules/@modelcontextprotocol/server-everything/dist/index.js";
 
 /// Time limit of one trial; its inner limits are much shorter.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TRIAL_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// Options of `kills`.
 #[derive(Args, Debug)]
@@ -70,9 +70,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         Some(path) => path.canonicalize()?,
         None => build_binary()?,
     };
-    let clock = || SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    // Five digits tell runs apart and are short to type.
-    let seed = options.seed.unwrap_or_else(|| clock().as_nanos() as u64 % 100_000);
+    let seed = options.seed.unwrap_or_else(seed_from_clock);
     let real = root().join(REAL);
     let plans: Vec<Plan> = plan::plans(seed, options.kills, real.exists().then_some(&*real))
         .into_iter()
@@ -86,13 +84,19 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         eprintln!("SKIPPED (1): kills of a real server; run tests/interop/install");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let manner = Manner { server, sabotage: options.sabotage, seed };
-    runtime.block_on(all(plans, options.jobs.max(1), manner))
+    let settings = TrialSettings { server, sabotage: options.sabotage, seed };
+    runtime.block_on(run_all(plans, options.jobs.max(1), settings))
+}
+
+/// Returns a seed of five digits, which tell runs apart and are short to type.
+fn seed_from_clock() -> u64 {
+    let clock = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    clock.as_nanos() as u64 % 100_000
 }
 
 /// Settings of all trials.
 #[derive(Clone)]
-struct Manner {
+struct TrialSettings {
     server: PathBuf,
     sabotage: bool,
     seed: u64,
@@ -101,20 +105,26 @@ struct Manner {
 /// Number of trials of a kind after which at least one must have met a call.
 const ENOUGH: usize = 20;
 
-async fn all(plans: Vec<Plan>, jobs: usize, manner: Manner) -> Result<ExitCode, Failed> {
-    let seed = manner.seed;
+async fn run_all(
+    plans: Vec<Plan>,
+    jobs: usize,
+    settings: TrialSettings,
+) -> Result<ExitCode, Failed> {
+    let seed = settings.seed;
     let started = Instant::now();
     let permits = Arc::new(Semaphore::new(jobs));
     let mut trials = JoinSet::new();
     for plan in plans {
-        let (permits, manner) = (permits.clone(), manner.clone());
+        let permits = permits.clone();
+        let settings = settings.clone();
         trials.spawn(async move {
             let _permit = permits.acquire_owned().await;
-            let outcome = one(&plan, &manner).await;
+            let outcome = run_one(&plan, &settings).await;
             (plan, outcome)
         });
     }
-    let (mut outcomes, mut failures) = (Vec::new(), 0);
+    let mut outcomes = Vec::new();
+    let mut failures = 0;
     while let Some(done) = trials.join_next().await {
         let (plan, outcome) = done.map_err(|error| Failed::new(error.to_string()))?;
         if let Err(problem) = &outcome {
@@ -130,14 +140,16 @@ async fn all(plans: Vec<Plan>, jobs: usize, manner: Manner) -> Result<ExitCode, 
     let mut idle = Vec::new();
     println!("\n{:18} {:>6} {:>20} {:>7}", "killed", "trials", "with a call in flight", "failed");
     for victim in Victim::ALL {
-        let count = |wanted: fn(&Outcome) -> bool| {
-            let ours = outcomes.iter().filter(|(plan, _)| plan.victim == victim);
-            ours.filter(|(_, outcome)| wanted(outcome)).count()
-        };
-        let (all, pending) = (count(|_| true), count(|it| matches!(it, Ok(true))));
-        println!("{:18} {all:6} {pending:20} {:7}", victim.to_string(), count(Result::is_err));
+        let ours: Vec<&Outcome> = outcomes
+            .iter()
+            .filter(|(plan, _)| plan.victim == victim)
+            .map(|(_, outcome)| outcome)
+            .collect();
+        let in_flight = ours.iter().filter(|outcome| matches!(outcome, Ok(true))).count();
+        let failed = ours.iter().filter(|outcome| outcome.is_err()).count();
+        println!("{:18} {:6} {in_flight:20} {failed:7}", victim.to_string(), ours.len());
         // Without a call in flight, the trials have shown nothing about calls.
-        if all >= ENOUGH && pending == 0 {
+        if ours.len() >= ENOUGH && in_flight == 0 {
             idle.push(victim.to_string());
         }
     }
@@ -149,26 +161,26 @@ async fn all(plans: Vec<Plan>, jobs: usize, manner: Manner) -> Result<ExitCode, 
     if !idle.is_empty() {
         println!("FAILED: no call was in flight when these were killed: {}", idle.join(", "));
     }
-    let is_good = failures == 0 && !outcomes.is_empty() && idle.is_empty();
-    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_success = failures == 0 && !outcomes.is_empty() && idle.is_empty();
+    Ok(if is_success { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Whether a call was in flight at the kill, or an error.
 type Outcome = Result<bool, String>;
 
 /// Runs one trial in its own process, which adopts orphaned descendants.
-async fn one(plan: &Plan, manner: &Manner) -> Outcome {
+async fn run_one(plan: &Plan, settings: &TrialSettings) -> Outcome {
     let spec = serde_json::to_string(plan).map_err(|error| error.to_string())?;
     let this = std::env::current_exe().map_err(|error| error.to_string())?;
     let mut command = Command::new(this);
-    command.arg("kill-trial").arg("--binary").arg(&manner.server).arg(spec);
-    if manner.sabotage {
+    command.arg("kill-trial").arg("--binary").arg(&settings.server).arg(spec);
+    if settings.sabotage {
         command.arg("--sabotage");
     }
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).kill_on_drop(true);
-    let output = timeout(PATIENCE, command.output())
+    let output = timeout(TRIAL_TIMEOUT, command.output())
         .await
-        .map_err(|_| format!("the trial did not end within {} s", PATIENCE.as_secs()))?
+        .map_err(|_| format!("the trial did not end within {} s", TRIAL_TIMEOUT.as_secs()))?
         .map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&output.stdout);
     if output.status.success() {

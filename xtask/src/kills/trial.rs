@@ -19,21 +19,21 @@ use tokio::{
 };
 
 use super::{
-    ancestry::{adopt_orphans, alone, children, descendants, kill},
-    caller::{Caller, TestedServer, Told},
-    evidence::Evidence,
+    ancestry::{adopt_orphans, children, descendants, kill, wait_for_descendants},
+    caller::{Caller, ClientEvent, TestedServer},
+    event_log::EventLog,
     plan::{Plan, Victim},
-    world::{SHAKEN, STEADY, Served, World},
+    world::{SHAKEN, STEADY, ServerProcess, World},
 };
 use crate::Failed;
 
 /// Time limit for processes that must end: twice the grace period of an upstream, and room for a
 /// busy machine.
-const ENDS: Duration = Duration::from_secs(10);
+const EXIT_TIMEOUT: Duration = Duration::from_secs(10);
 /// Time limit for a request whose peer was killed, and for the restart of an upstream.
-const SOON: Duration = Duration::from_secs(8);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(8);
 /// Time limit for the start of a process.
-const STARTS: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Options of `kill-trial`, which `kills` starts.
 #[derive(Args, Debug)]
@@ -50,17 +50,13 @@ pub(crate) struct TrialOptions {
 /// The line that a trial prints when a call was in flight at the kill.
 pub(super) const PENDING: &str = "a call was in flight";
 
-struct Seen {
-    was_pending: bool,
-}
-
 struct Trial<'a> {
     plan: &'a Plan,
     world: World,
     started: Instant,
-    served: Option<Served>,
+    served: Option<ServerProcess>,
     url: Option<String>,
-    caller: Option<(Child, Evidence)>,
+    caller: Option<(Child, EventLog)>,
 }
 
 /// Runs one trial in this process, which must do nothing else.
@@ -81,15 +77,17 @@ pub(crate) async fn run(options: &TrialOptions) -> Result<(), Failed> {
     };
     let outcome = trial.run(&options.binary).await;
     // Processes that remain after a failure must not outlive the trial.
-    let cleared = alone(if outcome.is_ok() { ENDS } else { Duration::ZERO }).await;
-    if outcome.map_err(Failed::new)?.was_pending {
+    let cleared =
+        wait_for_descendants(if outcome.is_ok() { EXIT_TIMEOUT } else { Duration::ZERO }).await;
+    if outcome.map_err(Failed::new)? {
         println!("{PENDING}");
     }
     cleared.map_err(Failed::new)
 }
 
 impl Trial<'_> {
-    async fn run(&mut self, binary: &Path) -> Result<Seen, String> {
+    /// Returns whether a call was in flight at the kill.
+    async fn run(&mut self, binary: &Path) -> Result<bool, String> {
         self.start(binary).await.map_err(|error| error.to_string())?;
         sleep_until(self.moment()).await;
         let victims = self.victims().await?;
@@ -99,15 +97,15 @@ impl Trial<'_> {
         }
         let killed = Instant::now();
         match self.plan.victim {
-            Victim::Client => self.client_is_gone().await,
-            Victim::Server => self.server_is_gone(pending, killed).await,
-            Victim::Upstream | Victim::Guard => self.upstream_returns(pending, killed).await,
+            Victim::Client => self.check_after_client().await,
+            Victim::Server => self.check_after_server(pending, killed).await,
+            Victim::Upstream | Victim::Guard => self.check_after_upstream(pending, killed).await,
             Victim::ClientAndServer => {
-                self.caller_ends().await?;
-                self.server_ends().await
+                self.wait_for_caller().await?;
+                self.wait_for_server().await
             }
         }?;
-        Ok(Seen { was_pending: pending })
+        Ok(pending)
     }
 
     fn moment(&self) -> Instant {
@@ -119,9 +117,9 @@ impl Trial<'_> {
     async fn start(&mut self, binary: &Path) -> std::io::Result<()> {
         let config = self.world.config();
         let server = if self.plan.transport == Transport::Http {
-            let mut served = Served::start(binary, &config)?;
+            let mut served = ServerProcess::start(binary, &config)?;
             let dies = matches!(self.plan.victim, Victim::Server | Victim::ClientAndServer);
-            let until = if dies { self.moment() } else { self.started + STARTS };
+            let until = if dies { self.moment() } else { self.started + START_TIMEOUT };
             self.url = timeout_at(until, served.url()).await.ok().flatten();
             self.served = Some(served);
             match &self.url {
@@ -152,37 +150,15 @@ impl Trial<'_> {
             .stdout(Stdio::piped())
             .spawn()?;
         let stdout = child.stdout.take().ok_or_else(|| std::io::Error::other("no pipe"))?;
-        self.caller = Some((child, Evidence::from(stdout)));
+        self.caller = Some((child, EventLog::from(stdout)));
         Ok(())
     }
 
     /// Waits for the processes to kill.
     async fn victims(&self) -> Result<Vec<Pid>, String> {
-        let client = self.caller.as_ref().and_then(|(child, _)| pid_of(child));
-        let server = || match &self.served {
-            Some(served) => pid_of(&served.child),
-            None => children(client?).first().copied(),
-        };
-        let program = || {
-            let program = self.world.process(SHAKEN)?;
-            descendants(getpid()).contains(&program).then_some(program)
-        };
-        let find = || match self.plan.victim {
-            Victim::Client => client.map(|it| vec![it]),
-            Victim::Server => server().map(|it| vec![it]),
-            // Over HTTP the server may exit before it has a client.
-            Victim::ClientAndServer => Some(client.into_iter().chain(Some(server()?)).collect()),
-            Victim::Upstream => program().map(|it| vec![it]),
-            Victim::Guard => {
-                let program = program()?;
-                let guard =
-                    descendants(getpid()).into_iter().find(|&it| children(it).contains(&program));
-                guard.map(|it| vec![it])
-            }
-        };
-        let end = Instant::now() + STARTS;
+        let end = Instant::now() + START_TIMEOUT;
         loop {
-            match find() {
+            match self.find_victims() {
                 Some(found) => return Ok(found),
                 None if Instant::now() > end => {
                     return Err(format!("no {} to kill; {}", self.plan.victim, self.said()));
@@ -192,25 +168,61 @@ impl Trial<'_> {
         }
     }
 
+    /// Returns the processes to kill; [`None`] if one of them has not started.
+    fn find_victims(&self) -> Option<Vec<Pid>> {
+        match self.plan.victim {
+            Victim::Client => Some(vec![self.client_process()?]),
+            Victim::Server => Some(vec![self.server_process()?]),
+            // Over HTTP the server may exit before it has a client.
+            Victim::ClientAndServer => {
+                let server = self.server_process()?;
+                Some(self.client_process().into_iter().chain([server]).collect())
+            }
+            Victim::Upstream => Some(vec![self.upstream_process()?]),
+            Victim::Guard => {
+                let upstream = self.upstream_process()?;
+                let mut processes = descendants(getpid()).into_iter();
+                Some(vec![processes.find(|&it| children(it).contains(&upstream))?])
+            }
+        }
+    }
+
+    fn client_process(&self) -> Option<Pid> {
+        self.caller.as_ref().and_then(|(child, _)| pid_of(child))
+    }
+
+    fn server_process(&self) -> Option<Pid> {
+        match &self.served {
+            Some(served) => pid_of(&served.child),
+            // Over stdio the server is the client's child.
+            None => children(self.client_process()?).first().copied(),
+        }
+    }
+
+    fn upstream_process(&self) -> Option<Pid> {
+        let program = self.world.process(SHAKEN)?;
+        descendants(getpid()).contains(&program).then_some(program)
+    }
+
     /// Returns whether the upstream has a call that will not end by itself.
     fn has_pending_call(&self) -> bool {
-        let Some((_, evidence)) = &self.caller else { return false };
+        let Some((_, events)) = &self.caller else { return false };
         if self.world.is_real() {
-            // It keeps no journal; but one that has answered the other call has most likely read
-            // this one.
-            let answered = Told::Answered(self.world.busy(SHAKEN).name);
-            return evidence.has(self.started, |told| *told == answered);
+            // A real server keeps no journal. One that has answered the other call has most likely
+            // read this one.
+            let answered = ClientEvent::CallAnswered(self.world.busy(SHAKEN).name);
+            return events.has(self.started, |event| *event == answered);
         }
         self.world.silent_calls().is_ok_and(|(begun, _)| begun > 0)
     }
 
-    /// Over stdio everything ends with the client. Over HTTP its calls end, and the server
-    /// continues.
-    async fn client_is_gone(&mut self) -> Result<(), String> {
-        self.caller_ends().await?;
+    /// Over stdio every process ends with the client. Over HTTP the client's calls end, and the
+    /// server continues.
+    async fn check_after_client(&mut self) -> Result<(), String> {
+        self.wait_for_caller().await?;
         let Some(url) = self.url.clone() else { return Ok(()) };
         // A client can return to a session for its answer, so the call ends at its own time limit.
-        let end = Instant::now() + SOON;
+        let end = Instant::now() + ANSWER_TIMEOUT;
         while !self.world.is_real() {
             let (begun, cancelled) = self.world.silent_calls().map_err(|it| it.to_string())?;
             if begun == cancelled {
@@ -221,37 +233,37 @@ impl Trial<'_> {
             }
             sleep(Duration::from_millis(10)).await;
         }
-        timeout(SOON, another_client(url, self.plan.revision, &self.world))
+        timeout(ANSWER_TIMEOUT, another_client(url, self.plan.revision, &self.world))
             .await
             .map_err(|_| "another client got no answer".to_owned())??;
         self.finish().await
     }
 
     /// The client's calls fail at once, and the client can exit.
-    async fn server_is_gone(&mut self, pending: bool, killed: Instant) -> Result<(), String> {
-        if let Some((_, evidence)) = &self.caller
+    async fn check_after_server(&mut self, pending: bool, killed: Instant) -> Result<(), String> {
+        if let Some((_, events)) = &self.caller
             && pending
         {
             let silent = self.world.silent().name;
-            evidence.wait_for_failure(&silent, killed, SOON).await?;
+            events.wait_for_failure(&silent, killed, ANSWER_TIMEOUT).await?;
         }
-        self.caller_ends().await?;
-        self.server_ends().await
+        self.wait_for_caller().await?;
+        self.wait_for_server().await
     }
 
     /// The pending call fails, the upstream is restarted, and the other upstream is not affected.
-    async fn upstream_returns(&mut self, pending: bool, killed: Instant) -> Result<(), String> {
-        let (_, evidence) = self.caller.as_ref().ok_or("no client")?;
+    async fn check_after_upstream(&mut self, pending: bool, killed: Instant) -> Result<(), String> {
+        let (_, events) = self.caller.as_ref().ok_or("no client")?;
         if pending {
-            evidence.wait_for_failure(&self.world.silent().name, killed, SOON).await?;
+            events.wait_for_failure(&self.world.silent().name, killed, ANSWER_TIMEOUT).await?;
         }
         for upstream in [SHAKEN, STEADY] {
-            let answered = Told::Answered(self.world.busy(upstream).name);
+            let answered = ClientEvent::CallAnswered(self.world.busy(upstream).name);
             let what = format!("an answer of the {upstream} upstream");
-            evidence.wait(&what, killed, SOON, |told| *told == answered).await?;
+            events.wait(&what, killed, ANSWER_TIMEOUT, |event| *event == answered).await?;
         }
-        if let Some(how) = evidence.failure(&self.world.busy(STEADY).name, self.started) {
-            return Err(format!("a call of the other upstream failed: {how}"));
+        if let Some(error) = events.failure(&self.world.busy(STEADY).name, self.started) {
+            return Err(format!("a call of the other upstream failed: {error}"));
         }
         self.finish().await
     }
@@ -261,31 +273,31 @@ impl Trial<'_> {
         if let Some((child, _)) = &mut self.caller {
             drop(child.stdin.take());
         }
-        self.caller_ends().await?;
+        self.wait_for_caller().await?;
         match self.served.take() {
             Some(served) => served.end().await,
             None => Ok(()),
         }
     }
 
-    async fn caller_ends(&mut self) -> Result<(), String> {
+    async fn wait_for_caller(&mut self) -> Result<(), String> {
         let Some((child, _)) = &mut self.caller else { return Ok(()) };
-        let ended = timeout(ENDS, child.wait()).await;
+        let ended = timeout(EXIT_TIMEOUT, child.wait()).await;
         ended.map(|_| ()).map_err(|_| format!("the client did not exit; {}", self.said()))
     }
 
-    async fn server_ends(&mut self) -> Result<(), String> {
+    async fn wait_for_server(&mut self) -> Result<(), String> {
         let Some(served) = &mut self.served else { return Ok(()) };
-        let ended = timeout(ENDS, served.child.wait()).await;
+        let ended = timeout(EXIT_TIMEOUT, served.child.wait()).await;
         ended.map(|_| ()).map_err(|_| "the killed server did not exit".to_owned())
     }
 
     fn said(&self) -> String {
-        self.caller.as_ref().map_or("no client was started".to_owned(), |(_, said)| said.last())
+        self.caller.as_ref().map_or("no client was started".to_owned(), |(_, events)| events.last())
     }
 }
 
-/// A new client finds both upstreams.
+/// Checks that a new client gets answers of both upstreams.
 async fn another_client(url: String, revision: Revision, world: &World) -> Result<(), String> {
     let target = HttpTarget { url, ..HttpTarget::default() };
     let client =
@@ -294,8 +306,10 @@ async fn another_client(url: String, revision: Revision, world: &World) -> Resul
         let tool = world.busy(upstream);
         let params =
             CallToolParams::new(&tool.name, &tool.arguments).map_err(|it| it.to_string())?;
-        let answer = client.call_tool_raw(&params, CallOptions::default()).await;
-        let answer = answer.map_err(|error| error.to_string())?;
+        let answer = client
+            .call_tool_raw(&params, CallOptions::default())
+            .await
+            .map_err(|error| error.to_string())?;
         if answer.get().contains(r#""isError":true"#) {
             return Err(format!("another client got {answer}"));
         }

@@ -53,9 +53,8 @@ impl World {
             let spec = world.path(name, "json");
             let offer = offer(&spec.with_extension(""))?;
             let journal = world.path(name, "calls");
-            let control = None;
-            let given = Spec { name: name.to_owned(), journal, control, offer };
-            fs::write(&spec, serde_json::to_vec(&given)?)?;
+            let contents = Spec { name: name.to_owned(), journal, control: None, offer };
+            fs::write(&spec, serde_json::to_vec(&contents)?)?;
             let program = if name == STEADY { &Program::Polite } else { &plan.program };
             let args = match program {
                 Program::Real(script) => {
@@ -111,7 +110,7 @@ impl World {
         Tool { name, arguments: json!({ "message": "schön" }) }
     }
 
-    /// Returns the tool that never answers, or not within a minute.
+    /// Returns the tool that does not answer within a minute.
     pub(super) fn silent(&self) -> Tool {
         let (name, arguments) = if self.is_real {
             ("trigger-long-running-operation", json!({ "duration": 60, "steps": 2 }))
@@ -125,9 +124,13 @@ impl World {
     /// those that were cancelled.
     pub(super) fn silent_calls(&self) -> io::Result<(usize, usize)> {
         let calls = Journal::open(self.path(SHAKEN, "calls"))?.calls()?;
-        let count = |key: &str| calls.iter().filter(|call: &&Value| call[key] == "silent").count();
-        Ok((count("tool"), count("cancelled")))
+        Ok((count_silent(&calls, "tool"), count_silent(&calls, "cancelled")))
     }
+}
+
+/// Counts the entries that name the silent tool in the member `key`.
+fn count_silent(calls: &[Value], key: &str) -> usize {
+    calls.iter().filter(|call| call[key] == "silent").count()
 }
 
 /// Returns a script that writes its process id to the file `$0`, and then becomes the program in
@@ -148,12 +151,12 @@ fn offer(folder: &Path) -> io::Result<Offer> {
 }
 
 /// `marquetry serve`, as a child of this process.
-pub(super) struct Served {
+pub(super) struct ServerProcess {
     pub(super) child: Child,
     lines: tokio::io::Lines<BufReader<tokio::process::ChildStderr>>,
 }
 
-impl Served {
+impl ServerProcess {
     pub(super) fn start(program: &Path, config: &Path) -> io::Result<Self> {
         let mut command = Command::new(program);
         command.args(["serve", "--listen", "127.0.0.1:0", "--log", "error", "--config"]);
@@ -181,8 +184,8 @@ impl Served {
             .map_err(|error| error.to_string())?;
         let limit = Duration::from_secs(10);
         // Output that is not read would block the server.
-        let said = async { while let Ok(Some(_)) = self.lines.next_line().await {} };
-        let (status, ()) = timeout(limit, async { tokio::join!(self.child.wait(), said) })
+        let read_output = async { while let Ok(Some(_)) = self.lines.next_line().await {} };
+        let (status, ()) = timeout(limit, async { tokio::join!(self.child.wait(), read_output) })
             .await
             .map_err(|_| format!("the server did not exit within {} s", limit.as_secs()))?;
         let status = status.map_err(|error| error.to_string())?;

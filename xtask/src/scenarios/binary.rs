@@ -20,16 +20,16 @@ use tokio::{
 use crate::{Failed, build_shared};
 
 /// Time limit for the program to listen, and to exit.
-const PATIENCE: Duration = Duration::from_secs(15);
+const TIMEOUT: Duration = Duration::from_secs(15);
 /// Number of its last output lines that a failure's report shows.
-const KEPT_LINES: usize = 40;
+const REPORTED_LINES: usize = 40;
 
 /// A running program.
 pub(crate) struct Binary {
     child: Child,
     pipes: Option<(ChildStdout, ChildStdin)>,
     address: Option<SocketAddr>,
-    said: Arc<Mutex<Vec<String>>>,
+    output: Arc<Mutex<Vec<String>>>,
 }
 
 /// Builds the program for debugging.
@@ -56,30 +56,35 @@ impl Binary {
         let mut child =
             command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
 
-        let said = Arc::new(Mutex::new(Vec::new()));
+        let output = Arc::new(Mutex::new(Vec::new()));
         let (found, mut address) = watch::channel(None);
         if let Some(stderr) = child.stderr.take() {
-            let said = said.clone();
+            let output = output.clone();
             tokio::spawn(async move {
                 let mut lines = BufReader::new(stderr).lines();
                 while let Ok(Some(line)) = lines.next_line().await {
                     if let Some(address) = listening_address(&line) {
                         let _ = found.send(Some(address));
                     }
-                    let mut said = said.lock().unwrap_or_else(PoisonError::into_inner);
-                    said.push(line);
-                    let more = said.len().saturating_sub(KEPT_LINES);
-                    said.drain(..more);
+                    let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
+                    output.push(line);
+                    let more = output.len().saturating_sub(REPORTED_LINES);
+                    output.drain(..more);
                 }
             });
         }
         let pipes = child.stdout.take().zip(child.stdin.take());
-        let mut binary = Self { child, pipes, address: None, said };
+        let mut binary = Self { child, pipes, address: None, output };
         if is_http {
-            let listening = timeout(PATIENCE, address.wait_for(Option::is_some)).await;
+            let listening = timeout(TIMEOUT, address.wait_for(Option::is_some)).await;
             binary.address = match listening {
                 Ok(Ok(address)) => *address,
-                _ => return Err(format!("it did not listen; its output:\n{}", binary.said())),
+                _ => {
+                    return Err(format!(
+                        "the server did not listen; its output:\n{}",
+                        binary.output()
+                    ));
+                }
             };
         }
         Ok(binary)
@@ -102,25 +107,28 @@ impl Binary {
             let status = Command::new("kill").args(["-TERM", &id.to_string()]).status().await;
             status.map_err(|error| format!("kill: {error}"))?;
         }
-        match timeout(PATIENCE, self.child.wait()).await {
+        match timeout(TIMEOUT, self.child.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),
             Ok(Ok(status)) => {
-                Err(format!("the server exited with {status}; its output:\n{}", self.said()))
+                Err(format!("the server exited with {status}; its output:\n{}", self.output()))
             }
             Ok(Err(error)) => Err(error.to_string()),
             Err(_) => {
                 let _ = self.child.kill().await;
-                Err(format!("the server did not exit on request; its output:\n{}", self.said()))
+                Err(format!(
+                    "the server did not exit after SIGTERM; its output:\n{}",
+                    self.output()
+                ))
             }
         }
     }
 
-    fn said(&self) -> String {
-        self.said.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
+    fn output(&self) -> String {
+        self.output.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
     }
 }
 
-/// Returns the address in the line about the listener.
+/// Returns the address if this is the log line about the listener.
 pub(crate) fn listening_address(line: &str) -> Option<SocketAddr> {
     let (_, rest) = line.split_once(" listens on http://")?;
     rest.split_once("/mcp")?.0.parse().ok()

@@ -50,7 +50,7 @@ pub(crate) struct Proxy {
     _stop: DropGuard,
 }
 
-/// State of a proxy.
+/// The defect that a proxy injects, and where.
 #[derive(Clone)]
 struct Defect {
     server: SocketAddr,
@@ -100,41 +100,41 @@ async fn serve(stream: TcpStream, defect: Defect) {
 }
 
 impl Defect {
-    async fn answer(&self, request: Request<Incoming>) -> Response<Piped> {
+    async fn answer(&self, request: Request<Incoming>) -> Response<ChannelBody> {
         let forwarded = if self.sabotage == Sabotage::LostNews {
-            // The request to the server continues after a disconnect of the client: that the server
-            // notices it is part of the test.
-            let (defect, stop) = (self.clone(), self.stop.clone());
-            let going_on = tokio::spawn(async move {
+            // The request to the server continues after the client disconnects, so that the server
+            // does not notice it.
+            let defect = self.clone();
+            let task = tokio::spawn(async move {
                 tokio::select! {
-                    () = stop.cancelled() => Err(io::Error::other("the proxy stops")),
+                    () = defect.stop.cancelled() => Err(io::Error::other("the proxy stops")),
                     forwarded = defect.forward(request) => forwarded,
                 }
             });
-            going_on.await.map_err(io::Error::other).flatten()
+            task.await.map_err(io::Error::other).flatten()
         } else {
             self.forward(request).await
         };
         forwarded.unwrap_or_else(|error| {
-            let mut response = Response::new(Piped::whole(error.to_string().into()));
+            let mut response = Response::new(ChannelBody::whole(error.to_string().into()));
             *response.status_mut() = StatusCode::BAD_GATEWAY;
             response
         })
     }
 
-    async fn forward(&self, request: Request<Incoming>) -> io::Result<Response<Piped>> {
+    async fn forward(&self, request: Request<Incoming>) -> io::Result<Response<ChannelBody>> {
         let (mut head, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-        let Some(body) = self.heard(body) else {
-            let mut response = Response::new(Piped::whole(Bytes::new()));
+        let Some(body) = self.request_body(body) else {
+            let mut response = Response::new(ChannelBody::whole(Bytes::new()));
             *response.status_mut() = StatusCode::ACCEPTED;
             return Ok(response);
         };
         set_length(&mut head.headers, &body);
         let stream = TcpStream::connect(self.server).await?;
         stream.set_nodelay(true)?;
-        let (mut sender, connection) =
-            client::handshake(TokioIo::new(stream)).await.map_err(io::Error::other)?;
+        let handshake = client::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(io::Error::other)?;
         let stop = self.stop.clone();
         tokio::spawn(async move {
             tokio::select! {
@@ -151,25 +151,25 @@ impl Defect {
         let kind = head.headers.get(header::CONTENT_TYPE);
         if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
             let (sender, receiver) = mpsc::channel(16);
-            let (defect, stop) = (self.clone(), self.stop.clone());
+            let defect = self.clone();
             tokio::spawn(async move {
                 tokio::select! {
-                    () = stop.cancelled() => {}
-                    () = defect.pump(body, sender) => {}
+                    () = defect.stop.cancelled() => {}
+                    () = defect.forward_events(body, sender) => {}
                 }
             });
-            return Ok(Response::from_parts(head, Piped(receiver)));
+            return Ok(Response::from_parts(head, ChannelBody(receiver)));
         }
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
-        let body = self.said(body);
+        let body = self.response_body(body);
         if head.headers.contains_key(header::CONTENT_LENGTH) {
             set_length(&mut head.headers, &body);
         }
-        Ok(Response::from_parts(head, Piped::whole(body)))
+        Ok(Response::from_parts(head, ChannelBody::whole(body)))
     }
 
     /// Returns the request body for the server; [`None`] if the request is dropped.
-    fn heard(&self, body: Bytes) -> Option<Bytes> {
+    fn request_body(&self, body: Bytes) -> Option<Bytes> {
         if self.sabotage != Sabotage::LostNews {
             return Some(body);
         }
@@ -186,7 +186,7 @@ impl Defect {
     }
 
     /// Returns the response body for the client.
-    fn said(&self, body: Bytes) -> Bytes {
+    fn response_body(&self, body: Bytes) -> Bytes {
         let Ok(mut messages) = serde_json::from_slice::<Value>(&body) else { return body };
         let intact = messages.clone();
         match &mut messages {
@@ -209,7 +209,7 @@ impl Defect {
 
     /// Forwards the altered events of a stream. A disconnect of the client ends the stream, unless
     /// the defect hides it.
-    async fn pump(&self, mut body: Incoming, sender: mpsc::Sender<Bytes>) {
+    async fn forward_events(&self, mut body: Incoming, sender: mpsc::Sender<Bytes>) {
         let mut buffer = BytesMut::new();
         let mut held: Option<Bytes> = None;
         loop {
@@ -240,8 +240,8 @@ impl Defect {
         let Ok(text) = std::str::from_utf8(&event) else { return event };
         let lines = text.split_inclusive('\n').map(|line| match line.strip_prefix("data: ") {
             Some(data) => {
-                let said = self.said(Bytes::copy_from_slice(data.trim_end().as_bytes()));
-                format!("data: {}\n", String::from_utf8_lossy(&said))
+                let data = Bytes::copy_from_slice(data.trim_end().as_bytes());
+                format!("data: {}\n", String::from_utf8_lossy(&self.response_body(data)))
             }
             None => line.to_owned(),
         });
@@ -291,9 +291,9 @@ fn set_length(headers: &mut HeaderMap, body: &Bytes) {
 }
 
 /// A body that is read from a channel.
-struct Piped(mpsc::Receiver<Bytes>);
+struct ChannelBody(mpsc::Receiver<Bytes>);
 
-impl Piped {
+impl ChannelBody {
     fn whole(body: Bytes) -> Self {
         let (sender, receiver) = mpsc::channel(1);
         if !body.is_empty() {
@@ -303,7 +303,7 @@ impl Piped {
     }
 }
 
-impl Body for Piped {
+impl Body for ChannelBody {
     type Data = Bytes;
     type Error = Infallible;
 
@@ -326,15 +326,12 @@ mod tests {
 
     #[track_caller]
     fn check(defect: &Defect, before: Value, after: Value) {
-        let said = defect.said(before.to_string().into());
-        assert_eq!(serde_json::from_slice::<Value>(&said).unwrap(), after);
+        let body = defect.response_body(before.to_string().into());
+        assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), after);
     }
 
     #[test]
-    fn answers_to_agents_are_damaged_and_nothing_else() {
-        let result = |content: Value| json!({"id": 1, "result": {"content": content}});
-        let text = |text: &str| json!({"type": "text", "text": text});
-        let of = |sabotage| defect(sabotage, Side::Agent);
+    fn only_answers_to_agents_are_damaged() {
         let before = result(json!([text("a"), text("b")]));
         check(&of(Sabotage::WrongText), before.clone(), result(json!([text("a!"), text("b!")])));
         check(&of(Sabotage::MissingContent), before.clone(), result(json!([text("a")])));
@@ -342,10 +339,6 @@ mod tests {
         check(&of(Sabotage::ExtraContent), before.clone(), more);
         check(&of(Sabotage::WrongNotice), before.clone(), before.clone());
         check(&defect(Sabotage::WrongText, Side::Http), before.clone(), before);
-        let captured = |status: &str, notice: &str| {
-            let meta = json!({CAPTURE: {"status": status}});
-            json!({"result": {"content": [text("a"), text(notice)], "_meta": meta}})
-        };
         let before = captured("processed", "[notice]");
         check(&of(Sabotage::WrongStatus), before.clone(), captured("sabotaged", "[notice]"));
         check(&of(Sabotage::WrongNotice), before, captured("processed", "[All is well.]"));
@@ -356,6 +349,23 @@ mod tests {
         );
     }
 
+    fn of(sabotage: Sabotage) -> Defect {
+        defect(sabotage, Side::Agent)
+    }
+
+    fn result(content: Value) -> Value {
+        json!({"id": 1, "result": {"content": content}})
+    }
+
+    fn text(text: &str) -> Value {
+        json!({"type": "text", "text": text})
+    }
+
+    fn captured(status: &str, notice: &str) -> Value {
+        let meta = json!({CAPTURE: {"status": status}});
+        json!({"result": {"content": [text("a"), text(notice)], "_meta": meta}})
+    }
+
     #[test]
     fn messages_are_lost_at_the_end_of_a_batch() {
         let lost = defect(Sabotage::LostMessage, Side::Http);
@@ -364,17 +374,19 @@ mod tests {
     }
 
     #[test]
-    fn news_of_an_agent_are_lost() {
+    fn answers_and_cancellations_of_an_agent_are_lost() {
+        assert_eq!(without_news(&json!({"id": 1, "result": {}})), None);
+        assert_eq!(without_news(&json!({"method": "notifications/cancelled"})), None);
+        let answered = json!({"id": 1, "method": "tools/call", "params": {"name": "a", "inputResponses": {"q": 1}}});
+        let call = json!({"id": 1, "method": "tools/call", "params": {"name": "a"}});
+        assert_eq!(without_news(&answered), Some(call));
+    }
+
+    /// Returns the message that reaches the server past the defect.
+    fn without_news(message: &Value) -> Option<Value> {
         let lost = defect(Sabotage::LostNews, Side::Agent);
-        let heard = |message: Value| {
-            let heard = lost.heard(message.to_string().into());
-            heard.map(|heard| serde_json::from_slice::<Value>(&heard).unwrap())
-        };
-        assert_eq!(heard(json!({"id": 1, "result": {}})), None);
-        assert_eq!(heard(json!({"method": "notifications/cancelled"})), None);
-        let call = |params: Value| json!({"id": 1, "method": "tools/call", "params": params});
-        let answered = call(json!({"name": "a", "inputResponses": {"q": 1}}));
-        assert_eq!(heard(answered), Some(call(json!({"name": "a"}))));
+        let body = lost.request_body(message.to_string().into())?;
+        Some(serde_json::from_slice(&body).unwrap())
     }
 
     #[test]

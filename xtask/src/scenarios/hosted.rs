@@ -46,11 +46,10 @@ impl Hosted {
             };
             Some(Arc::new(FaultyStore::new(inner, faults, sabotage)))
         };
-        let builder = App::builder(config);
-        let builder = match store {
-            Some(store) => builder.store(store),
-            None => builder,
-        };
+        let mut builder = App::builder(config);
+        if let Some(store) = store {
+            builder = builder.store(store);
+        }
         let app = builder.start().await.map_err(|error| error.to_string())?;
         Ok(Self { app, address: None, serving: None })
     }

@@ -45,7 +45,7 @@ pub(super) struct Setting {
     pub(super) postgres: bool,
 }
 
-/// A Marquetry that runs for one case.
+/// A Marquetry server that runs for one case.
 struct Running {
     server: Server,
     cell: Cell,
@@ -74,9 +74,11 @@ impl TestedServer for Setting {
             None => None,
         };
         let database = if self.postgres {
-            let missing = "no PostgreSQL is installed; run tests/postgres/install";
-            let url = test_postgres::database().await;
-            url.ok_or_else(|| StartError::Skip(missing.to_owned()))?.into()
+            let Some(url) = test_postgres::database().await else {
+                let missing = "no PostgreSQL is installed; run tests/postgres/install";
+                return Err(StartError::Skip(missing.to_owned()));
+            };
+            url.into()
         } else {
             start.folder.join("knowledge.db")
         };
@@ -89,8 +91,10 @@ impl TestedServer for Setting {
                         "this defect needs HTTP, and the case runs over stdio".into(),
                     ));
                 }
-                let hosted = Hosted::start(&config, &start.given.store, *sabotage).await;
-                (Server::Hosted(hosted.map_err(StartError::Failed)?), damages_http)
+                let hosted = Hosted::start(&config, &start.given.store, *sabotage)
+                    .await
+                    .map_err(StartError::Failed)?;
+                (Server::Hosted(hosted), damages_http)
             }
             ServerKind::Binary(_) if !start.given.store.is_empty() => {
                 return Err(StartError::Skip(
@@ -100,8 +104,10 @@ impl TestedServer for Setting {
             ServerKind::Binary(program) => {
                 let file = start.folder.join("marquetry.toml");
                 std::fs::write(&file, &config)?;
-                let binary = Binary::start(program, start.cell.transport, &file).await;
-                (Server::Binary(Box::new(binary.map_err(StartError::Failed)?)), None)
+                let binary = Binary::start(program, start.cell.transport, &file)
+                    .await
+                    .map_err(StartError::Failed)?;
+                (Server::Binary(Box::new(binary)), None)
             }
         };
         Ok(Box::new(Running { server, cell: start.cell, sabotage, proxies: None, model }))
@@ -180,14 +186,15 @@ impl RunningServer for Running {
 
 fn model_answer(answer: &ModelAnswer) -> ProviderAnswer {
     let ModelAnswer { says, status, message, garbage, silence: _, delay, pace } = answer;
-    let answered = match (says, status, garbage) {
+    let answer = match (says, status, garbage) {
         (Some(text), ..) => ProviderAnswer::text(text),
         (_, Some(status), _) => ProviderAnswer::error(*status, [], message),
         (.., Some(garbage)) => ProviderAnswer::http(200, [("content-type", "text/html")], garbage),
         _ => ProviderAnswer::silence(),
     };
-    let answered = answered.after(delay.map_or(Duration::ZERO, |delay| delay.0));
-    answered.paced(pace.map_or(Duration::ZERO, |pace| pace.0))
+    answer
+        .after(delay.map_or(Duration::ZERO, |delay| delay.0))
+        .paced(pace.map_or(Duration::ZERO, |pace| pace.0))
 }
 
 /// Returns the server's configuration as TOML: the default settings, with the scenario's merged

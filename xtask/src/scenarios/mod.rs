@@ -25,7 +25,7 @@ pub(crate) struct Options {
     /// Runs the cases whose name (id/transport/revision/store) or file contains one of these, or
     /// whose seed is one of these (000 is all of seed 000, 000/2.1 all of its section 2.1).
     filter: Vec<String>,
-    /// FILTER is a whole name or seed.
+    /// Compares FILTER with whole names and seeds.
     #[arg(long)]
     exact: bool,
     /// Runs only the cases whose transport/revision/store contains this.
@@ -37,20 +37,20 @@ pub(crate) struct Options {
     /// Format of the outcome.
     #[arg(long, value_enum, default_value_t)]
     format: Format,
-    /// Cases at a time; the number of processors by default.
+    /// Number of cases that run at the same time; the number of processors by default.
     #[arg(long, value_name = "N")]
     jobs: Option<usize>,
     /// Writes the outcome into FILE in the chosen format, and as text to standard output.
     #[arg(long, value_name = "FILE")]
     report: Option<PathBuf>,
-    /// Tests the built server as a child process: PATH, or a fresh debug build without PATH.
+    /// Tests a server program as a child process: that at PATH, or else a fresh debug build.
     #[arg(long, value_name = "PATH", require_equals = true)]
     binary: Option<Option<PathBuf>>,
     /// Runs each scenario in one cell of its matrix, not in all. The cell varies from scenario to
     /// scenario.
     #[arg(long)]
     once: bool,
-    /// Stores knowledge in a PostgreSQL of this run instead of a file.
+    /// Stores knowledge in a PostgreSQL server, which this run starts, instead of a file.
     #[arg(long)]
     postgres: bool,
     /// Injects a defect into the server's store, or into its messages over HTTP. Scenarios that it
@@ -94,12 +94,12 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         }
         Failed::new(format!("{} scenario files have errors", errors.len()))
     })?;
-    let suite = suite.filtered(&Filter {
-        words: &options.filter,
-        exact: options.exact,
-        cell: options.cell.as_deref(),
-    });
-    let suite = if options.once { suite.once_each() } else { suite };
+    let filter =
+        Filter { words: &options.filter, exact: options.exact, cell: options.cell.as_deref() };
+    let mut suite = suite.filtered(&filter);
+    if options.once {
+        suite = suite.once_each();
+    }
     if suite.cases().is_empty() {
         return Err(Failed::new(format!(
             "no case matches `{}`; `--list` shows all {}",
@@ -119,13 +119,13 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
         Some(Some(path)) => ServerKind::Binary(path.clone()),
     };
     let server: Arc<dyn TestedServer> = Arc::new(Setting { server, postgres: options.postgres });
-    let mut how = marquetry_scenarios::Options::default();
-    how.jobs = options.jobs.unwrap_or(how.jobs);
-    how.time_limit = Duration::from_secs(options.time_limit);
-    how.prints = options.format == Format::Text || options.report.is_some();
-    how.counts_panics = true;
-    "cargo xtask test-scenarios --exact".clone_into(&mut how.rerun);
-    let outcome = suite.run(&server, &how)?;
+    let mut run_options = marquetry_scenarios::Options::default();
+    run_options.jobs = options.jobs.unwrap_or(run_options.jobs);
+    run_options.time_limit = Duration::from_secs(options.time_limit);
+    run_options.prints = options.format == Format::Text || options.report.is_some();
+    run_options.counts_panics = true;
+    "cargo xtask test-scenarios --exact".clone_into(&mut run_options.rerun);
+    let outcome = suite.run(&server, &run_options)?;
     outcome.write(format, options.report.as_deref())?;
     Ok(if outcome.is_success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -83,7 +83,7 @@ impl FaultyStore {
     }
 
     /// Applies the faults of this call.
-    async fn suffer(&self, call: StoreCall) -> Result<(), StoreError> {
+    async fn apply_faults(&self, call: StoreCall) -> Result<(), StoreError> {
         for (fault, calls) in self.faults.iter().filter(|(fault, _)| fault.call == call) {
             let before = calls.fetch_add(1, Ordering::Relaxed);
             let is_over =
@@ -108,9 +108,8 @@ impl marquetry_artifacts::store::DelegatingStore for FaultyStore {
         &*self.inner
     }
 
-    async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<Record, StoreError> {
-        self.suffer(StoreCall::Put).await?;
-        let mut artifact = artifact;
+    async fn put(&self, scope: &Scope, mut artifact: NewArtifact) -> Result<Record, StoreError> {
+        self.apply_faults(StoreCall::Put).await?;
         match self.sabotage {
             None
             | Some(
@@ -134,11 +133,9 @@ impl marquetry_artifacts::store::DelegatingStore for FaultyStore {
                 artifact.metadata = metadata;
             }
             Some(Sabotage::ExtraArtifact) => {
-                let name = format!("extra_{}", artifact.name);
-                let name = ArtifactName::parse(&name)
-                    .map_err(|error| StoreError::Backend(error.to_string()))?;
                 let mut extra = artifact.clone();
-                extra.name = name;
+                extra.name = ArtifactName::parse(&format!("extra_{}", artifact.name))
+                    .map_err(|error| StoreError::Backend(error.to_string()))?;
                 self.inner.put(scope, extra).await?;
             }
         }
@@ -151,7 +148,7 @@ impl marquetry_artifacts::store::DelegatingStore for FaultyStore {
         name: &ArtifactName,
         version: Version,
     ) -> Result<Record, StoreError> {
-        self.suffer(StoreCall::Record).await?;
+        self.apply_faults(StoreCall::Record).await?;
         self.inner.record(scope, name, version).await
     }
 
@@ -161,7 +158,7 @@ impl marquetry_artifacts::store::DelegatingStore for FaultyStore {
         name: &ArtifactName,
         version: Version,
     ) -> Result<Artifact, StoreError> {
-        self.suffer(StoreCall::Get).await?;
+        self.apply_faults(StoreCall::Get).await?;
         self.inner.get(scope, name, version).await
     }
 
@@ -172,12 +169,12 @@ impl marquetry_artifacts::store::DelegatingStore for FaultyStore {
         version: Version,
         range: Range<u64>,
     ) -> Result<Bytes, StoreError> {
-        self.suffer(StoreCall::ReadRange).await?;
+        self.apply_faults(StoreCall::ReadRange).await?;
         self.inner.read_range(scope, name, version, range).await
     }
 
     async fn list(&self, scope: &Scope, page: &Page) -> Result<Listing, StoreError> {
-        self.suffer(StoreCall::List).await?;
+        self.apply_faults(StoreCall::List).await?;
         self.inner.list(scope, page).await
     }
 
@@ -186,7 +183,7 @@ impl marquetry_artifacts::store::DelegatingStore for FaultyStore {
         scope: &Scope,
         name: &ArtifactName,
     ) -> Result<Vec<Record>, StoreError> {
-        self.suffer(StoreCall::Versions).await?;
+        self.apply_faults(StoreCall::Versions).await?;
         self.inner.versions(scope, name).await
     }
 
@@ -196,7 +193,7 @@ impl marquetry_artifacts::store::DelegatingStore for FaultyStore {
         name: &ArtifactName,
         which: Versions,
     ) -> Result<u64, StoreError> {
-        self.suffer(StoreCall::Delete).await?;
+        self.apply_faults(StoreCall::Delete).await?;
         self.inner.delete(scope, name, which).await
     }
 }

@@ -10,7 +10,7 @@ pub(super) struct Claim {
     pub(super) line: usize,
     /// The id, and text after it.
     pub(super) text: String,
-    /// The name of the test that carries the id, or why none does.
+    /// The name of the test that carries the id, or the problem.
     pub(super) test: Result<String, String>,
 }
 
@@ -38,10 +38,11 @@ pub(super) fn in_comments(
     text: &str,
     test: impl Fn(usize) -> Result<String, String>,
 ) -> Vec<Claim> {
-    let lines = text.lines().enumerate();
-    let claims = lines.filter_map(|(index, line)| {
-        let claim = CLAIM.captures(line)?.get(1)?.as_str().trim_end();
-        Some(Claim { line: index + 1, text: claim.to_owned(), test: test(index) })
-    });
-    claims.collect()
+    text.lines()
+        .enumerate()
+        .filter_map(|(index, line)| {
+            let claim = CLAIM.captures(line)?.get(1)?.as_str().trim_end();
+            Some(Claim { line: index + 1, text: claim.to_owned(), test: test(index) })
+        })
+        .collect()
 }

@@ -27,7 +27,7 @@ pub(super) fn claims(text: &str) -> Vec<Claim> {
     let may_miss = text.contains(&format!("const skip = {MISSING}"));
     in_comments(text, |index| {
         let name = test_below(&lines[index..], may_miss)?;
-        // The tests of a group that is skipped do not say so themselves.
+        // A skipped group skips its tests, whose own text does not show it.
         if is_skipped { Err(format!("the test `{name}` may be skipped")) } else { Ok(name) }
     })
 }

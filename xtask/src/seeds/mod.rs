@@ -18,8 +18,8 @@ use crate::{Failed, root};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
-  cargo xtask seeds              each id with its tests
-  cargo xtask seeds --problems   what is wrong, and the count
+  cargo xtask seeds              list each id with its tests
+  cargo xtask seeds --problems   list only the problems, and count the ids
 
 A test carries an id by a comment line directly above it: `/// seed: ID` above a function with #[test] in Rust,
 `// seed: ID` above `test(` or `it(` in JavaScript. A check of a conformance suite carries it like a test. A
@@ -83,7 +83,7 @@ fn read_list(text: &str) -> Result<Vec<Id<'_>>, Failed> {
             return Err(Failed::new(format!("{LIST}:{number}: no tab after the id")));
         };
         if ids.iter().any(|other| other.id == id) {
-            return Err(Failed::new(format!("{LIST}:{number}: the id {id} is listed twice")));
+            return Err(Failed::new(format!("{LIST}:{number}: duplicate id {id}")));
         }
         ids.push(Id { id, name });
     }
@@ -106,8 +106,8 @@ fn sources(root: &Path) -> io::Result<Vec<Source>> {
             let entry = entry?;
             let path = folder.join(entry.file_name());
             let kind = entry.file_type()?;
-            let name = entry.file_name();
-            let name = name.to_string_lossy();
+            let file_name = entry.file_name();
+            let name = file_name.to_string_lossy();
             if kind.is_dir() && !FOREIGN.contains(&&*name) {
                 folders.push(path);
             } else if kind.is_file() && Language::of(&name).is_some() {
@@ -144,7 +144,7 @@ impl Language {
     }
 }
 
-/// The tests of each id, and everything that is wrong.
+/// The tests of each id, and the problems.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Report {
     /// For each id of the list, its tests: position and name.
@@ -228,7 +228,7 @@ struct Scenario {
 
 /// Returns the id that a YAML file has as its key `seed`.
 fn scenario_claim(source: &Source) -> Option<Claim> {
-    // Other YAML files are of other programs, which report their errors.
+    // Other YAML files belong to other programs, which report their errors.
     let scenario: Scenario = serde_yaml::from_str(&source.text).ok()?;
     let seed = scenario.seed.filter(|seed| is_claim(&format!("# seed: {seed}")))?;
     let line = source.text.lines().position(|line| line.starts_with("seed:"))? + 1;
@@ -263,9 +263,8 @@ mod tests {
     /// Checks the problems of a file; those of ids without tests are left out.
     #[track_caller]
     fn check(path: &str, text: &str, want: &[&str]) {
-        let problems = report(&[(path, text)]).problems;
-        let problems: Vec<&String> =
-            problems.iter().filter(|it| !it.starts_with("no test carries")).collect();
+        let mut problems = report(&[(path, text)]).problems;
+        problems.retain(|it| !it.starts_with("no test carries"));
         assert_eq!(problems, want);
     }
 
@@ -283,7 +282,7 @@ mod tests {
     #[test]
     fn a_list_with_a_repeated_id_is_refused() {
         let error = read_list("000/1\ta\n000/1\tb").unwrap_err();
-        assert_eq!(error.to_string(), "tests/seeds.tsv:2: the id 000/1 is listed twice");
+        assert_eq!(error.to_string(), "tests/seeds.tsv:2: duplicate id 000/1");
         let error = read_list("000/1").unwrap_err();
         assert_eq!(error.to_string(), "tests/seeds.tsv:1: no tab after the id");
     }

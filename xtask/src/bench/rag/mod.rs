@@ -38,7 +38,7 @@ pub(crate) struct Options {
     /// Measures one round with 10,000 chunks, to see that the benchmark works.
     #[arg(long, conflicts_with_all = ["chunks", "rounds"])]
     quick: bool,
-    /// Measures no other programs.
+    /// Measures only Marquetry.
     #[arg(long)]
     alone: bool,
     /// Writes the tables into docs/benchmarks.md. The tables for 1,000,000 chunks have their own
@@ -94,18 +94,17 @@ struct Search {
 
 pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
     let folder = tempfile::tempdir()?;
-    let (python, missing) = if options.alone {
-        (None, None)
-    } else {
-        match Python::install() {
-            Ok(python) => (Some(python), None),
-            Err(error) => (None, Some(format!("Missing: {}. {error}", others::names()))),
-        }
-    };
     let mut out = String::new();
-    if let Some(missing) = missing {
-        eprintln!("{missing}");
-        out.push_str(&format!("{missing}\n\n"));
+    let mut python = None;
+    if !options.alone {
+        match Python::install() {
+            Ok(installed) => python = Some(installed),
+            Err(error) => {
+                let missing = format!("Missing: {}. {error}", others::names());
+                eprintln!("{missing}");
+                out.push_str(&format!("{missing}\n\n"));
+            }
+        }
     }
     if let Some(collection) = &options.collection {
         out.push_str(&quality(collection, &options.model, folder.path(), python.as_ref())?);
@@ -124,13 +123,13 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
         .map(|&chunks| speed(chunks, rounds, &folder.path().join("speed"), python.as_ref()))
         .collect::<Result<Vec<_>, _>>()?;
     out.push_str(&table::speed(&sizes)?);
-    let out = format!(
+    let report = format!(
         "{} {rounds} rounds in turns, the median counts.\n\n{out}",
         report::where_and_when()
     );
-    print!("{out}");
+    print!("{report}");
     if options.write {
-        report::write(if chunks == [1_000_000] { "rag-1000000" } else { "rag" }, &out)?;
+        report::write(if chunks == [1_000_000] { "rag-1000000" } else { "rag" }, &report)?;
     }
     Ok(ExitCode::SUCCESS)
 }

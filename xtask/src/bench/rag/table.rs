@@ -30,26 +30,25 @@ fn write(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
     for size in sizes {
         for (index, program) in size.programs.iter().enumerate() {
             for search in &program.searched[0].searches {
-                let figure = |program: &Program, figure: fn(&Search) -> f64| {
-                    program.median(|searched| searched.search(&search.name).map(figure))
-                };
-                let times = |of: fn(&Search) -> f64| match index {
-                    0 => String::new(),
-                    _ => ratio(figure(program, of), figure(&size.programs[0], of), 1),
-                };
+                let name = &search.name;
                 let floor = program.median(|searched| searched.floor_ms);
-                let p50 = figure(program, |search| search.p50_ms);
+                let p50 = program.search_median(name, |search| search.p50_ms);
+                let cpu = program.search_median(name, |search| search.cpu_ms);
+                // The first program is ours, to which the others are compared.
+                let ours = (index > 0).then(|| &size.programs[0]);
+                let our_p50 = ours.and_then(|it| it.search_median(name, |search| search.p50_ms));
+                let our_cpu = ours.and_then(|it| it.search_median(name, |search| search.cpu_ms));
                 writeln!(
                     out,
                     "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} |",
                     size.chunks,
                     program.name,
-                    search.name,
+                    name,
                     number(p50, 2),
-                    times(|search| search.p50_ms),
-                    number(figure(program, |search| search.p99_ms), 2),
-                    number(figure(program, |search| search.cpu_ms), 2),
-                    times(|search| search.cpu_ms),
+                    ratio(p50, our_p50, 1),
+                    number(program.search_median(name, |search| search.p99_ms), 2),
+                    number(cpu, 2),
+                    ratio(cpu, our_cpu, 1),
                     number(floor, 2),
                     ratio(p50, floor, 1),
                 )?;
@@ -64,14 +63,11 @@ fn write(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
     for size in sizes {
         for (index, program) in size.programs.iter().enumerate() {
             let written = &program.written;
-            let times = |of: fn(&Searched) -> f64| {
-                if index == 0 {
-                    String::new()
-                } else {
-                    let figure = |program: &Program| program.median(|searched| Some(of(searched)));
-                    ratio(figure(program), figure(&size.programs[0]), 1)
-                }
-            };
+            let ready = program.median(|searched| Some(searched.ready_ms));
+            let memory = program.median(|searched| Some(searched.memory_bytes));
+            let ours = (index > 0).then(|| &size.programs[0]);
+            let our_ready = ours.and_then(|it| it.median(|searched| Some(searched.ready_ms)));
+            let our_memory = ours.and_then(|it| it.median(|searched| Some(searched.memory_bytes)));
             writeln!(
                 out,
                 "| {} | {} | {:.0} | {:.0} | {} | {} | {} | {} | {} | {} | {} |",
@@ -82,10 +78,10 @@ fn write(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
                 number(written.bytes.map(mebibytes), 0),
                 number(program.median(|searched| Some(searched.open_ms)), 0),
                 number(program.median(|searched| searched.open_cpu_ms), 0),
-                number(program.median(|searched| Some(searched.ready_ms)), 0),
-                times(|searched| searched.ready_ms),
-                number(program.median(|searched| Some(mebibytes(searched.memory_bytes))), 0),
-                times(|searched| searched.memory_bytes),
+                number(ready, 0),
+                ratio(ready, our_ready, 1),
+                number(memory.map(mebibytes), 0),
+                ratio(memory, our_memory, 1),
             )?;
         }
     }
@@ -93,10 +89,12 @@ fn write(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
     for (chunks, what, most) in AIMS {
         let Some(size) = sizes.iter().find(|size| size.chunks == chunks) else { continue };
         let ours = &size.programs[0];
-        let hybrid = |figure: fn(&Search) -> f64| ours.median(|it| it.search(HYBRID).map(figure));
         let (time, cpu) = match what {
             READY => (ours.median(|it| Some(it.ready_ms)), ours.median(|it| it.open_cpu_ms)),
-            _ => (hybrid(|search| search.p50_ms), hybrid(|search| search.cpu_ms)),
+            _ => (
+                ours.search_median(HYBRID, |search| search.p50_ms),
+                ours.search_median(HYBRID, |search| search.cpu_ms),
+            ),
         };
         let judged = match time {
             Some(time) => {
@@ -117,6 +115,11 @@ impl Program {
         let mut figures: Vec<f64> = self.searched.iter().filter_map(figure).collect();
         figures.sort_by(f64::total_cmp);
         figures.get(figures.len() / 2).copied()
+    }
+
+    /// Returns the median of a figure of one search.
+    fn search_median(&self, name: &str, figure: fn(&Search) -> f64) -> Option<f64> {
+        self.median(|searched| searched.search(name).map(figure))
     }
 }
 
@@ -158,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_falls_short_is_named() {
+    fn missed_aims_are_named() {
         let programs = vec![program("marquetry", &[9.0, 1.5, 1.0]), program("other", &[6.0])];
         let table = speed(&[Size { chunks: 100_000, programs }]).unwrap();
         for line in [

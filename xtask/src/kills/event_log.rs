@@ -11,38 +11,38 @@ use tokio::{
     time::{Instant, timeout_at},
 };
 
-use super::caller::Told;
+use super::caller::ClientEvent;
 
 #[derive(Clone, Default)]
-pub(super) struct Evidence {
-    told: Arc<Mutex<Vec<(Instant, Told)>>>,
+pub(super) struct EventLog {
+    events: Arc<Mutex<Vec<(Instant, ClientEvent)>>>,
     more: Arc<Notify>,
 }
 
-impl Evidence {
+impl EventLog {
     /// Collects the events that `reader` delivers.
     pub(super) fn from(reader: impl AsyncRead + Unpin + Send + 'static) -> Self {
-        let evidence = Self::default();
-        let gathered = evidence.clone();
+        let log = Self::default();
+        let written = log.clone();
         tokio::spawn(async move {
             let mut lines = BufReader::new(reader).lines();
             while let Ok(Some(line)) = lines.next_line().await {
-                if let Ok(told) = serde_json::from_str(&line) {
-                    gathered.lock().push((Instant::now(), told));
-                    gathered.more.notify_waiters();
+                if let Ok(event) = serde_json::from_str(&line) {
+                    written.lock().push((Instant::now(), event));
+                    written.more.notify_waiters();
                 }
             }
         });
-        evidence
+        log
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, Told)>> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<(Instant, ClientEvent)>> {
+        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether an event of the kind was printed after `since`.
-    pub(super) fn has(&self, since: Instant, wanted: impl Fn(&Told) -> bool) -> bool {
-        self.lock().iter().any(|(when, told)| *when >= since && wanted(told))
+    pub(super) fn has(&self, since: Instant, is_wanted: impl Fn(&ClientEvent) -> bool) -> bool {
+        self.lock().iter().any(|(when, event)| *when >= since && is_wanted(event))
     }
 
     /// Waits for an event of the kind after `since`.
@@ -51,12 +51,12 @@ impl Evidence {
         what: &str,
         since: Instant,
         limit: Duration,
-        wanted: impl Fn(&Told) -> bool,
+        is_wanted: impl Fn(&ClientEvent) -> bool,
     ) -> Result<(), String> {
         let end = Instant::now() + limit;
         loop {
             let more = self.more.notified();
-            if self.has(since, &wanted) {
+            if self.has(since, &is_wanted) {
                 return Ok(());
             }
             // An event may have come between the check and the wait, so the wait is short.
@@ -75,15 +75,20 @@ impl Evidence {
         since: Instant,
         limit: Duration,
     ) -> Result<(), String> {
-        let failed = |told: &Told| matches!(told, Told::Failed { tool: name, .. } if name == tool);
-        self.wait(&format!("the error of {tool}"), since, limit, failed).await
+        self.wait(
+            &format!("the error of {tool}"),
+            since,
+            limit,
+            |event| matches!(event, ClientEvent::CallFailed { tool: failed, .. } if failed == tool),
+        )
+        .await
     }
 
     /// Returns the first failure of a tool after `since`.
     pub(super) fn failure(&self, tool: &str, since: Instant) -> Option<String> {
-        self.lock().iter().find_map(|(when, told)| match told {
-            Told::Failed { tool: failed, how } if failed == tool && *when >= since => {
-                Some(how.clone())
+        self.lock().iter().find_map(|(when, event)| match event {
+            ClientEvent::CallFailed { tool: failed, error } if failed == tool && *when >= since => {
+                Some(error.clone())
             }
             _ => None,
         })
@@ -91,8 +96,9 @@ impl Evidence {
 
     /// Describes the last events, for reports.
     pub(super) fn last(&self) -> String {
-        let told = self.lock();
-        let last = told.iter().rev().take(6).rev();
-        format!("the client's last events: {:?}", last.map(|(_, told)| told).collect::<Vec<_>>())
+        let events = self.lock();
+        let last: Vec<&ClientEvent> =
+            events.iter().rev().take(6).rev().map(|(_, event)| event).collect();
+        format!("the client's last events: {last:?}")
     }
 }
