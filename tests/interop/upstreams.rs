@@ -251,7 +251,7 @@ impl ClientHandler for Person {
 }
 
 #[tokio::test]
-async fn what_a_real_server_asks_reaches_agents_of_both_eras() {
+async fn questions_of_a_real_server_reach_agents_of_both_eras() {
     if !have(&NEEDS) {
         return;
     }

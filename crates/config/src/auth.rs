@@ -180,7 +180,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_makes_no_sense_is_named() {
+    fn invalid_settings_are_named() {
         for (text, want) in [
             ("", ""),
             ("issuer = 'https://login.example'\nresource = 'https://tools.example/mcp'", ""),

@@ -476,7 +476,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_the_defaults() {
+    fn an_empty_file_has_the_defaults() {
         assert_eq!(Config::from_toml("", "m.toml").unwrap(), Config::default());
     }
 
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_work_is_found_before_it_is_started() {
+    fn directories_and_addresses_are_checked_before_the_start() {
         let directory = tempfile::tempdir().unwrap();
         let file = directory.path().join("file");
         std::fs::write(&file, "").unwrap();
@@ -664,7 +664,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_started_may_be_at_fault_and_nothing_else() {
+    fn only_disabled_servers_may_be_invalid() {
         let text = "[mcp_servers.a]\ncommand = 'x'\nurl = 'http://x'\ndisabled = true\n[mcp_servers.b]\ntype = 'ws'\ndisabled = true\n";
         Config::from_toml(text, "m.toml").unwrap().check().unwrap();
         check(

@@ -63,7 +63,7 @@ async fn questions_are_answered_whichever_way_they_come() {
 }
 
 #[tokio::test]
-async fn what_a_client_does_not_offer_is_not_asked() {
+async fn clients_without_the_capability_are_not_asked() {
     for (transport, revision) in EVERY {
         let (_world, client) = connected(transport, revision).await;
         let Err(ClientError::Rpc(error)) = call(&client, "ask").await else { panic!("no error") };

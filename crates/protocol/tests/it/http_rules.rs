@@ -84,7 +84,7 @@ async fn stateless_errors_have_a_status() {
 }
 
 #[tokio::test]
-async fn what_is_no_message_is_refused() {
+async fn invalid_messages_are_refused() {
     let world = listening(Limits { max_message_bytes: 1_000, ..Limits::default() }).await;
     let raw = |body: &'static [u8]| {
         request(&world, Method::POST)

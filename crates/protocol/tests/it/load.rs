@@ -213,7 +213,7 @@ async fn silent_connections_keep_nobody_out() {
 }
 
 #[tokio::test]
-async fn what_waits_for_slow_readers_is_bounded_and_given_up() {
+async fn answers_to_slow_readers_are_bounded_and_dropped() {
     let limits = Limits {
         max_send_bytes: 20 << 20,
         queue_time: Duration::from_millis(50),

@@ -71,7 +71,7 @@ async fn a_skill_that_is_not_what_it_was_listed_as_is_not_loaded() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_checked_is_not_loaded() {
+async fn skills_that_cannot_be_verified_are_not_loaded() {
     let (_, client) = offering(TEA, KINDS, true).await;
     let mut entry = client.list_skills().await.unwrap().remove(0);
     let file = entry.resources.as_ref().unwrap()[0].clone();

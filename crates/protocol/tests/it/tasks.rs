@@ -309,7 +309,7 @@ async fn a_task_can_be_kept_as_long_as_can_be_said() {
 }
 
 #[tokio::test]
-async fn what_is_kept_is_bounded() {
+async fn stored_tasks_are_bounded() {
     let limits = Limits { max_tasks: 2, ..Limits::default() };
     let (_guard, client, _) = worker(Transport::Http, STATELESS, limits).await;
     let task = started(&client, "wait").await;
