@@ -248,7 +248,7 @@ pub(crate) fn build_shared(kind: &str, name: &str) -> Result<PathBuf, Failed> {
         return if path.is_file() {
             Ok(path)
         } else {
-            Err(Failed::new(format!("{BUILT} is set, but there is no {}", path.display())))
+            Err(Failed::new(format!("{BUILT} is set, but {} does not exist", path.display())))
         };
     }
     let output = cargo_command()

@@ -13,10 +13,10 @@ fn each_target_calls_a_function_of_a_crate() {
         let path = entry.unwrap().path();
         let target = path.file_stem().unwrap().to_str().unwrap();
         let text = fs::read_to_string(&path).unwrap();
-        let call = call.captures(&text).unwrap_or_else(|| panic!("{target} calls nothing"));
-        let file = format!("crates/{}/src/fuzz.rs", call[1].replace('_', "-"));
+        let parts = call.captures(&text).unwrap_or_else(|| panic!("{target} calls nothing"));
+        let file = format!("crates/{}/src/fuzz.rs", parts[1].replace('_', "-"));
         let functions = fs::read_to_string(root.join(&file)).unwrap();
-        let function = format!("pub fn {}(", &call[2]);
+        let function = format!("pub fn {}(", &parts[2]);
         assert!(functions.contains(&function), "{file} has no `{function}`");
         assert!(functions.contains(&format!("(\"{target}\", ")), "{file} does not replay {target}");
         assert!(manifest.contains(&format!("path = \"targets/{target}.rs\"")), "{target}");

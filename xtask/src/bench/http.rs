@@ -8,7 +8,7 @@ use tempfile::NamedTempFile;
 
 use super::{
     echo,
-    measured::Measured,
+    measurement::Measurement,
     peer::{Peer, Program},
 };
 use crate::{Failed, proc_stat, root};
@@ -63,7 +63,7 @@ pub(super) async fn measure(
     program: &Program,
     row: Row,
     time: Duration,
-) -> Result<Measured, Failed> {
+) -> Result<Measurement, Failed> {
     let (running, url) = program.start_http(row.mode(program.peer))?;
     let server = Server::open(&url, program.peer, row).await?;
     server.check().await?;
@@ -78,7 +78,7 @@ pub(super) async fn measure(
     if load.bytes < load.requests * row.bytes as u64 {
         return Err(Failed::new("an answer to wrk lacks the echoed text"));
     }
-    Ok(Measured {
+    Ok(Measurement {
         requests: load.requests,
         time: load.time,
         cpu,
@@ -117,12 +117,11 @@ struct Server {
 impl Server {
     /// Sends the messages before the first call.
     async fn open(url: &str, peer: Peer, row: Row) -> Result<Self, Failed> {
-        let (address, path) = url
+        let (host, path) = url
             .strip_prefix("http://")
             .and_then(|rest| rest.split_once('/'))
             .ok_or_else(|| Failed::new(format!("{url} is not an http:// URL with a path")))?;
-        let address =
-            address.parse().map_err(|error| Failed::new(format!("{address}: {error}")))?;
+        let address = host.parse().map_err(|error| Failed::new(format!("{host}: {error}")))?;
         let path = format!("/{path}");
         let accept = match (peer, row.answer) {
             // Our server answers in the form that the client accepts. rmcp gets the form at its

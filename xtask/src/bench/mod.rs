@@ -6,7 +6,7 @@ mod console;
 mod echo;
 mod http;
 mod judge;
-mod measured;
+mod measurement;
 mod peer;
 mod program;
 mod protocol;

@@ -74,16 +74,17 @@ impl Program {
     }
 
     /// Starts it with pipes for standard input and output.
-    pub(super) fn start_on_pipes(&self) -> Result<Running, Failed> {
+    pub(super) fn start_on_pipes(&self) -> Result<RunningProgram, Failed> {
         let mut command = Command::new(&self.path);
         command.arg("stdio").stdin(Stdio::piped()).stdout(Stdio::piped());
-        Ok(Running { child: command.spawn()? })
+        Ok(RunningProgram { child: command.spawn()? })
     }
 
     /// Starts it in one of its HTTP modes; returns its URL, too.
-    pub(super) fn start_http(&self, mode: &str) -> Result<(Running, String), Failed> {
-        let mut running =
-            Running { child: Command::new(&self.path).arg(mode).stdout(Stdio::piped()).spawn()? };
+    pub(super) fn start_http(&self, mode: &str) -> Result<(RunningProgram, String), Failed> {
+        let mut running = RunningProgram {
+            child: Command::new(&self.path).arg(mode).stdout(Stdio::piped()).spawn()?,
+        };
         let mut url = String::new();
         if let Some(stdout) = running.child.stdout.take() {
             BufReader::new(stdout).read_line(&mut url)?;
@@ -97,17 +98,17 @@ impl Program {
 
 /// A running program, killed when dropped.
 #[derive(Debug)]
-pub(super) struct Running {
+pub(super) struct RunningProgram {
     pub(super) child: Child,
 }
 
-impl Running {
+impl RunningProgram {
     pub(super) fn pid(&self) -> u32 {
         self.child.id()
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         _ = self.child.kill();
         _ = self.child.wait();

@@ -40,7 +40,7 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
     let mut turns: Vec<Turns> = Row::all()
         .into_iter()
         .filter(|row| row.description().contains(only))
-        .flat_map(|row| Peer::ALL.map(|peer| Turns { row, peer, measured: Vec::new() }))
+        .flat_map(|row| Peer::ALL.map(|peer| Turns { row, peer, measurements: Vec::new() }))
         .filter(|turns| turns.row.exists_for(turns.peer))
         .collect();
 
@@ -60,12 +60,12 @@ pub(super) fn run(options: &Options) -> Result<ExitCode, Failed> {
                 .iter()
                 .find(|program| program.peer == turns.peer)
                 .ok_or_else(|| Failed::new("a peer without a program"))?;
-            let measured = match turns.row {
+            let result = match turns.row {
                 Row::Http(row) => runtime.block_on(http::measure(program, row, time)),
                 Row::Stdio(row) => stdio::measure(program, row, time),
             };
-            let measured = measured.map_err(|why| Failed::new(format!("{what}: {why}")))?;
-            turns.measured.push(measured);
+            let measurement = result.map_err(|error| Failed::new(format!("{what}: {error}")))?;
+            turns.measurements.push(measurement);
             bar.inc(1);
         }
     }

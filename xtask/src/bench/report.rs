@@ -4,7 +4,7 @@ use std::{env, fmt::Write as _, fs, process::Command, time::Duration};
 
 use super::{
     http::Answer,
-    measured::Measured,
+    measurement::Measurement,
     peer::Peer,
     row::{Row, Turns},
 };
@@ -15,7 +15,7 @@ struct Aim {
     what: &'static str,
     applies: fn(Row) -> bool,
     other: Peer,
-    figure: fn(&Measured) -> f64,
+    figure: fn(&Measurement) -> f64,
     bound: Bound,
 }
 
@@ -95,13 +95,13 @@ struct Cell<'a> {
 }
 
 impl Cell<'_> {
-    fn figure(&self, figure: fn(&Measured) -> f64, digits: usize) -> String {
+    fn figure(&self, figure: fn(&Measurement) -> f64, digits: usize) -> String {
         let median = median(self.turns, self.row, self.peer, figure);
         median.map_or_else(String::new, |median| format!("{median:.digits$}"))
     }
 
     /// Returns our figure divided by that of `other`; empty in the lines of other peers.
-    fn ratio(&self, figure: fn(&Measured) -> f64, other: Peer) -> String {
+    fn ratio(&self, figure: fn(&Measurement) -> f64, other: Peer) -> String {
         if self.peer != Peer::Marquetry {
             return String::new();
         }
@@ -174,27 +174,27 @@ impl Aim {
     }
 }
 
-fn cpu_per_request(measured: &Measured) -> f64 {
-    measured.cpu.as_secs_f64() * 1e6 / measured.requests.max(1) as f64
+fn cpu_per_request(measurement: &Measurement) -> f64 {
+    measurement.cpu.as_secs_f64() * 1e6 / measurement.requests.max(1) as f64
 }
 
-fn per_second(measured: &Measured) -> f64 {
-    measured.requests as f64 / measured.time.as_secs_f64()
+fn per_second(measurement: &Measurement) -> f64 {
+    measurement.requests as f64 / measurement.time.as_secs_f64()
 }
 
 fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-fn median(turns: &[Turns], row: Row, peer: Peer, figure: fn(&Measured) -> f64) -> Option<f64> {
-    let turns = turns.iter().find(|turns| turns.row == row && turns.peer == peer)?;
-    let mut figures: Vec<f64> = turns.measured.iter().map(figure).collect();
+fn median(turns: &[Turns], row: Row, peer: Peer, figure: fn(&Measurement) -> f64) -> Option<f64> {
+    let ours = turns.iter().find(|turns| turns.row == row && turns.peer == peer)?;
+    let mut figures: Vec<f64> = ours.measurements.iter().map(figure).collect();
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied()
 }
 
 /// Returns our figure divided by that of `other`.
-fn ratio(turns: &[Turns], row: Row, other: Peer, figure: fn(&Measured) -> f64) -> Option<f64> {
+fn ratio(turns: &[Turns], row: Row, other: Peer, figure: fn(&Measurement) -> f64) -> Option<f64> {
     let ours = median(turns, row, Peer::Marquetry, figure)?;
     let theirs = median(turns, row, other, figure)?;
     (theirs > 0.0).then_some(ours / theirs)
@@ -260,7 +260,7 @@ mod tests {
     }
 
     fn turns(row: Row, peer: Peer, cpu_micros: &[u64]) -> Turns {
-        let measured = cpu_micros.iter().map(|cpu| Measured {
+        let measurements = cpu_micros.iter().map(|cpu| Measurement {
             requests: 1,
             time: Duration::from_secs(1),
             cpu: Duration::from_micros(*cpu),
@@ -268,6 +268,6 @@ mod tests {
             p99: Duration::ZERO,
             resident: 0,
         });
-        Turns { row, peer, measured: measured.collect() }
+        Turns { row, peer, measurements: measurements.collect() }
     }
 }

@@ -1,6 +1,6 @@
 //! The rows of the table of `bench protocol`, and the turns of each peer at a row.
 
-use super::{http, measured::Measured, peer::Peer, stdio};
+use super::{http, measurement::Measurement, peer::Peer, stdio};
 
 /// One row of the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(super) enum Row {
 pub(super) struct Turns {
     pub(super) row: Row,
     pub(super) peer: Peer,
-    pub(super) measured: Vec<Measured>,
+    pub(super) measurements: Vec<Measurement>,
 }
 
 impl Row {

@@ -125,9 +125,9 @@ fn configure(program: &Path, folder: &Path, servers: usize) -> Result<PathBuf, F
 }
 
 /// A running program. Dropping it sends SIGTERM, so that the program also ends its upstreams.
-struct Running(Child);
+struct RunningServer(Child);
 
-impl Drop for Running {
+impl Drop for RunningServer {
     fn drop(&mut self) {
         _ = Command::new("kill").arg(self.0.id().to_string()).status();
         for _ in 0..200 {
@@ -146,7 +146,7 @@ async fn start(program: &Path, config: &Path, idle: Duration) -> Result<Start, F
     let mut command = Command::new(program);
     command.args(["serve", "--listen", "127.0.0.1:0", "--log-format", "json", "--config"]);
     command.arg(config).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
-    let mut running = Running(command.spawn()?);
+    let mut running = RunningServer(command.spawn()?);
     let stderr = running.0.stderr.take().ok_or_else(|| Failed::new("a child without pipes"))?;
     let mut lines = BufReader::new(stderr).lines();
     let address = loop {
@@ -198,7 +198,7 @@ fn over_stdio(program: &Path, config: &Path) -> Result<Duration, Failed> {
     let mut command = Command::new(program);
     command.args(["stdio", "--log", "off", "--config"]).arg(config);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-    let mut running = Running(command.spawn()?);
+    let mut running = RunningServer(command.spawn()?);
     let (Some(mut input), Some(output)) = (running.0.stdin.take(), running.0.stdout.take()) else {
         return Err(Failed::new("a child without pipes"));
     };

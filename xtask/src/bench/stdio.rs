@@ -10,7 +10,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{echo, measured::Measured, peer::Program};
+use super::{echo, measurement::Measurement, peer::Program};
 use crate::{Failed, proc_stat};
 
 /// A call, and the number of calls in flight.
@@ -37,7 +37,7 @@ impl Row {
 }
 
 /// Starts the program, checks an answer, and calls it for `time`.
-pub(super) fn measure(program: &Program, row: Row, time: Duration) -> Result<Measured, Failed> {
+pub(super) fn measure(program: &Program, row: Row, time: Duration) -> Result<Measurement, Failed> {
     let mut running = program.start_on_pipes()?;
     let (Some(mut input), Some(output)) = (running.child.stdin.take(), running.child.stdout.take())
     else {
@@ -64,7 +64,7 @@ pub(super) fn measure(program: &Program, row: Row, time: Duration) -> Result<Mea
     let time = started.elapsed();
     let cpu = proc_stat::cpu_time(running.pid())?.checked_sub(before).unwrap();
     times.sort_unstable();
-    Ok(Measured {
+    Ok(Measurement {
         requests: times.len() as u64,
         time,
         cpu,

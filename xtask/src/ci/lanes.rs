@@ -18,8 +18,8 @@ use std::{
 };
 
 use super::{
-    built::{Builder, WRAPPER, builds_lint},
-    line::{Counts, Line, Ran, is_installed},
+    build::{Builder, WRAPPER, builds_lint},
+    line::{CommandResult, Counts, Line, is_installed},
     share::share,
     steps::{Step, Work, check_directory},
 };
@@ -34,7 +34,7 @@ pub(super) enum Outcome {
 }
 
 /// A finished step.
-pub(super) struct Ended {
+pub(super) struct StepResult {
     pub(super) step: &'static Step,
     pub(super) outcome: Outcome,
     pub(super) elapsed: Duration,
@@ -59,7 +59,7 @@ const LIMIT: Duration = Duration::from_mins(30);
 
 impl Plan {
     /// Runs the steps one after the other, and shows their output as it comes.
-    pub(super) fn run_in_turn(&self, steps: &[&'static Step]) -> Vec<Ended> {
+    pub(super) fn run_in_turn(&self, steps: &[&'static Step]) -> Vec<StepResult> {
         let builder = Builder::default();
         let mut ended = Vec::new();
         for step in steps {
@@ -75,7 +75,7 @@ impl Plan {
     }
 
     /// Runs the steps in lanes, and shows the output of a step after its end.
-    pub(super) fn run_in_lanes(&self, steps: &[&'static Step]) -> Vec<Ended> {
+    pub(super) fn run_in_lanes(&self, steps: &[&'static Step]) -> Vec<StepResult> {
         let (checks, others): (VecDeque<_>, VecDeque<_>) =
             steps.iter().copied().partition(|step| step.work.is_check());
         let lanes = Lanes {
@@ -94,7 +94,7 @@ impl Plan {
         ended
     }
 
-    fn run_to_log(&self, step: &'static Step, builder: &Builder) -> Ended {
+    fn run_to_log(&self, step: &'static Step, builder: &Builder) -> StepResult {
         let path = log(step);
         let file =
             path.parent().map_or(Ok(()), fs::create_dir_all).and_then(|()| File::create(&path));
@@ -103,7 +103,7 @@ impl Plan {
             Err(error) => {
                 println!("FAILED: {}: {error}", path.display());
                 let outcome = Outcome::Failed;
-                Ended { step, outcome, elapsed: Duration::ZERO, counts: Counts::default() }
+                StepResult { step, outcome, elapsed: Duration::ZERO, counts: Counts::default() }
             }
         }
     }
@@ -114,7 +114,7 @@ impl Plan {
         builder: &Builder,
         is_in_lane: bool,
         to: &mut (impl Write + Send),
-    ) -> Ended {
+    ) -> StepResult {
         if matches!(step.work, Work::Programs(_) | Work::Tests(_)) {
             // The time of the build does not count for this step. A failed build is reported below.
             _ = builder.get(to);
@@ -128,7 +128,7 @@ impl Plan {
                 Outcome::Failed
             }
         };
-        Ended { step, outcome, elapsed: started.elapsed(), counts }
+        StepResult { step, outcome, elapsed: started.elapsed(), counts }
     }
 
     fn try_step(
@@ -220,7 +220,7 @@ struct Lanes<'a> {
     others: Mutex<VecDeque<&'static Step>>,
     /// Set after a failure that ends the run.
     stops: AtomicBool,
-    ended: Mutex<Vec<Ended>>,
+    ended: Mutex<Vec<StepResult>>,
 }
 
 impl Lanes<'_> {
@@ -251,7 +251,7 @@ impl Lanes<'_> {
 fn two_at_a_time(
     lines: VecDeque<Line>,
     to: &mut (impl Write + Send),
-) -> Result<Vec<(Line, Ran)>, Failed> {
+) -> Result<Vec<(Line, CommandResult)>, Failed> {
     let waiting = Mutex::new(lines);
     let to = Mutex::new(to);
     let ended = Mutex::new(Vec::new());
@@ -267,7 +267,7 @@ fn two_at_a_time(
 fn run_waiting(
     waiting: &Mutex<VecDeque<Line>>,
     to: &Mutex<impl Write>,
-    ended: &Mutex<Vec<(Line, Ran)>>,
+    ended: &Mutex<Vec<(Line, CommandResult)>>,
 ) -> io::Result<()> {
     loop {
         let Some(line) = waiting.lock().expect("no holder panics").pop_front() else {
@@ -288,8 +288,8 @@ fn log(step: &Step) -> PathBuf {
 }
 
 /// Shows the output of a finished step.
-fn show(ended: &Ended) {
-    let Ended { step, elapsed, .. } = ended;
+fn show(ended: &StepResult) {
+    let StepResult { step, elapsed, .. } = ended;
     println!("\n=== {} ({:.1} s): {}", step.name, elapsed.as_secs_f64(), step.about);
     let mut out = io::stdout();
     let copied = File::open(log(step)).and_then(|mut file| io::copy(&mut file, &mut out));

@@ -69,7 +69,7 @@ impl Line {
 
     /// Runs the command and copies its standard output and error to `to`, line by line and in their
     /// order.
-    pub(super) fn run(&self, to: &mut (impl Write + Send)) -> io::Result<Ran> {
+    pub(super) fn run(&self, to: &mut (impl Write + Send)) -> io::Result<CommandResult> {
         let mut command = Command::new(&self.program);
         if self.program == cargo() {
             forget_package(&mut command);
@@ -113,7 +113,11 @@ impl Line {
             drop(ended);
             let is_late = watch.is_some_and(|it| it.join().unwrap_or_default());
             let skipped_tests = reader.join().unwrap_or_default();
-            Ok::<_, io::Error>(Ran { is_success, is_late, counts: Counts { cpu, skipped_tests } })
+            Ok::<_, io::Error>(CommandResult {
+                is_success,
+                is_late,
+                counts: Counts { cpu, skipped_tests },
+            })
         })?;
         if let (true, Some(limit)) = (ran.is_late, self.limit) {
             ran.is_success = false;
@@ -139,7 +143,7 @@ impl fmt::Display for Line {
 
 /// Outcome of a command.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Ran {
+pub(super) struct CommandResult {
     pub(super) is_success: bool,
     /// It did not end within its limit.
     pub(super) is_late: bool,

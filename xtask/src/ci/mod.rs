@@ -1,6 +1,6 @@
 //! `cargo xtask ci`: every check of CI, on any machine.
 
-mod built;
+mod build;
 mod lanes;
 mod line;
 mod share;
@@ -15,7 +15,7 @@ use std::{
 use clap::Args;
 
 use self::{
-    lanes::{Ended, Outcome, Plan, SEED},
+    lanes::{Outcome, Plan, SEED, StepResult},
     steps::{STEPS, Step},
 };
 use crate::{Failed, root};
@@ -111,7 +111,7 @@ fn seed_of_tree() -> Option<String> {
 /// which steps may have run side by side.
 fn summary(
     before: &[(String, Duration)],
-    ended: &[Ended],
+    ended: &[StepResult],
     picked: usize,
     elapsed: Duration,
 ) -> ExitCode {
@@ -119,7 +119,7 @@ fn summary(
     for (name, elapsed) in before {
         println!("{name:18} {:8} {:7.1}s", "before", elapsed.as_secs_f64());
     }
-    for Ended { step, outcome, elapsed, counts } in ended {
+    for StepResult { step, outcome, elapsed, counts } in ended {
         let outcome = match outcome {
             Outcome::Passed => "ok",
             Outcome::Failed => "FAILED",
@@ -146,6 +146,6 @@ fn summary(
     if failed + not_run == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
-fn count(ended: &[Ended], outcome: Outcome) -> usize {
+fn count(ended: &[StepResult], outcome: Outcome) -> usize {
     ended.iter().filter(|it| it.outcome == outcome).count()
 }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{built::Built, line::Line};
+use super::{build::BuildOutput, line::Line};
 use crate::{Failed, root};
 
 /// One step: commands that must all succeed.
@@ -35,10 +35,10 @@ pub(super) enum Work {
     Check(fn() -> Result<Vec<Line>, Failed>),
     /// The same, unless clippy has linted during the build.
     Lint(fn() -> Result<Vec<Line>, Failed>),
-    /// Built programs. They run without cargo.
-    Programs(fn(&Built) -> Result<Vec<Line>, Failed>),
-    /// Built test programs. They run two at a time, as most of them wait more than they compute.
-    Tests(fn(&Built) -> Result<Vec<Line>, Failed>),
+    /// BuildOutput programs. They run without cargo.
+    Programs(fn(&BuildOutput) -> Result<Vec<Line>, Failed>),
+    /// BuildOutput test programs. They run two at a time, as most of them wait more than they compute.
+    Tests(fn(&BuildOutput) -> Result<Vec<Line>, Failed>),
 }
 
 impl Work {

@@ -12,7 +12,7 @@ use clap::{Args, ValueEnum};
 use self::{
     outcome::Outcome,
     program::Server,
-    suite::{Planned, Subject, Suite},
+    suite::{PlannedScenario, Subject, Suite},
 };
 use crate::{Failed, build_shared, root};
 
@@ -130,7 +130,7 @@ fn run_each(
     suite: &Suite,
     side: Side,
     revision: &str,
-    plan: &[Planned],
+    plan: &[PlannedScenario],
     program: &Path,
     results: &Path,
 ) -> Result<Vec<Outcome>, Failed> {
@@ -153,7 +153,7 @@ fn run_worker(
     suite: &Suite,
     side: Side,
     revision: &str,
-    waiting: &Mutex<slice::Iter<'_, Planned>>,
+    waiting: &Mutex<slice::Iter<'_, PlannedScenario>>,
     program: &Path,
     results: &Path,
 ) -> Result<Vec<Outcome>, Failed> {

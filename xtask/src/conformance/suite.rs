@@ -28,7 +28,7 @@ pub(super) struct Suite {
 }
 
 /// A scenario to run.
-pub(super) struct Planned {
+pub(super) struct PlannedScenario {
     pub(super) name: String,
     /// Why the suite does not score it: its own reason, or `extension`.
     pub(super) unscored: Option<String>,
@@ -94,7 +94,7 @@ impl Suite {
     /// Returns the scenarios of one revision: those that apply to it, and those of the extensions
     /// that the suite reports with it. Extensions that it reports with no revision run with the
     /// newest.
-    pub(super) fn plan(&self, side: Side, revision: &str) -> Result<Vec<Planned>, Failed> {
+    pub(super) fn plan(&self, side: Side, revision: &str) -> Result<Vec<PlannedScenario>, Failed> {
         let mut unscored: BTreeMap<&str, Vec<NotScored>> = BTreeMap::new();
         for revision in REVISIONS {
             let path = self.package().join(format!("requirements/{revision}.yaml"));
@@ -133,7 +133,7 @@ impl Suite {
                 "extension" => unscored_here.or(Some("extension".to_owned())),
                 _ => unscored_here,
             };
-            runs.then(|| Planned { name: name.to_owned(), unscored })
+            runs.then(|| PlannedScenario { name: name.to_owned(), unscored })
         });
         Ok(planned.collect())
     }
@@ -145,7 +145,7 @@ impl Suite {
     pub(super) fn run_server_scenarios(
         &self,
         url: &str,
-        plan: &[Planned],
+        plan: &[PlannedScenario],
         revision: &str,
         results: &Path,
     ) -> Result<Vec<Outcome>, Failed> {
@@ -179,7 +179,7 @@ impl Suite {
     pub(super) fn run(
         &self,
         subject: &Subject,
-        planned: &Planned,
+        planned: &PlannedScenario,
         revision: &str,
         results: &Path,
     ) -> Result<Outcome, Failed> {

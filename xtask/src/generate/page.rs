@@ -58,8 +58,12 @@ pub(super) fn language(readme: &str) -> String {
 
 /// Returns the text about matchers in the documentation of their module, without its example.
 pub(super) fn table_of_matchers(source: &str) -> String {
-    let lines = source.lines().map_while(|line| line.strip_prefix("//!")).map(str::trim_start);
-    let lines: Vec<&str> = lines.take_while(|line| !line.starts_with("```")).collect();
+    let lines: Vec<&str> = source
+        .lines()
+        .map_while(|line| line.strip_prefix("//!"))
+        .map(str::trim_start)
+        .take_while(|line| !line.starts_with("```"))
+        .collect();
     lines.join("\n").trim().to_owned()
 }
 

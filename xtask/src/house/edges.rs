@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The edges in the document: each crate with one that it may depend on.
-pub(super) type Listed = BTreeSet<(String, String)>;
+pub(super) type EdgeSet = BTreeSet<(String, String)>;
 
 const FENCE: &str = "```";
 
@@ -13,12 +13,12 @@ const FENCE: &str = "```";
 /// # Errors
 ///
 /// Returns an error if a line is invalid: a message about the first such line.
-pub(super) fn parse(document: &str) -> Result<Listed, String> {
+pub(super) fn parse(document: &str) -> Result<EdgeSet, String> {
     let mut lines = document.lines().skip_while(|line| line.trim() != "```edges");
     if lines.next().is_none() {
         return Err("ARCHITECTURE.md has no block of edges, which begins with ```edges".to_owned());
     }
-    let mut listed = Listed::new();
+    let mut listed = EdgeSet::new();
     for line in lines.take_while(|line| line.trim() != FENCE) {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
@@ -44,8 +44,8 @@ pub(super) fn parse(document: &str) -> Result<Listed, String> {
 }
 
 /// Returns the edges that are not listed, and the listed ones that do not exist.
-pub(super) fn compare(actual: &BTreeMap<&str, &BTreeSet<String>>, listed: &Listed) -> Vec<String> {
-    let actual: Listed = actual
+pub(super) fn compare(actual: &BTreeMap<&str, &BTreeSet<String>>, listed: &EdgeSet) -> Vec<String> {
+    let actual: EdgeSet = actual
         .iter()
         .flat_map(|(from, to)| to.iter().map(|to| ((*from).to_owned(), to.clone())))
         .collect();
@@ -65,9 +65,9 @@ mod tests {
     #[test]
     fn the_block_is_read() {
         let document = "```\nx -> y\n```\n```edges\n# why\na -> b, c\n\nb -> c\n```\nd -> e\n";
-        let want = [("a", "b"), ("a", "c"), ("b", "c")];
-        let want = want.map(|(from, to)| (from.to_owned(), to.to_owned()));
-        assert_eq!(parse(document), Ok(Listed::from(want)));
+        let edges = [("a", "b"), ("a", "c"), ("b", "c")];
+        let want = edges.map(|(from, to)| (from.to_owned(), to.to_owned()));
+        assert_eq!(parse(document), Ok(EdgeSet::from(want)));
         assert!(parse("```edges\na b\n```").is_err());
         assert!(parse("```edges\na -> b,\n```").is_err());
     }

@@ -178,8 +178,9 @@ impl ServerProcess {
 
     /// Asks the server to exit with SIGTERM.
     pub(super) async fn end(mut self) -> Result<(), String> {
-        let id = self.child.id().and_then(|id| Pid::from_raw(id as i32));
-        let id = id.ok_or("the server has exited too early")?;
+        let Some(id) = self.child.id().and_then(|id| Pid::from_raw(id as i32)) else {
+            return Err("the server has exited too early".to_owned());
+        };
         rustix::process::kill_process(id, rustix::process::Signal::TERM)
             .map_err(|error| error.to_string())?;
         let limit = Duration::from_secs(10);

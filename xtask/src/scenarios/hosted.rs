@@ -17,13 +17,13 @@ use tokio::{
 use super::store::{FaultyStore, Sabotage};
 
 /// A server in this process.
-pub(crate) struct Hosted {
+pub(crate) struct HostedServer {
     app: App,
     address: Option<SocketAddr>,
     serving: Option<JoinHandle<io::Result<()>>>,
 }
 
-impl Hosted {
+impl HostedServer {
     /// Starts it from its configuration, as the program does. Only faults of the store, including
     /// injected defects, come from outside.
     pub(crate) async fn start(

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use super::{
     binary::Binary,
     damage::{Proxy, Side},
-    hosted::Hosted,
+    hosted::HostedServer,
     store::Sabotage,
 };
 
@@ -46,7 +46,7 @@ pub(super) struct Setting {
 }
 
 /// A Marquetry server that runs for one case.
-struct Running {
+struct RunningMarquetry {
     server: Server,
     cell: Cell,
     /// The defect that the proxies inject.
@@ -58,7 +58,7 @@ struct Running {
 }
 
 enum Server {
-    Hosted(Hosted),
+    Hosted(HostedServer),
     Binary(Box<Binary>),
 }
 
@@ -91,7 +91,7 @@ impl TestedServer for Setting {
                         "this defect needs HTTP, and the case runs over stdio".into(),
                     ));
                 }
-                let hosted = Hosted::start(&config, &start.given.store, *sabotage)
+                let hosted = HostedServer::start(&config, &start.given.store, *sabotage)
                     .await
                     .map_err(StartError::Failed)?;
                 (Server::Hosted(hosted), damages_http)
@@ -110,12 +110,12 @@ impl TestedServer for Setting {
                 (Server::Binary(Box::new(binary)), None)
             }
         };
-        Ok(Box::new(Running { server, cell: start.cell, sabotage, proxies: None, model }))
+        Ok(Box::new(RunningMarquetry { server, cell: start.cell, sabotage, proxies: None, model }))
     }
 }
 
 #[async_trait]
-impl RunningServer for Running {
+impl RunningServer for RunningMarquetry {
     async fn connect(&mut self) -> Result<Connection, StartError> {
         let address = match &mut self.server {
             Server::Hosted(hosted) if self.cell.transport == Transport::Stdio => {

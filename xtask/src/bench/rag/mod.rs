@@ -56,14 +56,14 @@ struct Size {
 /// Results of one program.
 struct Program {
     name: &'static str,
-    written: Written,
+    written: WriteFigures,
     /// One result for each round.
-    searched: Vec<Searched>,
+    searched: Vec<SearchFigures>,
 }
 
 /// Figures of writing a database.
 #[derive(Clone, Debug, Deserialize)]
-struct Written {
+struct WriteFigures {
     chunks: usize,
     seconds: f64,
     cpu_seconds: f64,
@@ -73,7 +73,7 @@ struct Written {
 
 /// Figures of searching a database.
 #[derive(Clone, Debug, Deserialize)]
-struct Searched {
+struct SearchFigures {
     open_ms: f64,
     open_cpu_ms: Option<f64>,
     /// Time until the first answer.
@@ -143,8 +143,8 @@ fn quality(
 ) -> Result<String, Failed> {
     let name = collection.file_name().unwrap_or_default().to_string_lossy();
     eprintln!("{name}");
-    let collection = collection.display().to_string();
-    let mut arguments = vec![collection.clone()];
+    let path = collection.display().to_string();
+    let mut arguments = vec![path.clone()];
     for model in models {
         arguments.extend(["--model".to_owned(), std::path::absolute(model)?.display().to_string()]);
     }
@@ -153,13 +153,13 @@ fn quality(
         if models.is_empty() { &["libsql"] } else { &["libsql", "transformer"] };
     if let Some(python) = python {
         let exported = folder.join("collection");
-        ours("cranfield", &[&collection, "--export", &exported.display().to_string()])?;
+        ours("cranfield", &[&path, "--export", &exported.display().to_string()])?;
         for other in Other::ALL {
             let database = folder.join(other.script_name());
             python.index(other, &exported, &database)?;
-            let said = python.search(other, &exported, &database, usize::MAX, 100)?;
+            let results = python.search(other, &exported, &database, usize::MAX, 100)?;
             let file = folder.join(format!("{}.json", other.script_name()));
-            std::fs::write(&file, said)?;
+            std::fs::write(&file, results)?;
             arguments.push(format!("{}={}", other.name(), file.display()));
         }
     }
@@ -197,12 +197,12 @@ fn speed(
             let database = folder.join(other.script_name());
             let indexed =
                 if round == 0 { python.index(other, &exported, &database)? } else { None };
-            let said = python.search(other, &exported, &database, other.queries(chunks), 10)?;
+            let output = python.search(other, &exported, &database, other.queries(chunks), 10)?;
             if round == 0 {
-                let written = read(indexed.as_deref().unwrap_or(&said))?;
+                let written = read(indexed.as_deref().unwrap_or(&output))?;
                 programs.push(Program { name: other.name(), written, searched: Vec::new() });
             }
-            programs[index].searched.push(read(&said)?);
+            programs[index].searched.push(read(&output)?);
         }
     }
     std::fs::remove_dir_all(folder)?;
@@ -213,6 +213,6 @@ fn ours(name: &str, arguments: &[&str]) -> Result<String, Failed> {
     example("marquetry-rag", &["libsql"], name, arguments)
 }
 
-fn read<T: DeserializeOwned>(said: &str) -> Result<T, Failed> {
-    serde_json::from_str(said).map_err(|error| Failed::new(format!("{error} in {said}")))
+fn read<T: DeserializeOwned>(output: &str) -> Result<T, Failed> {
+    serde_json::from_str(output).map_err(|error| Failed::new(format!("{error} in {output}")))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::{Program, Search, Searched, Size};
+use super::{Program, Search, SearchFigures, Size};
 use crate::Failed;
 
 /// Number of chunks, figure, and its maximum in milliseconds: specs/rag.md.
@@ -111,7 +111,7 @@ fn write(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
 
 impl Program {
     /// Returns the median over the rounds.
-    fn median(&self, figure: impl Fn(&Searched) -> Option<f64>) -> Option<f64> {
+    fn median(&self, figure: impl Fn(&SearchFigures) -> Option<f64>) -> Option<f64> {
         let mut figures: Vec<f64> = self.searched.iter().filter_map(figure).collect();
         figures.sort_by(f64::total_cmp);
         figures.get(figures.len() / 2).copied()
@@ -123,7 +123,7 @@ impl Program {
     }
 }
 
-impl Searched {
+impl SearchFigures {
     fn search(&self, name: &str) -> Option<&Search> {
         self.searches.iter().find(|search| search.name == name)
     }
@@ -145,10 +145,10 @@ fn mebibytes(bytes: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::rag::Written;
+    use crate::bench::rag::WriteFigures;
 
     fn program(name: &'static str, p50s: &[f64]) -> Program {
-        let searched = p50s.iter().map(|&p50_ms| Searched {
+        let searched = p50s.iter().map(|&p50_ms| SearchFigures {
             open_ms: 100.0 * p50_ms,
             open_cpu_ms: None,
             ready_ms: 100.0 * p50_ms,
@@ -156,7 +156,8 @@ mod tests {
             searches: vec![Search { name: HYBRID.to_owned(), p50_ms, p99_ms: 9.0, cpu_ms: 1.0 }],
             floor_ms: (name == "marquetry").then_some(0.5),
         });
-        let written = Written { chunks: 100_000, seconds: 10.0, cpu_seconds: 5.0, bytes: None };
+        let written =
+            WriteFigures { chunks: 100_000, seconds: 10.0, cpu_seconds: 5.0, bytes: None };
         Program { name, written, searched: searched.collect() }
     }
 

@@ -37,7 +37,7 @@ pub(super) fn builds_lint() -> bool {
 
 /// The output of [`BUILD`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Built {
+pub(super) struct BuildOutput {
     tests: Vec<TestProgram>,
     /// Warnings of the compiler, and of clippy if it compiles. Cargo repeats those of crates that
     /// it does not compile again.
@@ -57,11 +57,11 @@ struct TestProgram {
 
 /// Builds at most once, and remembers the outcome.
 #[derive(Debug, Default)]
-pub(super) struct Builder(Mutex<Option<Result<Built, String>>>);
+pub(super) struct Builder(Mutex<Option<Result<BuildOutput, String>>>);
 
 impl Builder {
     /// Returns the programs, built at the first call. `to` receives cargo's output.
-    pub(super) fn get(&self, to: &mut impl Write) -> Result<Built, Failed> {
+    pub(super) fn get(&self, to: &mut impl Write) -> Result<BuildOutput, Failed> {
         let mut built = self.0.lock().expect("no holder panics");
         built
             .get_or_insert_with(|| build(to).map_err(|failed| failed.to_string()))
@@ -70,7 +70,7 @@ impl Builder {
     }
 }
 
-impl Built {
+impl BuildOutput {
     /// Returns the tests of all packages that `picks` accepts, in a fixed order.
     pub(super) fn tests(&self, picks: impl Fn(&str) -> bool) -> Result<Vec<Line>, Failed> {
         let mut lines = Vec::new();
@@ -132,7 +132,7 @@ struct Profile {
     test: bool,
 }
 
-fn build(to: &mut impl Write) -> Result<Built, Failed> {
+fn build(to: &mut impl Write) -> Result<BuildOutput, Failed> {
     let mut command = cargo_command();
     command.args(BUILD.split(' ')).arg("--message-format=json");
     command.current_dir(root()).stdout(Stdio::piped()).stderr(Stdio::inherit());
@@ -164,8 +164,8 @@ fn messages(text: &str) -> Result<Vec<Message>, Failed> {
 }
 
 /// Finds what was built.
-fn read(messages: Vec<Message>, names: &HashMap<PathBuf, String>) -> Result<Built, Failed> {
-    let mut built = Built::default();
+fn read(messages: Vec<Message>, names: &HashMap<PathBuf, String>) -> Result<BuildOutput, Failed> {
+    let mut built = BuildOutput::default();
     for message in messages {
         if let Some(Diagnostic { level, rendered: Some(text) }) = message.message
             && level == "warning"
@@ -210,7 +210,7 @@ mod tests {
 {"reason":"compiler-message","manifest_path":"/w/a/Cargo.toml","message":{"level":"note","rendered":"some note\n"}}
 {"reason":"build-finished","success":true}"#;
 
-    fn read(text: &str) -> Result<Built, Failed> {
+    fn read(text: &str) -> Result<BuildOutput, Failed> {
         super::read(messages(text)?, &names())
     }
 

@@ -1,10 +1,10 @@
-//! Result of one turn of a peer.
+//! The figures of one turn of a peer.
 
 use std::time::Duration;
 
-/// The result of one turn of one peer.
+/// The figures of one turn of one peer.
 #[derive(Clone, Debug)]
-pub(super) struct Measured {
+pub(super) struct Measurement {
     pub(super) requests: u64,
     pub(super) time: Duration,
     /// CPU time of the server.
