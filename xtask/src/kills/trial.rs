@@ -161,7 +161,7 @@ impl Trial<'_> {
             match self.find_victims() {
                 Some(found) => return Ok(found),
                 None if Instant::now() > end => {
-                    return Err(format!("no {} to kill; {}", self.plan.victim, self.said()));
+                    return Err(format!("no {} to kill; {}", self.plan.victim, self.last_events()));
                 }
                 None => sleep(Duration::from_millis(2)).await,
             }
@@ -283,7 +283,7 @@ impl Trial<'_> {
     async fn wait_for_caller(&mut self) -> Result<(), String> {
         let Some((child, _)) = &mut self.caller else { return Ok(()) };
         let ended = timeout(EXIT_TIMEOUT, child.wait()).await;
-        ended.map(|_| ()).map_err(|_| format!("the client did not exit; {}", self.said()))
+        ended.map(|_| ()).map_err(|_| format!("the client did not exit; {}", self.last_events()))
     }
 
     async fn wait_for_server(&mut self) -> Result<(), String> {
@@ -292,7 +292,7 @@ impl Trial<'_> {
         ended.map(|_| ()).map_err(|_| "the killed server did not exit".to_owned())
     }
 
-    fn said(&self) -> String {
+    fn last_events(&self) -> String {
         self.caller.as_ref().map_or("no client was started".to_owned(), |(_, events)| events.last())
     }
 }
