@@ -113,7 +113,7 @@ proptest! {
     }
 
     #[test]
-    fn neutral_text_holds_nothing(text in text()) {
+    fn neutralized_text_has_no_blocks(text in text()) {
         let neutral = neutralize(&text);
         prop_assert_eq!(parse(&neutral), Default::default());
         prop_assert_eq!(upgrade(&neutral), neutral.clone());
@@ -134,7 +134,7 @@ proptest! {
     }
 
     #[test]
-    fn a_filter_lets_nothing_come_into_being(text in text(), show_ephemeral: bool, show_reasoning: bool) {
+    fn a_filter_creates_no_blocks(text in text(), show_ephemeral: bool, show_reasoning: bool) {
         let mut filter = Filter::default();
         (filter.show_ephemeral, filter.show_reasoning) = (show_ephemeral, show_reasoning);
         filter.render_resources = false;

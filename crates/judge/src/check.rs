@@ -501,7 +501,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expectation_that_expects_nothing_is_no_check() {
+    fn empty_expectations_are_not_checks() {
         let mut case = TestCase::new("a", "b");
         assert!(!has_checks(&case));
         case.expect.all_calls_succeed = Some(false);

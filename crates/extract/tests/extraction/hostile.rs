@@ -11,7 +11,7 @@ use super::{extract, file, refusal};
 const PATIENCE: Duration = Duration::from_secs(100);
 
 #[test]
-fn depth_overflows_nothing() {
+fn deep_nesting_does_not_overflow_the_stack() {
     const DEPTH: usize = 100_000;
     let started = Instant::now();
     let nested = |open: &str, close: &str| open.repeat(DEPTH) + "core" + &close.repeat(DEPTH);

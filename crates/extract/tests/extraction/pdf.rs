@@ -177,7 +177,7 @@ fn reading_ends_when_the_caller_has_gone() {
 }
 
 #[test]
-fn depth_overflows_nothing() {
+fn deep_nesting_does_not_overflow_the_stack() {
     // For some of them, the time grows with the square of the depth.
     const DEPTH: usize = 20_000;
     let arrays = "[".repeat(DEPTH) + &"]".repeat(DEPTH);

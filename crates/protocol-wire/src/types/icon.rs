@@ -72,7 +72,7 @@ mod tests {
     use crate::types::{Implementation, Tool};
 
     #[test]
-    fn icons_are_kept_and_what_is_none_hides_nothing() {
+    fn invalid_icons_do_not_hide_valid_ones() {
         let icon = Icon::new("https://h/i.png").mime_type("image/png").size("48x48").theme("dark");
         let written = json!({
             "src": "https://h/i.png", "mimeType": "image/png", "sizes": ["48x48"], "theme": "dark",

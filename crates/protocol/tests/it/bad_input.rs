@@ -134,7 +134,7 @@ async fn a_client_that_stops_reading_stops_being_read() {
 }
 
 #[tokio::test]
-async fn answers_that_nobody_reads_count_as_in_flight() {
+async fn unread_answers_count_as_in_flight() {
     let limits = Limits { max_queued_messages: 4, max_in_flight: 16, ..Limits::default() };
     let (_world, _reader, mut writer) = piped(limits);
     let text = "x".repeat(4_000);

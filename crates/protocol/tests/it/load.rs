@@ -193,7 +193,7 @@ async fn sessions_of_one_end_none_of_another() {
 }
 
 #[tokio::test]
-async fn silent_connections_keep_nobody_out() {
+async fn silent_connections_do_not_block_others() {
     let options = ServeOptions { max_connections: 8, ..ServeOptions::default() };
     let site = site(Limits::default(), options).await;
     let mut silent = Vec::new();

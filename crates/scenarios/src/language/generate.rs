@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn the_seed_changes_the_content_and_nothing_else_does() {
+    fn only_the_seed_changes_the_content() {
         for kind in [Kind::Text, Kind::Json, Kind::Csv, Kind::Plantuml, Kind::Bytes, Kind::Wav] {
             let one = of(kind, 500).bytes().unwrap();
             let other = Generate { seed: 1, ..of(kind, 500) }.bytes().unwrap();

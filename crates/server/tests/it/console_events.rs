@@ -150,7 +150,7 @@ async fn outcomes(server: &Running, tool: &str, most: usize) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn a_page_is_told_of_progress_questions_and_logs_and_nobody_pays_without_one() {
+async fn events_are_sent_only_if_a_page_listens() {
     let web = AskingOverHttp::start().await;
     let toml = child_toml("pipe", "2025-11-25") + &web.toml("web", "2026-07-28");
     let server = Running::start(&toml).await;

@@ -244,7 +244,7 @@ async fn a_dead_upstream_leaves_the_others_usable() {
 }
 
 #[tokio::test]
-async fn secrets_of_a_url_are_shown_to_nobody() {
+async fn secrets_of_a_url_are_not_shown() {
     let toml = "[mcp_servers.web]\nurl = 'http://me:hush@127.0.0.1:1/mcp?key=hush'\n";
     let server = Running::start(toml).await;
     let agent = server.agent().await;
