@@ -52,7 +52,7 @@ pub(crate) enum Bench {
     Sessions(sessions::Options),
     /// Measure the server's cold start, idle memory, and size of tools/list.
     Start(start::Options),
-    /// Measure retrieval: quality on a collection, speed of writing, opening and searching a database.
+    /// Measure retrieval: quality on a collection, and speed of writing, opening and searching.
     Rag(rag::Options),
     /// Measure finding, filtering and neutralising context blocks.
     ContextBlocks(blocks::Options),

@@ -23,7 +23,8 @@ use crate::{BUILT, Failed, cargo_command, packages, root};
 /// dependencies, and build them again.
 const BUILD: &str = "build --workspace --all-features --all-targets";
 
-/// The environment variable with the program that cargo runs instead of rustc for the crates of the workspace.
+/// The environment variable with the program that cargo runs instead of rustc for the crates of the
+/// workspace.
 ///
 /// `.ci/run` sets it to `clippy-driver`, which compiles as rustc does and lints at the same time.
 /// `cargo clippy` would check all crates and their dependencies once more.

@@ -35,9 +35,9 @@ pub(super) enum Work {
     Check(fn() -> Result<Vec<Line>, Failed>),
     /// The same, unless clippy has linted during the build.
     Lint(fn() -> Result<Vec<Line>, Failed>),
-    /// BuildOutput programs. They run without cargo.
+    /// Built programs. They run without cargo.
     Programs(fn(&BuildOutput) -> Result<Vec<Line>, Failed>),
-    /// BuildOutput test programs. They run two at a time, as most of them wait more than they compute.
+    /// Built test programs. They run two at a time, as most of them wait more than they compute.
     Tests(fn(&BuildOutput) -> Result<Vec<Line>, Failed>),
 }
 
