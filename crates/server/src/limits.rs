@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use marquetry_artifact_tools::ReadLimits;
 use marquetry_config::sections::Limits;
-use marquetry_protocol::server::Limits as ProtocolLimits;
+use marquetry_protocol::server::{Limits as ProtocolLimits, http::ServeOptions};
 
 /// Returns the limits of the protocol's server.
 pub(crate) fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimits {
@@ -33,6 +33,18 @@ pub(crate) fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimit
         shutdown_grace: grace,
         // The other limits are about tasks; this server starts none.
         ..ProtocolLimits::default()
+    }
+}
+
+/// Returns the limits of connections.
+pub(crate) fn serve_options(limits: &Limits, grace: Duration) -> ServeOptions {
+    ServeOptions {
+        max_connections: limits.max_connections.get(),
+        max_connections_per_address: limits.max_connections_per_address.get(),
+        head_timeout: Duration::from_millis(limits.max_head_ms.get()),
+        write_timeout: Duration::from_millis(limits.max_write_ms.get()),
+        min_bytes_per_second: limits.min_write_bytes_per_second,
+        shutdown_grace: grace,
     }
 }
 

@@ -1,0 +1,113 @@
+//! The builder of an [`App`], with what an embedding program adds.
+
+use std::{future::Future, sync::Arc};
+
+use axum::Router;
+use marquetry_artifacts::ArtifactStore;
+use marquetry_config::Config;
+use marquetry_protocol::server::{RequestContext, ToolOutput, Toolbox, http::Authenticator};
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+
+use super::{App, StartError, access::Access, artifacts::open_store, components::Components};
+use crate::tools::{BuiltIns, CustomTools};
+
+/// Builds and starts an [`App`].
+pub struct AppBuilder {
+    config: Config,
+    store: Option<Arc<dyn ArtifactStore>>,
+    authenticator: Option<Arc<dyn Authenticator>>,
+    /// Tools added by [`AppBuilder::tool`].
+    tools: Toolbox,
+    toolboxes: Vec<Toolbox>,
+    /// See [`AppBuilder::admin_routes`].
+    admin_routes: Router,
+}
+
+impl AppBuilder {
+    pub(super) fn new(config: Config) -> Self {
+        Self {
+            config,
+            store: None,
+            authenticator: None,
+            tools: Toolbox::new("marquetry", env!("CARGO_PKG_VERSION")),
+            toolboxes: Vec::new(),
+            admin_routes: Router::new(),
+        }
+    }
+
+    /// Stores artifacts in `store` instead of the configured store.
+    #[must_use]
+    pub fn store(mut self, store: Arc<dyn ArtifactStore>) -> Self {
+        self.store = Some(store);
+        self
+    }
+
+    /// Adds a tool; see [`Toolbox::tool`]. An earlier tool with the same name is replaced.
+    ///
+    /// Its answers are captured as set in `[artifacts]`, like those of upstreams.
+    ///
+    /// # Panics
+    ///
+    /// If `A` is not an object, or its schema is invalid.
+    #[must_use]
+    pub fn tool<A, F, Fut>(
+        mut self,
+        name: impl Into<String>,
+        description: impl Into<String>,
+        call: F,
+    ) -> Self
+    where
+        A: DeserializeOwned + JsonSchema + Send,
+        F: Fn(A, RequestContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: ToolOutput> + Send + 'static,
+    {
+        self.tools = self.tools.tool(name, description, call);
+        self
+    }
+
+    /// Adds the tools, resources and prompts of a toolbox. Its name, version and instructions are
+    /// ignored, and its tasks run as ordinary calls.
+    #[must_use]
+    pub fn toolbox(mut self, toolbox: Toolbox) -> Self {
+        self.toolboxes.push(toolbox);
+        self
+    }
+
+    /// Authenticates HTTP requests with `authenticator` instead of the tokens in `[auth]`.
+    #[must_use]
+    pub fn authenticator(mut self, authenticator: impl Authenticator) -> Self {
+        self.authenticator = Some(Arc::new(authenticator));
+        self
+    }
+
+    /// Also serves these routes to administrators: with authentication callers with the scope
+    /// `admin`, without it callers on this machine.
+    #[cfg(feature = "cli")]
+    pub(crate) fn admin_routes(self, admin_routes: Router) -> Self {
+        Self { admin_routes, ..self }
+    }
+
+    /// Starts the server. It accepts requests at once; the tools of an upstream appear when it is
+    /// ready.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the configuration is invalid, the artifact store cannot be opened, two
+    /// tools have one name, or there are two authenticators; see [`StartError`].
+    pub async fn start(self) -> Result<App, StartError> {
+        let Self { config, store, authenticator, tools, mut toolboxes, admin_routes } = self;
+        config.check()?;
+        let access = Access::new(&config, authenticator)?;
+        access.fetch_signing_keys();
+        toolboxes.push(tools);
+        let custom = CustomTools::new(toolboxes, &BuiltIns::names(&config))
+            .map_err(|name| StartError::ToolNameTaken { name })?;
+        let store = match store {
+            Some(store) => store,
+            None => open_store(&config.artifacts)?,
+        };
+        let components = Components::start(config, store, &custom, access, admin_routes)?;
+        Ok(components.into_app(custom))
+    }
+}

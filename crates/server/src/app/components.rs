@@ -1,0 +1,264 @@
+//! The parts of a server, started and joined to an [`App`].
+
+use std::{sync::Arc, time::Duration};
+
+use axum::Router;
+use marquetry_artifact_tools::ArtifactTools;
+use marquetry_artifacts::ArtifactStore;
+use marquetry_config::{Config, ConfigError};
+use marquetry_console::Console;
+use marquetry_gateway::{Gateway, GatewayOptions};
+use marquetry_protocol::{
+    server::{
+        Server,
+        http::{Authenticator, HostGuard, HttpEndpoint, HttpOptions, LegacySseEndpoint},
+    },
+    types::Tool,
+};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use super::{
+    App, RunningServer,
+    access::Access,
+    artifacts::{artifact_tools, capturer},
+    notifications::announce,
+    views::{own_tools_with_views, own_views},
+};
+use crate::{
+    changes::Changes,
+    console::{
+        ListListener, Recorder, ServerBackend, UpstreamObserver, console_options, watch_upstreams,
+    },
+    faults::Faults,
+    handler::GatewayHandler,
+    health::Health,
+    http::{MESSAGES, Routes, metadata_routes, router},
+    knowledge::Knowledge,
+    limits::{protocol_limits, serve_options},
+    rest::{McpV1, Rest},
+    tools::{BuiltIns, CustomTools, Diagrams},
+    watched_store::WatchedStore,
+};
+
+/// The parts that the handler, the routes and the console share.
+pub(super) struct Components {
+    config: Config,
+    /// Reports failed saves to `faults`.
+    store: Arc<dyn ArtifactStore>,
+    faults: Arc<Faults>,
+    changes: Arc<Changes>,
+    /// The console, if it is switched on.
+    console: Option<Console>,
+    recorder: Recorder,
+    knowledge: Knowledge,
+    gateway: Arc<Gateway>,
+    diagrams: Diagrams,
+    artifacts: ArtifactTools,
+    authenticator: Option<Arc<dyn Authenticator>>,
+    /// See [`metadata_routes`].
+    metadata: Router,
+    /// Further routes, for administrators.
+    admin_routes: Router,
+    /// Tool calls in flight.
+    calls: TaskTracker,
+    /// Cancelled when the server shuts down.
+    stop: CancellationToken,
+}
+
+impl Components {
+    /// Creates the parts, and starts the upstreams without waiting for them. Upstreams may not have
+    /// tools with the names of the built-in and `custom` ones.
+    pub(super) fn start(
+        config: Config,
+        store: Arc<dyn ArtifactStore>,
+        custom: &CustomTools,
+        access: Access,
+        admin_routes: Router,
+    ) -> Result<Self, ConfigError> {
+        let faults = Arc::new(Faults::default());
+        let store: Arc<dyn ArtifactStore> = Arc::new(WatchedStore::new(store, faults.clone()));
+        let changes = Arc::new(Changes::default());
+        let console =
+            config.console.enabled.then(|| Console::new(console_options(&config.console)));
+        let recorder = Recorder(console.clone());
+        let knowledge = Knowledge::new(&config, changes.clone(), recorder.view_contexts())?;
+        // After the last step that can fail, because this starts child processes.
+        let gateway = Gateway::start(
+            gateway_options(&config, custom, &knowledge, console.as_ref()),
+            changes.clone(),
+        );
+        let diagrams = Diagrams::new(config.plantuml.url_base.clone())
+            .with_engine(config.plantuml.engine_options());
+        let artifacts = artifact_tools(&config, store.clone(), changes.clone(), recorder.clone());
+        let metadata = metadata_routes(access.resource_server.clone());
+        let authenticator = access.with_logins(console.as_ref());
+        Ok(Self {
+            config,
+            store,
+            faults,
+            changes,
+            console,
+            recorder,
+            knowledge,
+            gateway,
+            diagrams,
+            artifacts,
+            authenticator,
+            metadata,
+            admin_routes,
+            calls: TaskTracker::new(),
+            stop: CancellationToken::new(),
+        })
+    }
+
+    /// Joins the parts, and begins to announce changes to clients and the console.
+    pub(super) fn into_app(self, custom: CustomTools) -> App {
+        let built_ins =
+            BuiltIns::new(&self.config, &self.diagrams, &self.artifacts, &self.knowledge)
+                .reporting_to(self.faults.clone());
+        let own_tools = own_tools_with_views(built_ins.listed());
+        let server = self.server(built_ins, custom);
+        let health = self.health();
+        let backend = self.console_backend(&health, own_tools);
+        if let Some(console) = &self.console {
+            watch_upstreams(console, &self.gateway, &self.stop);
+        }
+        let listener = ListListener(backend.clone());
+        tokio::spawn(announce(self.changes.clone(), server.clone(), listener, self.stop.clone()));
+        let router = router(self.routes(&server, &health, backend));
+        App {
+            running: Arc::new(RunningServer {
+                serve_options: serve_options(&self.config.limits, self.shutdown_grace()),
+                views_origin: self.config.console.views_origin,
+                server,
+                gateway: self.gateway,
+                knowledge: self.knowledge,
+                diagrams: self.diagrams,
+                health,
+                router,
+                metadata: self.metadata,
+                login: self.console.clone().filter(|_| self.authenticator.is_some()),
+                console: self.console,
+                stop: self.stop,
+                serving: TaskTracker::new(),
+                calls: self.calls,
+                routed: TaskTracker::new(),
+            }),
+        }
+    }
+
+    /// Returns the MCP server that agents see.
+    fn server(&self, built_ins: BuiltIns, custom: CustomTools) -> Server {
+        let views = own_views(&self.config.apps, &built_ins, self.gateway.clone());
+        let handler = GatewayHandler {
+            calls: self.calls.clone(),
+            gateway: self.gateway.clone(),
+            built_ins,
+            custom,
+            artifacts: self.artifacts.clone(),
+            knowledge: self.knowledge.clone(),
+            capturer: capturer(self.store.clone(), &self.config),
+            capture_settings: self.config.artifacts.settings(),
+            limits: self.config.limits.clone(),
+            recorder: self.recorder.clone(),
+        };
+        let limits = protocol_limits(&self.config.limits, self.shutdown_grace());
+        self.knowledge.add_methods(Server::with_limits(views.on(handler), limits))
+    }
+
+    fn health(&self) -> Arc<Health> {
+        let upstreams = self.config.mcp_servers.values();
+        let transports = upstreams.map(|upstream| upstream.transport.kind()).collect();
+        Arc::new(Health::new(
+            self.gateway.clone(),
+            transports,
+            self.store.clone(),
+            self.faults.clone(),
+            self.stop.clone(),
+        ))
+    }
+
+    /// Returns the console with its data, if it is switched on.
+    fn console_backend(
+        &self,
+        health: &Arc<Health>,
+        own_tools: Vec<Tool>,
+    ) -> Option<(Console, Arc<ServerBackend>)> {
+        let console = self.console.clone()?;
+        let backend = ServerBackend {
+            gateway: self.gateway.clone(),
+            health: health.clone(),
+            own_tools,
+            artifacts: self.artifacts.clone(),
+            capture: self.config.artifacts.settings(),
+            knowledge: self.knowledge.clone(),
+        };
+        Some((console, Arc::new(backend)))
+    }
+
+    /// Returns the endpoints behind the HTTP routes.
+    fn routes(
+        &self,
+        server: &Server,
+        health: &Arc<Health>,
+        console: Option<(Console, Arc<ServerBackend>)>,
+    ) -> Routes {
+        let limits = &self.config.limits;
+        let origins = self.config.server.allowed_origins.clone();
+        let guard = HostGuard::loopback()
+            .and_hosts(self.config.server.allowed_hosts.clone())
+            .and_origins(origins.clone());
+        let options = HttpOptions {
+            guard: guard.clone(),
+            authenticator: self.authenticator.clone(),
+            body_timeout: Duration::from_millis(limits.max_body_ms.get()),
+            ..HttpOptions::default()
+        };
+        let mcp_v1 = McpV1::new(server.clone(), self.knowledge.clone(), limits.clone());
+        let rest = Rest {
+            server: server.clone(),
+            diagrams: self.diagrams.clone(),
+            limits: limits.clone(),
+        };
+        Routes {
+            sse: LegacySseEndpoint::new(server.clone(), options.clone(), MESSAGES),
+            mcp: HttpEndpoint::new(server.clone(), options),
+            guard,
+            origins,
+            authenticator: self.authenticator.clone(),
+            metadata: self.metadata.clone(),
+            health: health.clone(),
+            endpoint: self.config.auth.resource.clone(),
+            admin: self.admin_routes.clone(),
+            console,
+            mcp_v1: Arc::new(mcp_v1),
+            rest: Arc::new(rest),
+        }
+    }
+
+    /// Returns the time that calls in flight get when the server shuts down.
+    fn shutdown_grace(&self) -> Duration {
+        Duration::from_millis(self.config.server.shutdown_grace_ms)
+    }
+}
+
+/// Returns the upstreams of the configuration, with the chat model that answers their sampling
+/// requests, and the console that watches them.
+fn gateway_options(
+    config: &Config,
+    custom: &CustomTools,
+    knowledge: &Knowledge,
+    console: Option<&Console>,
+) -> GatewayOptions {
+    let mut reserved = BuiltIns::names(config);
+    reserved.extend(custom.tools().map(|tool| tool.name.as_str()));
+    let mut options = config.gateway_options(&reserved);
+    knowledge.add_sampler(config, &mut options);
+    if let Some(console) = console {
+        options.observer = Some(Arc::new(UpstreamObserver {
+            console: console.clone(),
+            logs_messages: config.console.log_upstream_messages,
+        }));
+    }
+    options
+}

@@ -1,0 +1,45 @@
+//! Notifications of changed lists and resources, for clients and the console.
+
+use std::sync::Arc;
+
+use marquetry_protocol::server::Server;
+use tokio_util::sync::CancellationToken;
+
+use crate::{changes::Changes, console::ListListener};
+
+/// Notifies every client and the console of changes until `stop` is cancelled.
+pub(super) async fn announce(
+    changes: Arc<Changes>,
+    server: Server,
+    console: ListListener,
+    stop: CancellationToken,
+) {
+    let notifier = server.notifier();
+    loop {
+        tokio::select! {
+            () = changes.tools.notified() => {
+                notifier.tools_changed();
+                console.tools_changed();
+            }
+            () = changes.prompts.notified() => {
+                notifier.prompts_changed();
+                console.prompts_changed();
+            }
+            () = changes.resources.notified() => {
+                notifier.resources_changed();
+                console.resources_changed();
+            }
+            principals = changes.own_resources.take() => {
+                for principal in &principals {
+                    notifier.resources_changed_for(principal.as_deref());
+                }
+            }
+            uris = changes.updated.take() => {
+                for uri in &uris {
+                    notifier.resource_updated(uri);
+                }
+            }
+            () = stop.cancelled() => return,
+        }
+    }
+}
