@@ -14,8 +14,8 @@ pub type Settings<'a> = &'a (dyn Fn(&DatabaseArgs) -> Result<KnowledgeOptions, F
 /// Arguments of all commands.
 #[derive(Args, Clone, Debug)]
 pub struct DatabaseArgs {
-    /// Settings in TOML; this command uses [knowledge] only. Without it: $MARQUETRY_CONFIG,
-    /// ~/.config/marquetry/marquetry.toml, /etc/marquetry/marquetry.toml.
+    /// File of settings in TOML, of which this command uses [knowledge]. Defaults to the first of
+    /// $MARQUETRY_CONFIG, ~/.config/marquetry/marquetry.toml, /etc/marquetry/marquetry.toml.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// Database: a file, or the URL of a PostgreSQL database.
@@ -61,7 +61,7 @@ impl DatabaseArgs {
 
     /// Opens an existing database for reading, runs `work`, and closes it. The file may be
     /// read-only.
-    pub(crate) async fn to_read(
+    pub(crate) async fn read(
         &self,
         settings: Settings<'_>,
         work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failed>,
@@ -73,7 +73,7 @@ impl DatabaseArgs {
     }
 
     /// Opens the records of an existing database for reading. No embedding model is loaded.
-    pub(crate) async fn to_read_records(
+    pub(crate) async fn read_records(
         &self,
         settings: Settings<'_>,
         work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failed>,
@@ -83,7 +83,7 @@ impl DatabaseArgs {
     }
 
     /// Opens an existing database, runs `work`, and closes it.
-    pub(crate) async fn with(
+    pub(crate) async fn modify(
         &self,
         settings: Settings<'_>,
         work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failed>,
@@ -99,7 +99,7 @@ impl DatabaseArgs {
         let options = settings(self)?;
         if let DatabaseLocation::File(path) = location(&options)?
             && !path.try_exists().map_err(|error| {
-                Failed::new(format!("the database {} cannot be read: {error}", path.display()))
+                Failed::new(format!("failed to read the database {}: {error}", path.display()))
             })?
         {
             let path = path.display();

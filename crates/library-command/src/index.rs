@@ -35,19 +35,19 @@ pub struct IndexArgs {
     /// or .ignore exclude are left out.
     #[arg(required = true, value_name = "PATH")]
     paths: Vec<OsString>,
-    /// Continue, and look for changes about once a second until interrupted.
+    /// Keep running, and look for changes about once a second until interrupted.
     #[arg(long, conflicts_with = "dry_run")]
     watch: bool,
-    /// Unit that passages are made of.
+    /// Unit into which texts are cut.
     #[arg(long, value_name = "KIND", default_value = "sentence")]
     chunk: ChunkKind,
-    /// Most sentences (words with --chunk word) of a passage.
+    /// Maximum sentences per passage; with --chunk word, words.
     #[arg(long, value_name = "N", default_value_t = 5, allow_negative_numbers = true)]
     chunk_size: i64,
-    /// Number of them that a passage repeats from the one before.
+    /// Sentences that consecutive passages share; with --chunk word, words.
     #[arg(long, value_name = "N", default_value_t = 0)]
     overlap: usize,
-    /// Most tokens of a passage.
+    /// Maximum tokens per passage.
     #[arg(long, value_name = "N", default_value = "512")]
     max_tokens: NonZeroUsize,
     /// Tag to add to each file, by name or URI; may be given several times.
@@ -57,8 +57,8 @@ pub struct IndexArgs {
     /// error; its files are not removed.
     #[arg(long)]
     prune: bool,
-    /// Print what would be done, and change nothing. Files are read and cut for this, so it takes
-    /// about as long.
+    /// Report what would be done, without changing anything. Files are read and cut into passages
+    /// for this, so it takes about as long.
     #[arg(long)]
     dry_run: bool,
     /// Include files and folders whose names begin with a dot.
@@ -70,7 +70,7 @@ pub struct IndexArgs {
     /// Refuse every PATH outside of this folder; may be given several times.
     #[arg(long, value_name = "FOLDER")]
     within: Vec<PathBuf>,
-    /// Largest file, in MiB.
+    /// Maximum size of a file, in MiB.
     #[arg(long, value_name = "MIB", default_value_t = 256, value_parser = clap::value_parser!(u64).range(1..))]
     max_file_size: u64,
     /// Remove the database's vectors if they belong to another model than the one in
@@ -78,8 +78,8 @@ pub struct IndexArgs {
     /// outside of PATH are not found until they are indexed again.
     #[arg(long, conflicts_with = "dry_run")]
     reset: bool,
-    /// List all files that are not documents, and not only those that were named and the first few
-    /// in folders.
+    /// List all files that are skipped because they are not documents. By default, only files that
+    /// were named and the first few in folders are listed.
     #[arg(long, short)]
     verbose: bool,
     #[command(flatten)]
@@ -101,7 +101,8 @@ enum ChunkKind {
 ///
 /// # Errors
 ///
-/// The arguments are wrong, a file was not indexed, or the database cannot be opened or written.
+/// Returns an error if the arguments are wrong, a file was not indexed, or the database cannot be
+/// opened or written.
 pub async fn index(
     arguments: &IndexArgs,
     settings: Settings<'_>,
@@ -131,25 +132,25 @@ impl IndexArgs {
     }
 
     fn options(&self) -> Result<FileOptions, Failed> {
-        let at_fault = |message: String| Failed::usage(message);
         let strategy = match self.chunk {
             ChunkKind::Sentence => Strategy::Sentence,
             ChunkKind::Word => Strategy::Word,
             ChunkKind::Chapter => Strategy::Chapter,
         };
         let mut chunks = ChunkOptions::new(strategy, self.chunk_size)
-            .map_err(|error| at_fault(format!("--chunk-size: {error}")))?;
+            .map_err(|error| Failed::usage(format!("--chunk-size: {error}")))?;
         if self.overlap >= chunks.size.get() {
             let size = chunks.size;
-            return Err(at_fault(format!(
+            return Err(Failed::usage(format!(
                 "--overlap: {} is not smaller than the chunk size {size}",
                 self.overlap
             )));
         }
-        (chunks.overlap, chunks.max_tokens) = (self.overlap, Some(self.max_tokens));
+        chunks.overlap = self.overlap;
+        chunks.max_tokens = Some(self.max_tokens);
         for folder in &self.within {
             if !folder.is_dir() {
-                return Err(at_fault(format!("--within: {} is no folder", name(folder))));
+                return Err(Failed::usage(format!("--within: {} is not a folder", name(folder))));
             }
         }
         let mut options = FileOptions::default();
@@ -157,8 +158,11 @@ impl IndexArgs {
         options.limits.max_bytes = self.max_file_size << 20;
         options.tags.clone_from(&self.tag);
         options.within.clone_from(&self.within);
-        (options.hidden, options.ignored) = (self.hidden, self.no_ignore);
-        (options.prune, options.dry_run, options.watch) = (self.prune, self.dry_run, self.watch);
+        options.hidden = self.hidden;
+        options.ignored = self.no_ignore;
+        options.prune = self.prune;
+        options.dry_run = self.dry_run;
+        options.watch = self.watch;
         // For the progress bar, which only a terminal shows.
         options.count = io::stderr().is_terminal();
         options.home =
@@ -176,24 +180,24 @@ async fn work(
         if error.is_of_database() {
             let error = error.to_string();
             // The database contains the files before the last batch.
-            let what = error.split_once("; nothing was changed").map_or(&*error, |(what, _)| what);
+            let cause =
+                error.split_once("; nothing was changed").map_or(&*error, |(cause, _)| cause);
             Failed::new(format!(
-                "{what}; earlier files are indexed; run the command again to continue"
+                "{cause}; earlier files are indexed; run the command again to continue"
             ))
         } else {
             error.into()
         }
     })?;
-    tell(arguments, &report)?;
+    print_report(arguments, &report)?;
     if report.stopped {
         return Ok(());
     }
     if !arguments.watch {
-        let count = report.failed;
-        return match count {
+        return match report.failed {
             0 => Ok(()),
             1 => Err(Failed::new("one file was not indexed")),
-            _ => Err(Failed::new(format!("{count} files were not indexed"))),
+            count => Err(Failed::new(format!("{count} files were not indexed"))),
         };
     }
     // A mistyped path would be watched for ever.
@@ -201,7 +205,7 @@ async fn work(
         report.failures.iter().find(|one| matches!(*one.problem, FileProblem::Missing))
     {
         let path = name(&missing.path);
-        return Err(Failed::new(format!("{path} cannot be watched: {}", missing.problem)));
+        return Err(Failed::new(format!("failed to watch {path}: {}", missing.problem)));
     }
     watch(arguments, indexer, report, stop).await
 }
@@ -230,16 +234,19 @@ async fn open(
     if let DatabaseLocation::File(path) = location
         && let Ok(path) = path.canonicalize()
     {
-        let beside = |end: &str| {
-            let mut name = path.clone().into_os_string();
-            name.push(end);
-            PathBuf::from(name)
-        };
-        options.except = ["", "-wal", "-shm", "-journal"].map(beside).to_vec();
+        // SQLite writes the other three beside the database.
+        options.except = ["", "-wal", "-shm", "-journal"]
+            .map(|end| {
+                let mut name = path.clone().into_os_string();
+                name.push(end);
+                PathBuf::from(name)
+            })
+            .to_vec();
     }
     let caller = knowledge.local().await?;
-    let (records, pipeline) = (Arc::new(knowledge.records.clone()), knowledge.pipeline.clone());
-    Ok((knowledge, Indexer::new(pipeline, records, caller, options)))
+    let records = Arc::new(knowledge.records.clone());
+    let indexer = Indexer::new(knowledge.pipeline.clone(), records, caller, options);
+    Ok((knowledge, indexer))
 }
 
 /// Indexes repeatedly until it is stopped, for at most a tenth of the time.
@@ -275,11 +282,11 @@ async fn watch(
                 for refused in &last.failures {
                     let failure = (refused.path.clone(), refused.problem.to_string());
                     if !reported.failures.contains(&failure) {
-                        complain(refused);
+                        print_failure(refused);
                     }
                 }
             }
-            tell(arguments, &last)?;
+            print_report(arguments, &last)?;
         }
         reported = now;
     }
@@ -294,8 +301,11 @@ struct Reported {
 
 impl Reported {
     fn of(report: &IndexReport) -> Self {
-        let failures = report.failures.iter();
-        let failures = failures.map(|one| (one.path.clone(), one.problem.to_string())).collect();
+        let failures = report
+            .failures
+            .iter()
+            .map(|refused| (refused.path.clone(), refused.problem.to_string()))
+            .collect();
         Self { failures, gone: report.gone.clone() }
     }
 }
@@ -306,58 +316,87 @@ const MAX_FAILURES: usize = 50;
 /// are all printed.
 const MAX_SKIPS: usize = 5;
 
+/// Indexes once. The first run of a command shows a progress bar and prints failures as they occur.
 async fn once(
     arguments: &IndexArgs,
     indexer: &mut Indexer,
-    says: bool,
+    is_first: bool,
     stop: &CancellationToken,
 ) -> Result<IndexReport, IndexError> {
-    let bar = Bar::new(says && io::stderr().is_terminal());
-    let says = says && !arguments.database.is_json();
-    let (mut failures, mut skips) = (0, 0);
-    let events = |event: &FileEvent<'_>| match event {
-        FileEvent::Counted(files) => bar.counted(*files),
-        FileEvent::Found => bar.found(),
-        FileEvent::Listed => bar.listed(),
-        FileEvent::Done { path, is_named, outcome, .. } => {
-            bar.done(path, outcome);
-            if !says {
-                return;
-            }
-            match outcome {
-                FileOutcome::Refused(problem) if problem.is_failure() => {
-                    failures += 1;
-                    if failures <= MAX_FAILURES {
-                        bar.say(&format!("error: {}", described(path, problem)));
-                    }
-                    if failures == MAX_FAILURES {
-                        bar.say(
-                            "further errors are counted only; --json names up to 1,000 of them",
-                        );
-                    }
-                }
-                FileOutcome::Refused(problem) => {
-                    skips += usize::from(!is_named);
-                    if *is_named || arguments.verbose || skips <= MAX_SKIPS {
-                        bar.say(&format!("skipped: {}", described(path, problem)));
-                    } else if skips == MAX_SKIPS + 1 {
-                        bar.say("more files are skipped; --verbose names them all");
-                    }
-                }
-                FileOutcome::Removed if arguments.verbose => {
-                    bar.say(&format!("removed: {}", path.display()));
-                }
-                _ => {}
-            }
-        }
-        _ => {}
-    };
-    let report = indexer.run_until(&arguments.paths, events, stop.cancelled()).await;
-    bar.end();
+    let mut progress = Progress::new(arguments, is_first);
+    let report =
+        indexer.run_until(&arguments.paths, |event| progress.show(event), stop.cancelled()).await;
+    progress.bar.end();
     report
 }
 
-fn complain(refused: &Refused) {
+/// Shows the events of a run as they occur.
+struct Progress {
+    bar: Bar,
+    /// Whether failed, skipped and removed files are printed.
+    prints_files: bool,
+    is_verbose: bool,
+    /// Number of failures so far.
+    failures: usize,
+    /// Number of skipped files in folders so far.
+    skips: usize,
+}
+
+impl Progress {
+    fn new(arguments: &IndexArgs, is_first: bool) -> Self {
+        Self {
+            bar: Bar::new(is_first && io::stderr().is_terminal()),
+            prints_files: is_first && !arguments.database.is_json(),
+            is_verbose: arguments.verbose,
+            failures: 0,
+            skips: 0,
+        }
+    }
+
+    fn show(&mut self, event: &FileEvent<'_>) {
+        match event {
+            FileEvent::Counted(files) => self.bar.counted(*files),
+            FileEvent::Found => self.bar.found(),
+            FileEvent::Listed => self.bar.listed(),
+            FileEvent::Done { path, is_named, outcome, .. } => {
+                self.bar.done(path, outcome);
+                if self.prints_files {
+                    self.show_file(path, *is_named, outcome);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn show_file(&mut self, path: &Path, is_named: bool, outcome: &FileOutcome<'_>) {
+        match outcome {
+            FileOutcome::Refused(problem) if problem.is_failure() => {
+                self.failures += 1;
+                if self.failures <= MAX_FAILURES {
+                    self.bar.print(&format!("error: {}", described(path, problem)));
+                }
+                if self.failures == MAX_FAILURES {
+                    self.bar
+                        .print("further errors are only counted; --json lists up to 1,000 of them");
+                }
+            }
+            FileOutcome::Refused(problem) => {
+                self.skips += usize::from(!is_named);
+                if is_named || self.is_verbose || self.skips <= MAX_SKIPS {
+                    self.bar.print(&format!("skipped: {}", described(path, problem)));
+                } else if self.skips == MAX_SKIPS + 1 {
+                    self.bar.print("more files are skipped; --verbose lists them all");
+                }
+            }
+            FileOutcome::Removed if self.is_verbose => {
+                self.bar.print(&format!("removed: {}", path.display()));
+            }
+            _ => {}
+        }
+    }
+}
+
+fn print_failure(refused: &Refused) {
     let line = format!("error: {}", described(&refused.path, &refused.problem));
     eprintln!("{}", printable_line(&line));
 }
@@ -442,7 +481,8 @@ impl Bar {
         }
     }
 
-    fn say(&self, line: &str) {
+    /// Prints a line above the bar.
+    fn print(&self, line: &str) {
         self.bar.suspend(|| eprintln!("{}", printable_line(line)));
     }
 
@@ -452,7 +492,7 @@ impl Bar {
 }
 
 /// Prints the report of a run.
-fn tell(arguments: &IndexArgs, report: &IndexReport) -> Result<(), Failed> {
+fn print_report(arguments: &IndexArgs, report: &IndexReport) -> Result<(), Failed> {
     if arguments.database.is_json() {
         return print_json(&as_json(report, arguments));
     }
@@ -461,12 +501,10 @@ fn tell(arguments: &IndexArgs, report: &IndexReport) -> Result<(), Failed> {
 
 fn as_text(report: &IndexReport, arguments: &IndexArgs) -> String {
     let would = if arguments.dry_run { "would be " } else { "" };
-    let count = |count: u64, what: &str| format!("{} {what}", HumanCount(count));
-    let s = |count: u64| if count == 1 { "" } else { "s" };
     let mut parts = vec![
-        count(report.indexed, &format!("{would}new")),
-        count(report.changed, &format!("{would}changed")),
-        count(report.unchanged, "unchanged"),
+        counted(report.indexed, &format!("{would}new")),
+        counted(report.changed, &format!("{would}changed")),
+        counted(report.unchanged, "unchanged"),
     ];
     let skipped: u64 = report.skipped.values().sum();
     for (number, what) in [
@@ -475,24 +513,25 @@ fn as_text(report: &IndexReport, arguments: &IndexArgs) -> String {
         (report.failed, "failed".to_owned()),
     ] {
         if number > 0 {
-            parts.push(count(number, &what));
+            parts.push(counted(number, &what));
         }
     }
     let seconds = report.elapsed.as_secs_f64();
     let files = report.files();
-    let mut text = format!("{} file{}: {}\n", HumanCount(files), s(files), parts.join(", "));
+    let mut text = format!("{} file{}: {}\n", HumanCount(files), plural(files), parts.join(", "));
     let written = report.indexed + report.changed;
     if written > 0 {
-        let (chunks, bytes) = (HumanCount(report.chunks), HumanBytes(report.bytes));
         text.push_str(&format!(
-            "  {chunks} chunk{} of {bytes} in {seconds:.1} s",
-            s(report.chunks)
+            "  {} chunk{} of {} in {seconds:.1} s",
+            HumanCount(report.chunks),
+            plural(report.chunks),
+            HumanBytes(report.bytes)
         ));
         // Rates of shorter runs say little.
         if seconds >= 1.0 {
-            let rate = |count: u64| HumanCount((count as f64 / seconds) as u64);
-            let (files, chunks) = (rate(written), rate(report.chunks));
-            text.push_str(&format!(" (files a second: {files}, chunks: {chunks})"));
+            let files = HumanCount((written as f64 / seconds) as u64);
+            let chunks = HumanCount((report.chunks as f64 / seconds) as u64);
+            text.push_str(&format!(" (files per second: {files}, chunks: {chunks})"));
         }
         text.push('\n');
     }
@@ -525,6 +564,15 @@ fn as_text(report: &IndexReport, arguments: &IndexArgs) -> String {
     text
 }
 
+fn counted(count: u64, outcome: &str) -> String {
+    format!("{} {outcome}", HumanCount(count))
+}
+
+/// Returns the ending of a noun after a number.
+fn plural(count: u64) -> &'static str {
+    if count == 1 { "" } else { "s" }
+}
+
 /// Returns a skip reason, to be printed after its count.
 fn skip_reason(code: &str, count: u64) -> &str {
     match code {
@@ -534,17 +582,13 @@ fn skip_reason(code: &str, count: u64) -> &str {
         "special" => "special files",
         "database" => "of the database itself",
         "no_text" => "without text",
-        "vanished" => "vanished meanwhile",
+        "vanished" => "deleted meanwhile",
         "unsupported" => "of formats that are not read",
         other => other,
     }
 }
 
 fn as_json(report: &IndexReport, arguments: &IndexArgs) -> Value {
-    let refused = |refused: &Vec<Refused>| {
-        let one = |Refused { path, problem, .. }: &Refused| json!({ "path": path.to_string_lossy(), "uri": file_uri(path), "code": problem.code(), "message": reason(problem) });
-        refused.iter().map(one).collect::<Vec<_>>()
-    };
     let gone: Vec<String> = report.gone.iter().map(|path| file_uri(path)).collect();
     json!({
         "dryRun": arguments.dry_run,
@@ -555,9 +599,9 @@ fn as_json(report: &IndexReport, arguments: &IndexArgs) -> Value {
         "chunks": report.chunks,
         "bytes": report.bytes,
         "failed": report.failed,
-        "failures": refused(&report.failures),
+        "failures": refused_as_json(&report.failures),
         "skipped": report.skipped,
-        "skips": refused(&report.skips),
+        "skips": refused_as_json(&report.skips),
         "gone": gone,
         "excluded": report.excluded,
         "removed": report.removed,
@@ -567,12 +611,26 @@ fn as_json(report: &IndexReport, arguments: &IndexArgs) -> Value {
     })
 }
 
+fn refused_as_json(files: &[Refused]) -> Vec<Value> {
+    files
+        .iter()
+        .map(|Refused { path, problem, .. }| {
+            json!({
+                "path": path.to_string_lossy(),
+                "uri": file_uri(path),
+                "code": problem.code(),
+                "message": reason(problem),
+            })
+        })
+        .collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_bar_knows_how_many_files_there_are_before_it_moves() {
+    fn the_bar_has_its_length_before_it_moves() {
         let bar = Bar::new(false);
         bar.counted(3);
         for found in 0..3 {

@@ -4,11 +4,11 @@ use std::io::{self, Write as _};
 
 use crate::Failed;
 
-/// Writes bytes. A closed pipe is no failure.
+/// Writes bytes. A closed pipe is not a failure.
 pub(crate) fn write(bytes: &[u8]) -> Result<(), Failed> {
     match io::stdout().lock().write_all(bytes) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failed::new(format!("standard output cannot be written: {error}")))
+            Err(Failed::new(format!("failed to write to standard output: {error}")))
         }
         _ => Ok(()),
     }

@@ -8,12 +8,16 @@ use crate::Failed;
 
 /// Returns the question on the command line; `-` reads standard input.
 pub(crate) fn question(words: &[String]) -> Result<String, Failed> {
-    /// Most bytes that are read: one byte over the limit shows that a question is too long.
-    const MOST: u64 = SearchRequest::MAX_TEXT_BYTES as u64 + 1;
+    /// Maximum number of bytes that are read: one byte over the limit shows that a question is too
+    /// long.
+    const MAX_READ: u64 = SearchRequest::MAX_TEXT_BYTES as u64 + 1;
     let question = if matches!(words, [word] if word == "-") {
         let mut bytes = Vec::new();
-        let read = io::stdin().lock().take(MOST).read_to_end(&mut bytes);
-        read.map_err(|error| Failed::new(format!("standard input cannot be read: {error}")))?;
+        io::stdin()
+            .lock()
+            .take(MAX_READ)
+            .read_to_end(&mut bytes)
+            .map_err(|error| Failed::new(format!("failed to read standard input: {error}")))?;
         if bytes.len() > SearchRequest::MAX_TEXT_BYTES {
             // A text that ends within a character exceeds the limit in any case.
             String::from_utf8_lossy(&bytes).into_owned()
@@ -25,8 +29,8 @@ pub(crate) fn question(words: &[String]) -> Result<String, Failed> {
         words.join(" ")
     };
     if question.len() > SearchRequest::MAX_TEXT_BYTES {
-        let most = SearchRequest::MAX_TEXT_BYTES;
-        return Err(Failed::usage(format!("the question has more than {most} bytes, the maximum")));
+        let max = SearchRequest::MAX_TEXT_BYTES;
+        return Err(Failed::usage(format!("the question has more than {max} bytes, the maximum")));
     }
     if question.trim().is_empty() {
         return Err(Failed::usage("the question is empty"));

@@ -46,7 +46,7 @@ struct ListArgs {
     /// Only records with exactly this name.
     #[arg(long)]
     name: Option<String>,
-    /// Most records to print.
+    /// Maximum number of records to print.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 50)]
     limit: usize,
     /// Continue after this URI, the last of an earlier list.
@@ -60,7 +60,7 @@ struct ListArgs {
 struct ShowArgs {
     /// The record's am7:// URI.
     uri: String,
-    /// Print the content, byte for byte.
+    /// Print only the content, byte for byte.
     #[arg(long)]
     content: bool,
     #[command(flatten)]
@@ -87,23 +87,29 @@ struct TypesArgs {
 ///
 /// # Errors
 ///
-/// The arguments are wrong, or the database does not exist or cannot be read.
+/// Returns an error if the arguments are wrong, or the database does not exist or cannot be read.
 pub async fn records(arguments: &RecordsArgs, settings: Settings<'_>) -> Result<(), Failed> {
     match &arguments.command {
         RecordsCommand::List(arguments) => {
             for kind in &arguments.types {
                 ModelType::of(kind)?;
             }
-            let work = async |knowledge: &Knowledge| list(arguments, knowledge).await;
-            arguments.database.to_read_records(settings, work).await
+            arguments
+                .database
+                .read_records(settings, async |knowledge| list(arguments, knowledge).await)
+                .await
         }
         RecordsCommand::Show(arguments) => {
-            let work = async |knowledge: &Knowledge| show(arguments, knowledge).await;
-            arguments.database.to_read(settings, work).await
+            arguments
+                .database
+                .read(settings, async |knowledge| show(arguments, knowledge).await)
+                .await
         }
         RecordsCommand::Delete(arguments) => {
-            let work = async |knowledge: &Knowledge| delete(arguments, knowledge).await;
-            arguments.database.with(settings, work).await
+            arguments
+                .database
+                .modify(settings, async |knowledge| delete(arguments, knowledge).await)
+                .await
         }
         RecordsCommand::Types(arguments) => types(arguments),
     }
@@ -117,7 +123,8 @@ async fn list(arguments: &ListArgs, knowledge: &Knowledge) -> Result<(), Failed>
     filter.tags.clone_from(&arguments.tag);
     filter.name.clone_from(&arguments.name);
     filter.after.clone_from(&arguments.after);
-    let (mut records, mut next) = (Vec::new(), None);
+    let mut records = Vec::new();
+    let mut next = None;
     while records.len() < arguments.limit {
         filter.limit = Some(arguments.limit - records.len());
         let page = knowledge.records.list(&caller, &filter).await?;
@@ -172,47 +179,49 @@ async fn show(arguments: &ShowArgs, knowledge: &Knowledge) -> Result<(), Failed>
 fn described(record: &Record, chunks: u64) -> String {
     let highlighter = Highlighter::of_stdout();
     let mut text = format!("{}\n", highlighter.show(Style::Title, &record.name));
-    let mut line = |name: &str, value: &str| {
+    for (name, value) in fields(record, chunks) {
         let name = clean(name);
         let gap = " ".repeat(16_usize.saturating_sub(name.chars().count()).max(1));
         text.push_str(&format!(
             "  {}{gap}{}\n",
             highlighter.show(Style::Faint, &name),
-            clean(value)
+            clean(&value)
         ));
-    };
-    line("uri", &record.uri().unwrap_or_default());
-    line("type", &record.kind);
-    for (name, value) in
-        [("group", &record.group), ("owner", &record.owner), ("mediaType", &record.media_type)]
-    {
-        if let Some(value) = value {
-            line(name, value);
-        }
-    }
-    for (name, uris) in
-        [("tag", &record.tags), ("reader", &record.readers), ("writer", &record.writers)]
-    {
-        for uri in uris {
-            line(name, uri);
-        }
-    }
-    line("created", &time(record.created));
-    line("modified", &time(record.modified));
-    line("revision", &record.revision.to_string());
-    line("chunks", &chunks.to_string());
-    for (name, value) in &record.attributes {
-        match value {
-            Value::String(value) => line(name, value),
-            value => line(name, &value.to_string()),
-        }
     }
     text
 }
 
+/// Returns the names and values that describe a record, in the order in which they are printed.
+fn fields(record: &Record, chunks: u64) -> Vec<(&str, String)> {
+    let mut fields = vec![("uri", record.uri().unwrap_or_default()), ("type", record.kind.clone())];
+    for (name, value) in
+        [("group", &record.group), ("owner", &record.owner), ("mediaType", &record.media_type)]
+    {
+        fields.extend(value.clone().map(|value| (name, value)));
+    }
+    for (name, uris) in
+        [("tag", &record.tags), ("reader", &record.readers), ("writer", &record.writers)]
+    {
+        fields.extend(uris.iter().map(|uri| (name, uri.clone())));
+    }
+    fields.push(("created", time(record.created)));
+    fields.push(("modified", time(record.modified)));
+    fields.push(("revision", record.revision.to_string()));
+    fields.push(("chunks", chunks.to_string()));
+    for (name, value) in &record.attributes {
+        let value = match value {
+            Value::String(value) => value.clone(),
+            value => value.to_string(),
+        };
+        fields.push((name, value));
+    }
+    fields
+}
+
 async fn delete(arguments: &DeleteArgs, knowledge: &Knowledge) -> Result<(), Failed> {
     let caller = knowledge.local().await?;
-    let (mut removed, mut failed) = (Vec::new(), None::<Failed>);
+    let mut removed = Vec::new();
+    let mut failed: Option<Failed> = None;
     let access = Access::new(knowledge.clone(), caller);
     for uri in &arguments.uris {
         match access.delete(uri, None).await {
@@ -228,8 +237,8 @@ async fn delete(arguments: &DeleteArgs, knowledge: &Knowledge) -> Result<(), Fai
                 removed.push(json!({ "uri": uri, "chunks": chunks }));
             }
             Err(error) => {
-                let failure = Failed::from(error);
-                if let Some(before) = failed.replace(failure) {
+                // The last failure is the error of the command; those before it are printed.
+                if let Some(before) = failed.replace(Failed::from(error)) {
                     eprintln!("error: {}", printable_line(&before.message));
                 }
             }

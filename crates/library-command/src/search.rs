@@ -19,10 +19,10 @@ use crate::{
 /// Arguments of `marquetry search`.
 #[derive(Args, Clone, Debug)]
 pub struct SearchArgs {
-    /// Question or words; - reads them from standard input. They have no syntax.
+    /// Question or words, without any syntax; - reads them from standard input.
     #[arg(required = true, value_name = "QUERY")]
     query: Vec<String>,
-    /// Most passages to print.
+    /// Maximum number of passages to print.
     #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
     limit: usize,
     /// Only this document: its am7:// URI, or a file by path or file: URI.
@@ -34,7 +34,7 @@ pub struct SearchArgs {
     /// Only records of this type, such as data.data. Given several times: of any of the types.
     #[arg(long = "type", value_name = "TYPE")]
     types: Vec<String>,
-    /// Least relevance of a passage, from 0 to 1.
+    /// Minimum relevance of a passage, from 0 to 1.
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     threshold: f64,
     /// Only the best passage of each document.
@@ -48,7 +48,7 @@ pub struct SearchArgs {
 ///
 /// # Errors
 ///
-/// The arguments are wrong, or the database does not exist or cannot be read.
+/// Returns an error if the arguments are wrong, or the database does not exist or cannot be read.
 pub async fn search(arguments: &SearchArgs, settings: Settings<'_>) -> Result<(), Failed> {
     let question = question(&arguments.query)?;
     for kind in &arguments.types {
@@ -59,37 +59,39 @@ pub async fn search(arguments: &SearchArgs, settings: Settings<'_>) -> Result<()
         return Err(Failed::usage(message));
     }
     if arguments.limit == 0 {
-        let most = SearchRequest::MAX_LIMIT;
-        let message = format!("--limit: 0 asks for no passage; expected 1 to {most}");
+        let max = SearchRequest::MAX_LIMIT;
+        let message = format!("--limit: 0 asks for no passage; expected 1 to {max}");
         return Err(Failed::usage(message));
     }
     if arguments.limit > SearchRequest::MAX_LIMIT {
         let error = StoreError::LimitTooLarge { limit: arguments.limit };
         return Err(Failed::usage(format!("--limit: {error}")));
     }
-    let found = arguments.database.to_read(settings, async |knowledge| {
-        let started = Instant::now();
-        let hits = find(arguments, &question, knowledge).await?;
-        let mut documents = HashMap::new();
-        for hit in &hits {
-            let uri = &hit.chunk.document;
-            if !documents.contains_key(uri)
-                && let Some(document) = knowledge.pipeline.store().document(uri).await?
-            {
-                documents.insert(uri.clone(), document);
+    arguments
+        .database
+        .read(settings, async |knowledge| {
+            let started = Instant::now();
+            let hits = find(arguments, &question, knowledge).await?;
+            let mut documents = HashMap::new();
+            for hit in &hits {
+                let uri = &hit.chunk.document;
+                if !documents.contains_key(uri)
+                    && let Some(document) = knowledge.pipeline.store().document(uri).await?
+                {
+                    documents.insert(uri.clone(), document);
+                }
             }
-        }
-        let seconds = started.elapsed().as_secs_f64();
-        if arguments.database.is_json() {
-            let hits: Vec<Value> = hits
-                .iter()
-                .map(|hit| as_json(hit, documents.get(&hit.chunk.document), &question))
-                .collect();
-            return print_json(&json!({ "query": question, "seconds": seconds, "hits": hits }));
-        }
-        print(&as_text(&hits, &documents, &question, seconds))
-    });
-    found.await
+            let seconds = started.elapsed().as_secs_f64();
+            if arguments.database.is_json() {
+                let hits: Vec<Value> = hits
+                    .iter()
+                    .map(|hit| as_json(hit, documents.get(&hit.chunk.document), &question))
+                    .collect();
+                return print_json(&json!({ "query": question, "seconds": seconds, "hits": hits }));
+            }
+            print(&as_text(&hits, &documents, &question, seconds))
+        })
+        .await
 }
 
 async fn find(
@@ -118,8 +120,8 @@ async fn find(
         let uri = if scope.starts_with("am7://") {
             scope.clone()
         } else {
-            let at_fault = |error| Failed::usage(format!("--scope: {error}"));
-            file_record_uri(&caller, scope.as_ref()).map_err(at_fault)?
+            file_record_uri(&caller, scope.as_ref())
+                .map_err(|error| Failed::usage(format!("--scope: {error}")))?
         };
         if knowledge.pipeline.store().document(&uri).await?.is_none() {
             let message = format!("--scope: {} is not an indexed document", clean(scope));
@@ -158,7 +160,6 @@ fn as_text(
         let found = highlights(&chunk.content, question);
         text.push_str(&format!("\n   {}\n", highlighter.snippet(&chunk.content, &found)));
         let name = source(document).map_or_else(|| chunk.document.clone(), shown);
-        let rank = |rank: Option<u32>| rank.map_or("-".to_owned(), |rank| format!("#{rank}"));
         let facts = format!(
             "{name} · chunk {} of {} · score {:.3} · words {} · meaning {} · relevance {:.2}",
             chunk.index + 1,
@@ -179,6 +180,11 @@ fn as_text(
     };
     text.push_str(&format!("{count} in {:.1} ms\n", seconds * 1_000.0));
     text
+}
+
+/// Formats the rank of a passage in one of the two searches; "-" if that search did not find it.
+fn rank(rank: Option<u32>) -> String {
+    rank.map_or("-".to_owned(), |rank| format!("#{rank}"))
 }
 
 /// Returns a file URI as people write paths, if it is text.

@@ -26,18 +26,18 @@ pub(crate) enum Style {
 impl Highlighter {
     /// Highlights on a terminal that has colours, unless `NO_COLOR` is set (no-color.org).
     pub(crate) fn of_stdout() -> Self {
-        let is_set = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+        let has_no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         let is_dumb = std::env::var_os("TERM").is_none_or(|term| term == "dumb");
-        Self { is_on: io::stdout().is_terminal() && !is_dumb && !is_set("NO_COLOR") }
+        Self { is_on: io::stdout().is_terminal() && !is_dumb && !has_no_color }
     }
 
     /// Returns a text in a style, on one line.
-    pub(crate) fn show(self, tone: Style, text: &str) -> String {
+    pub(crate) fn show(self, style: Style, text: &str) -> String {
         let text = clean(text);
         if !self.is_on || text.is_empty() {
             return text;
         }
-        let code = match tone {
+        let code = match style {
             Style::Match => "1;33",
             Style::Title => "1",
             Style::Faint => "2",
@@ -48,7 +48,8 @@ impl Highlighter {
     /// Returns the part of a passage with the most search terms, which are highlighted.
     pub(crate) fn snippet(self, passage: &str, found: &[Range<usize>]) -> String {
         let part = part(passage, found);
-        let (mut shown, mut from) = (String::new(), part.start);
+        let mut shown = String::new();
+        let mut from = part.start;
         if part.start > 0 {
             shown.push_str("… ");
         }
@@ -68,7 +69,7 @@ impl Highlighter {
 
 /// Length of a snippet in bytes: a few lines.
 const SNIPPET: usize = 320;
-/// Most bytes of a snippet before the first search term.
+/// Maximum bytes of a snippet before the first search term.
 const BEFORE: usize = 80;
 
 /// Returns the range of a passage that is shown.

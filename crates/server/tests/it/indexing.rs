@@ -97,7 +97,7 @@ fn skipped_and_failed_files_are_named() {
     };
     let found = lines(&["index", "in"]);
     assert_eq!(found.len(), 6, "{found:?}");
-    assert_eq!(found[5], "more files are skipped; --verbose names them all");
+    assert_eq!(found[5], "more files are skipped; --verbose lists them all");
     assert_eq!(lines(&["index", "in", "--verbose"]).len(), 7);
     let named: Vec<String> = (0..7).map(|number| format!("in/{number}.bin")).collect();
     let arguments: Vec<&str> =
@@ -532,7 +532,7 @@ fn a_missing_folder_is_neither_pruned_nor_watched() {
     let missing = "in: there is no such file or directory";
     check(&world.run(&["index", "in", "--prune"]), 1, "1 file: ", missing);
     let watching = world.run(&["index", "in", "--prune", "--watch"]);
-    check(&watching, 1, "", "in cannot be watched: there is no such file or directory");
+    check(&watching, 1, "", "failed to watch in: there is no such file or directory");
     assert_eq!(world.json(&["search", "one"]).0["hits"].as_array().unwrap().len(), 1);
 }
 
