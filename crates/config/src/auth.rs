@@ -86,7 +86,7 @@ impl AuthConfig {
         variables: Variables<'_>,
     ) -> Result<Option<ResourceServer>, Fault> {
         if !self.is_set() {
-            return match self.stray() {
+            return match self.unused_key() {
                 Some(key) => Err((key, "needs \"issuer\" or \"tokens\"".into())),
                 None => Ok(None),
             };
@@ -110,8 +110,8 @@ impl AuthConfig {
                 (None, Some(file)) => KeySource::File(file.clone()),
                 (None, None) => KeySource::Discovered,
             };
-            let (issuer, resource) = (issuer.clone(), resource.clone());
-            options.issuer = Some(TokenIssuer { issuer, resource, keys });
+            options.issuer =
+                Some(TokenIssuer { issuer: issuer.clone(), resource: resource.clone(), keys });
         }
         for (name, token) in self.tokens.iter().flatten() {
             // The name becomes the user's name, in URIs of records and in messages.
@@ -135,21 +135,21 @@ impl AuthConfig {
         })
     }
 
-    /// Returns a key that needs an issuer, if there is no issuer.
-    fn stray(&self) -> Option<&'static str> {
+    /// Returns the first key that has no effect without an issuer or a token.
+    fn unused_key(&self) -> Option<&'static str> {
         let given = [
             ("resource", self.resource.is_some()),
             ("jwks_url", self.jwks_url.is_some()),
             ("jwks_file", self.jwks_file.is_some()),
             ("required_scopes", !self.required_scopes.is_empty()),
         ];
-        given.into_iter().find_map(|(key, given)| given.then_some(key))
+        given.into_iter().find_map(|(key, is_given)| is_given.then_some(key))
     }
 }
 
 impl TokenConfig {
     fn read(&self, variables: Variables<'_>) -> Result<String, String> {
-        const LEAST: usize = 16;
+        const MIN_LENGTH: usize = 16;
         let text = match (&self.env, &self.file) {
             (Some(name), None) => variables(name)
                 .ok_or_else(|| format!("the environment variable {name} is not set"))?,
@@ -159,9 +159,9 @@ impl TokenConfig {
             _ => return Err("expected either \"env\" or \"file\"".to_owned()),
         };
         let text = text.trim();
-        if text.len() < LEAST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        if text.len() < MIN_LENGTH || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(format!(
-                "a token has at least {LEAST} characters and no blanks; `openssl rand -hex 32` makes one"
+                "a token has at least {MIN_LENGTH} characters and no blanks; `openssl rand -hex 32` makes one"
             ));
         }
         Ok(text.to_owned())
@@ -169,15 +169,23 @@ impl TokenConfig {
 }
 
 fn read(path: &Path) -> std::io::Result<String> {
-    const MOST: u64 = 64 << 10;
+    const MAX_BYTES: u64 = 64 << 10;
     let mut text = String::new();
-    std::fs::File::open(path)?.take(MOST).read_to_string(&mut text)?;
+    std::fs::File::open(path)?.take(MAX_BYTES).read_to_string(&mut text)?;
     Ok(text)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn variable(name: &str) -> Option<String> {
+        match name {
+            "GOOD" => Some("hush-0123456789abcdef\n".to_owned()),
+            "SHORT" => Some("hush".to_owned()),
+            _ => None,
+        }
+    }
 
     #[test]
     fn invalid_settings_are_named() {
@@ -222,13 +230,10 @@ mod tests {
             ),
         ] {
             let config: AuthConfig = toml::from_str(text).unwrap();
-            let variables = |name: &str| match name {
-                "GOOD" => Some("hush-0123456789abcdef\n".to_owned()),
-                "SHORT" => Some("hush".to_owned()),
-                _ => None,
+            let found = match config.resource_server(&variable) {
+                Ok(_) => String::new(),
+                Err((key, problem)) => format!("{key}: {problem}"),
             };
-            let found = config.resource_server(&variables).err();
-            let found = found.map(|(key, problem)| format!("{key}: {problem}")).unwrap_or_default();
             assert_eq!(found, want, "{text}");
             assert!(!found.contains("hush"));
         }

@@ -11,8 +11,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// The first setting that cannot be used, such as an invalid artifact directory, or a server
-    /// without a transport.
+    /// Returns an error for the first setting that cannot be used, such as an invalid artifact
+    /// directory, or a server without a transport.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.faults().into_iter().next().map_or(Ok(()), Err)
     }
@@ -22,13 +22,14 @@ impl Config {
         let mut problems = self.artifact_problems();
         problems.extend(self.gateway.with_proxy(Network::default()).err());
         problems.extend(self.gateway.with_authorities(Network::default()).err());
-        let pass_env = self.gateway.pass_env_problems().into_iter();
-        problems.extend(pass_env.map(|it| ("gateway.pass_env", it)));
+        for problem in self.gateway.pass_env_problems() {
+            problems.push(("gateway.pass_env", problem));
+        }
         problems.extend(self.plantuml.check_engine().map_err(|it| ("plantuml.engine", it)).err());
         let views_origin = self.console.check_views_origin();
         problems.extend(views_origin.map_err(|it| ("console.views_origin", it)).err());
-        let faults = problems.into_iter().map(|(key, problem)| self.fault(key, problem));
-        let mut faults: Vec<_> = faults.collect();
+        let mut faults: Vec<_> =
+            problems.into_iter().map(|(key, problem)| self.fault(key, problem)).collect();
         faults.extend(self.resource_server().err());
         faults.extend(self.knowledge_faults());
         faults.extend(self.incomplete.iter().filter_map(|(name, error)| {
@@ -76,8 +77,11 @@ impl Config {
             ]
         };
         let no_room = "0 leaves no room for an artifact; expected a number from 1 on";
-        let empty = sizes.iter().filter(|(_, size)| *size == 0);
-        problems.extend(empty.map(|(key, _)| (*key, no_room.to_owned())));
+        for (key, size) in sizes {
+            if *size == 0 {
+                problems.push((*key, no_room.to_owned()));
+            }
+        }
         problems
     }
 }
@@ -109,7 +113,7 @@ mod tests {
                 m.toml:9:12: gateway.pass_env: "A=…" has a value; a value for one server belongs in its env; expected names such as "NVM_DIR" or "NVM_*"
                 m.toml:9:12: gateway.pass_env: "" is empty; expected names such as "NVM_DIR" or "NVM_*"
                 m.toml:14:10: plantuml.engine: "plantuml" is not a file; expected "auto", "off", or the path of a program or of a jar
-                m.toml:5:16: console.views_origin: "x" is no origin; expected one such as "https://views.example.org"
+                m.toml:5:16: console.views_origin: "x" is not an origin; expected one such as "https://views.example.org"
                 m.toml:15:1: mcp_servers.a: expected "command" (a program) or "url" (a server), here or for this name in an mcp.json file
                 m.toml:17:1: mcp_servers.b: expected "command" (a program) or "url" (a server), here or for this name in an mcp.json file
             "#]],
@@ -142,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_cannot_exist_is_not_passed() {
+    fn invalid_names_of_variables_are_refused() {
         for (pattern, why) in [
             ("", "is empty"),
             ("A*B", "has a * before its end"),

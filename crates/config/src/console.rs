@@ -74,29 +74,33 @@ pub struct ConsoleConfig {
 
 impl Default for ConsoleConfig {
     fn default() -> Self {
-        let n = |n| NonZeroUsize::new(n).expect("every default below is more than zero");
         Self {
             enabled: true,
-            max_calls: n(1_000),
-            max_calls_bytes: n(64 << 20),
-            max_messages: n(2_000),
-            max_messages_bytes: n(16 << 20),
+            max_calls: count(1_000),
+            max_calls_bytes: count(64 << 20),
+            max_messages: count(2_000),
+            max_messages_bytes: count(16 << 20),
             log_upstream_messages: true,
-            max_events: n(10_000),
-            max_streams: n(64),
+            max_events: count(10_000),
+            max_streams: count(64),
             scenarios_directory: None,
             views_port: 0,
             views_origin: None,
-            max_views: n(32),
-            max_view_bytes: n(10 << 20),
-            max_view_message_bytes: n(10 << 20),
+            max_views: count(32),
+            max_view_bytes: count(10 << 20),
+            max_view_message_bytes: count(10 << 20),
             max_view_messages_per_second: NonZeroU32::new(100).expect("100 is more than zero"),
-            max_view_requests: n(32),
+            max_view_requests: count(32),
             max_view_denials: NonZeroU32::new(3).expect("3 is more than zero"),
-            max_view_context_bytes: n(256 << 10),
+            max_view_context_bytes: count(256 << 10),
             view_idle_ms: NonZeroU64::new(60_000).expect("60,000 is more than zero"),
         }
     }
+}
+
+/// Returns a default, which is more than zero.
+fn count(default: usize) -> NonZeroUsize {
+    NonZeroUsize::new(default).expect("defaults are more than zero")
 }
 
 impl ConsoleConfig {
@@ -113,14 +117,16 @@ impl ConsoleConfig {
         if is_origin {
             return Ok(());
         }
-        Err(format!("{origin:?} is no origin; expected one such as \"https://views.example.org\""))
+        Err(format!(
+            "{origin:?} is not an origin; expected one such as \"https://views.example.org\""
+        ))
     }
 
     /// Checks that `views_port` is not `server`, the port of the server.
     ///
     /// # Errors
     ///
-    /// A sentence for the user, if both are the same.
+    /// Returns an error, a sentence for the user, if both are the same.
     pub fn check_views_port(&self, server: u16) -> Result<(), String> {
         if !self.enabled || self.views_port == 0 || self.views_port != server {
             return Ok(());
@@ -135,12 +141,13 @@ impl ConsoleConfig {
 mod tests {
     use super::*;
 
+    fn check(origin: &str) -> Result<(), String> {
+        let views_origin = Some(origin.to_owned());
+        ConsoleConfig { views_origin, ..ConsoleConfig::default() }.check_views_origin()
+    }
+
     #[test]
     fn the_origin_of_views_is_a_scheme_and_a_host() {
-        let check = |origin: &str| {
-            let views_origin = Some(origin.to_owned());
-            ConsoleConfig { views_origin, ..ConsoleConfig::default() }.check_views_origin()
-        };
         for origin in ["https://views.example.org", "http://192.168.1.5:3003", "http://[::1]:1"] {
             assert_eq!(check(origin), Ok(()));
         }

@@ -25,16 +25,17 @@ fn absolute_path(variable: &dyn Fn(&str) -> Option<OsString>, name: &str) -> Opt
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
+
+    fn state(variables: &[(&str, &str)]) -> Option<PathBuf> {
+        let variables: HashMap<_, _> = variables.iter().copied().collect();
+        user_folder(&|name| Some(variables.get(name)?.into()), "XDG_STATE_HOME", ".local/state")
+    }
 
     #[test]
     fn relative_folders_do_not_count() {
-        let state = |variables: &[(&str, &str)]| {
-            let variable = |name: &str| {
-                variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).into())
-            };
-            user_folder(&variable, "XDG_STATE_HOME", ".local/state")
-        };
         let home = ("HOME", "/home/a");
         assert_eq!(state(&[("XDG_STATE_HOME", "/state"), home]), Some("/state".into()));
         for relative in ["", "state"] {

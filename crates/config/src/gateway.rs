@@ -105,8 +105,8 @@ impl GatewayConfig {
     ///
     /// # Errors
     ///
-    /// The setting and what is wrong with it. A configuration that was checked has an error only if
-    /// `ca_file` has changed.
+    /// Returns an error if the proxy or the file of certificate authorities cannot be used. After a
+    /// check of the configuration, this happens only if `ca_file` has changed.
     pub fn network(&self) -> Result<Network, AuthorizationError> {
         let direct = Network::default().without_proxy_for(&self.no_proxy);
         let proxied = self.with_proxy(direct).map_err(setting_error)?;

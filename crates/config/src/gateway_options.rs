@@ -160,7 +160,7 @@ impl HttpAccess for ConfiguredAccess {
                     && login.is_some_and(|login| login.client_id.is_none()) =>
             {
                 Some(format!(
-                    "if this stays so, register anew with `marquetry login {name} --forget`"
+                    "if the error persists, register again with `marquetry login {name} --forget`"
                 ))
             }
             _ => None,
@@ -208,11 +208,11 @@ mod tests {
     }
 
     #[test]
-    fn a_client_that_is_not_known_any_more_is_told_how_to_be() {
-        let denied = || {
-            let (error, description) = ("invalid_client".to_owned(), String::new());
-            ClientError::Authorization(AuthorizationError::Denied { error, description })
-        };
+    fn an_unknown_client_is_advised_to_register_again() {
+        let denied = ClientError::Authorization(AuthorizationError::Denied {
+            error: "invalid_client".to_owned(),
+            description: String::new(),
+        });
         let mut access = ConfiguredAccess {
             upstream: "files".to_owned(),
             url: "http://h".to_owned(),
@@ -220,9 +220,9 @@ mod tests {
             credentials: None,
             gateway: GatewayConfig::default(),
         };
-        let advice = access.advice(&denied()).unwrap();
+        let advice = access.advice(&denied).unwrap();
         assert!(advice.contains("marquetry login files --forget"), "{advice}");
         access.login.as_mut().unwrap().client_id = Some("me".to_owned());
-        assert_eq!(access.advice(&denied()), None, "we did not register, so we cannot again");
+        assert_eq!(access.advice(&denied), None, "we did not register, so we cannot again");
     }
 }

@@ -67,7 +67,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// The setting is not a valid location, or is not set.
+    /// Returns an error if the setting is not a valid location, or is not set.
     pub fn knowledge_database(&self) -> Result<DatabaseLocation, String> {
         let unset = "it is not set, and neither $XDG_DATA_HOME nor $HOME says where it is to be";
         DatabaseLocation::parse(self.knowledge.database.as_deref().ok_or(unset)?)
@@ -81,7 +81,15 @@ pub(super) fn user_database(variable: &dyn Fn(&str) -> Option<OsString>) -> Opti
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
+
+    /// Returns the user's database with these environment variables.
+    fn file(variables: &[(&str, &str)]) -> Option<PathBuf> {
+        let variables: HashMap<_, _> = variables.iter().copied().collect();
+        user_database(&|name| Some(variables.get(name)?.into()))
+    }
 
     #[test]
     fn only_the_folders_of_the_user_give_a_database_without_a_setting() {
@@ -91,12 +99,6 @@ mod tests {
         config.knowledge.database = Some("k.db".to_owned());
         assert_eq!(config.knowledge_database(), Ok(DatabaseLocation::File("k.db".into())));
         assert!(config.has_knowledge());
-        let file = |variables: &[(&str, &str)]| {
-            user_database(&|name| {
-                let found = variables.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| OsString::from(value))
-            })
-        };
         let home = ("HOME", "/home/a");
         let data = file(&[("XDG_DATA_HOME", "/data"), home]);
         assert_eq!(data, Some("/data/marquetry/knowledge.db".into()));

@@ -169,7 +169,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// The first unknown key, wrong type or impossible value.
+    /// Returns an error for the first unknown key, wrong type or impossible value.
     pub fn from_toml(text: &str, file: &str) -> Result<Self, ConfigError> {
         Self::from_toml_with(text, file, &variable)
     }
@@ -178,8 +178,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`Config::from_toml`]; also if the file cannot be read, or (on Unix) belongs to neither
-    /// this user nor root, or is writable by others.
+    /// Returns an error as [`Config::from_toml`] does, and if the file cannot be read, or (on Unix)
+    /// belongs to neither this user nor root, or is writable by others.
     pub fn from_toml_file(path: &Path) -> Result<Self, ConfigError> {
         let (text, file, _) = source::read(path, Writers::Owner)?;
         Self::from_toml(&text, &file)
@@ -195,8 +195,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// The text is not JSON (with comments and trailing commas), or has no section of servers. A
-    /// mistake in one server is a warning.
+    /// Returns an error if the text is not JSON (with comments and trailing commas), or has no
+    /// section of servers. A mistake in one server is a warning.
     pub fn add_mcp_json(&mut self, text: &str, file: &str) -> Result<Vec<String>, ConfigError> {
         self.add_mcp_json_with(text, file, &variable, &|_| None)
     }
@@ -205,8 +205,8 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`Config::add_mcp_json`]; also if the file cannot be read, or (on Unix) is writable by
-    /// everybody.
+    /// Returns an error as [`Config::add_mcp_json`] does, and if the file cannot be read, or (on
+    /// Unix) is writable by everybody.
     pub fn add_mcp_json_file(&mut self, path: &Path) -> Result<Vec<String>, ConfigError> {
         self.add_mcp_json_file_asking(path, &|_| None)
     }
@@ -216,7 +216,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`Config::add_mcp_json_file`].
+    /// Returns an error as [`Config::add_mcp_json_file`] does.
     pub fn add_mcp_json_file_asking(
         &mut self,
         path: &Path,
@@ -227,8 +227,8 @@ impl Config {
         Ok(warnings)
     }
 
-    /// Keeps data in the user's folders where no other position is set, as the program `marquetry`
-    /// does: the database of knowledge in `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`),
+    /// Stores data in the user's folders unless the configuration names another path, as the program
+    /// `marquetry` does: the database of knowledge in `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`),
     /// tokens of upstreams in `$XDG_STATE_HOME/marquetry` (`~/.local/state/marquetry`). It also
     /// looks for `plantuml` on the `PATH` (`plantuml.engine = "auto"`). Without a call of this
     /// method, a server writes only to positions that its configuration names, and starts only
@@ -257,17 +257,18 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// `[auth]` is invalid, or a token cannot be read.
+    /// Returns an error if `[auth]` is invalid, or a token cannot be read.
     pub fn resource_server(&self) -> Result<Option<ResourceServer>, ConfigError> {
-        let server = self.auth.resource_server(&variable);
-        server.map_err(|(key, problem)| self.fault(&format!("auth.{key}"), problem))
+        self.auth
+            .resource_server(&variable)
+            .map_err(|(key, problem)| self.fault(&format!("auth.{key}"), problem))
     }
 
     /// Checks that the address to listen on is safe: it is loopback, or callers must authenticate.
     ///
     /// # Errors
     ///
-    /// The address is not safe.
+    /// Returns an error if the address is not safe.
     pub fn check_exposure(&self) -> Result<(), ConfigError> {
         let address = self.server.listen;
         if address.ip().is_loopback() || self.auth.is_set() {
@@ -275,7 +276,7 @@ impl Config {
         }
         let problem = format!(
             "{address} can be reached from other machines, whose callers would need no token; set up [auth], listen on 127.0.0.1, or add \
-             --insecure, and name the hosts in server.allowed_hosts"
+             --insecure, and list the hosts in server.allowed_hosts"
         );
         Err(self.fault("server.listen", problem))
     }
@@ -294,7 +295,7 @@ impl Config {
     ///
     /// # Errors
     ///
-    /// As [`Config::from_toml`].
+    /// Returns an error as [`Config::from_toml`] does.
     pub fn from_toml_with(
         text: &str,
         file: &str,
@@ -353,8 +354,12 @@ impl Config {
         ask: &dyn Fn(&Input) -> Option<String>,
     ) -> Result<Vec<String>, ConfigError> {
         let variables: Variables<'_> = &with_positions(file, variables);
-        let disabled = |name: &str| self.mcp_servers.get(name).is_some_and(|known| known.disabled);
-        let options = ReadOptions { file, variables, disabled: &disabled, ask };
+        let options = ReadOptions {
+            file,
+            variables,
+            disabled: &|name| self.mcp_servers.get(name).is_some_and(|known| known.disabled),
+            ask,
+        };
         let ClientFile { servers, mut warnings, .. } = ClientFile::read(text, &options)?;
         for (name, server) in servers {
             let ClientServer { transport, is_disabled, tools, .. } = server;
@@ -471,8 +476,12 @@ mod tests {
     /// Checks the errors of `texts`, one on each line.
     #[track_caller]
     fn check(texts: &[&str], want: Expect) {
-        let error = |text: &&str| Config::from_toml_with(text, "m.toml", &variables).unwrap_err();
-        want.assert_eq(&texts.iter().map(|text| format!("{}\n", error(text))).collect::<String>());
+        let mut errors = String::new();
+        for text in texts {
+            let error = Config::from_toml_with(text, "m.toml", &variables).unwrap_err();
+            errors.push_str(&format!("{error}\n"));
+        }
+        want.assert_eq(&errors);
     }
 
     #[test]
@@ -644,7 +653,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_may_stand_here_and_the_server_in_mcp_json() {
+    fn mcp_json_may_add_the_server_to_settings_of_toml() {
         let text = "[mcp_servers.a]\nprefix = 'p'\n[mcp_servers.b]\ncapture = false\n[mcp_servers.c]\ndisabled = true\n";
         let mut config = Config::from_toml(text, "m.toml").unwrap();
         let missing = config.check().unwrap_err().to_string();

@@ -146,56 +146,64 @@ pub struct Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        let n = |n| NonZeroUsize::new(n).expect("every default below is more than zero");
-        let ms = |n| NonZeroU64::new(n).expect("every default below is more than zero");
         Self {
-            max_request_bytes: n(16 << 20),
-            max_nesting: n(100),
-            max_connections: n(1_024),
-            max_connections_per_address: n(256),
+            max_request_bytes: count(16 << 20),
+            max_nesting: count(100),
+            max_connections: count(1_024),
+            max_connections_per_address: count(256),
             max_head_ms: ms(30_000),
             max_body_ms: ms(30_000),
             max_write_ms: ms(60_000),
             min_write_bytes_per_second: 4_096,
-            max_in_flight: n(256),
-            max_in_flight_total: n(1_024),
-            max_in_flight_per_caller: n(32),
-            max_in_flight_per_upstream: n(128),
+            max_in_flight: count(256),
+            max_in_flight_total: count(1_024),
+            max_in_flight_per_caller: count(32),
+            max_in_flight_per_upstream: count(128),
             queue_ms: 1_000,
-            max_sessions: n(1_000),
-            max_sessions_per_caller: n(100),
-            max_send_bytes: n(256 << 20),
-            max_send_bytes_per_caller: n(64 << 20),
-            max_receive_bytes: n(256 << 20),
-            max_receive_bytes_per_caller: n(64 << 20),
+            max_sessions: count(1_000),
+            max_sessions_per_caller: count(100),
+            max_send_bytes: count(256 << 20),
+            max_send_bytes_per_caller: count(64 << 20),
+            max_receive_bytes: count(256 << 20),
+            max_receive_bytes_per_caller: count(64 << 20),
             session_idle_ms: ms(3_600_000),
             replay_bytes: 1 << 20,
             replay_total_bytes: 64 << 20,
             replay_ms: 300_000,
-            max_queued_messages: n(64),
-            max_queued_notifications: n(256),
-            max_subscriptions: n(1_000),
+            max_queued_messages: count(64),
+            max_queued_notifications: count(256),
+            max_subscriptions: count(1_000),
             question_ms: ms(600_000),
-            max_questions_per_call: n(100),
-            max_parked_calls: n(256),
-            max_parked_calls_per_caller: n(64),
-            max_waiting_requests: n(1_024),
-            max_waiting_requests_per_caller: n(256),
-            max_url_elicitations: n(1_000),
-            max_upstream_message_bytes: n(64 << 20),
+            max_questions_per_call: count(100),
+            max_parked_calls: count(256),
+            max_parked_calls_per_caller: count(64),
+            max_waiting_requests: count(1_024),
+            max_waiting_requests_per_caller: count(256),
+            max_url_elicitations: count(1_000),
+            max_upstream_message_bytes: count(64 << 20),
             max_log_lines_per_second: NonZeroU32::new(20).expect("20 is more than zero"),
-            max_rest_body_bytes: n(6 * 51_200 + 4_096),
-            max_upstream_list: n(10_000),
-            max_resource_routes: n(10_000),
-            max_resource_routes_per_agent: n(1_000),
-            list_page_size: n(500),
+            max_rest_body_bytes: count(6 * 51_200 + 4_096),
+            max_upstream_list: count(10_000),
+            max_resource_routes: count(10_000),
+            max_resource_routes_per_agent: count(1_000),
+            list_page_size: count(500),
             max_instructions_bytes: 16_384,
-            read_artifact_default_bytes: n(16_384),
-            read_artifact_max_bytes: n(262_144),
-            max_own_answer_bytes: n(131_072),
-            read_artifact_max_image_bytes: n(3_932_160),
-            max_resource_bytes: n(16 << 20),
-            max_resource_reads_bytes: n(64 << 20),
+            read_artifact_default_bytes: count(16_384),
+            read_artifact_max_bytes: count(262_144),
+            max_own_answer_bytes: count(131_072),
+            read_artifact_max_image_bytes: count(3_932_160),
+            max_resource_bytes: count(16 << 20),
+            max_resource_reads_bytes: count(64 << 20),
         }
     }
+}
+
+/// Returns a default number or size, which is more than zero.
+fn count(default: usize) -> NonZeroUsize {
+    NonZeroUsize::new(default).expect("defaults are more than zero")
+}
+
+/// Returns a default time in milliseconds, which is more than zero.
+fn ms(default: u64) -> NonZeroU64 {
+    NonZeroU64::new(default).expect("defaults are more than zero")
 }

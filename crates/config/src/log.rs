@@ -45,7 +45,7 @@ pub enum LogFormat {
 ///
 /// # Errors
 ///
-/// If the text is neither a level nor such a list.
+/// Returns an error if the text is neither a level nor such a list.
 pub fn check_log_level(text: &str) -> Result<(), String> {
     let are_levels = text.split(',').all(|part| match part.split_once('=') {
         // A single word could also be the name of a module, which would hide a typing error.

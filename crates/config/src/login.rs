@@ -55,7 +55,8 @@ impl LoginConfig {
     ///
     /// # Errors
     ///
-    /// The URL or the client id cannot be used, or the variable with the secret is not set.
+    /// Returns an error if the URL or the client id cannot be used, or the variable with the secret
+    /// is not set.
     pub fn authorizer(
         &self,
         url: &str,

@@ -34,7 +34,7 @@ pub struct PlantUmlConfig {
     pub engine_max_output_bytes: NonZeroUsize,
     /// The memory that Java may use for the objects of the engine, in MiB.
     pub engine_max_memory_mib: NonZeroU32,
-    /// What "auto" has found.
+    /// The program that "auto" found.
     #[serde(skip)]
     found: Option<PathBuf>,
 }
@@ -75,7 +75,7 @@ impl PlantUmlConfig {
     ///
     /// # Errors
     ///
-    /// It is missing, or no program and no jar.
+    /// Returns an error if it is missing, or is neither a program nor a jar.
     pub(super) fn check_engine(&self) -> Result<(), String> {
         match &*self.engine {
             "" => Err(format!("is empty; expected {CHOICES}")),
@@ -101,7 +101,7 @@ impl PlantUmlConfig {
         let jar = Some(&self.engine).filter(|engine| is_jar(Path::new(engine)))?;
         let error = check_program("java", path, None).err()?;
         Some(format!(
-            "no diagram can be drawn, since {jar:?} is a jar, which java runs: {error}; install Java, or set plantuml.engine = \"off\""
+            "diagrams cannot be drawn: {jar:?} is a jar, which needs Java: {error}; install Java, or set plantuml.engine = \"off\""
         ))
     }
 
@@ -145,34 +145,39 @@ mod tests {
         PlantUmlConfig { engine: engine.to_owned(), ..PlantUmlConfig::default() }
     }
 
+    /// Returns the engine that the setting and this `PATH` give.
+    fn found(engine: &str, path: &std::ffi::OsStr) -> Option<Program> {
+        let mut config = config(engine);
+        config.find_engine(Some(path.to_owned()));
+        config.engine_options().map(|options| options.program)
+    }
+
+    fn problem(engine: &str) -> String {
+        config(engine).check_engine().unwrap_err()
+    }
+
     #[test]
     fn the_engine_is_found_named_or_absent() {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("plantuml");
         let path = std::env::join_paths([Path::new("/nowhere"), folder.path()]).unwrap();
-        let found = |engine: &str| {
-            let mut config = config(engine);
-            config.find_engine(Some(path.clone()));
-            config.engine_options().map(|options| options.program)
-        };
-        assert_eq!(found("auto"), None);
+        assert_eq!(found("auto", &path), None);
         std::fs::write(&program, "").unwrap();
         set_executable(&program);
-        assert_eq!(found("auto"), Some(Program::Command(program)));
-        assert_eq!(found("off"), None);
-        assert_eq!(found("/a/plantuml.jar"), Some(Program::Jar("/a/plantuml.jar".into())));
-        assert_eq!(found("/a/puml"), Some(Program::Command("/a/puml".into())));
+        assert_eq!(found("auto", &path), Some(Program::Command(program)));
+        assert_eq!(found("off", &path), None);
+        assert_eq!(found("/a/plantuml.jar", &path), Some(Program::Jar("/a/plantuml.jar".into())));
+        assert_eq!(found("/a/puml", &path), Some(Program::Command("/a/puml".into())));
         // Only the program searches the machine.
         assert_eq!(config("auto").engine_options(), None);
         assert_eq!(config("auto").check_engine(), Ok(()));
-        let check = |engine: &str| config(engine).check_engine().unwrap_err();
         let want = "\"/nowhere\" is not a file; expected \"auto\", \"off\", or the path of a program or of a jar";
-        assert_eq!(check("/nowhere"), want);
-        assert_eq!(check("plantuml"), want.replace("/nowhere", "plantuml"));
-        assert_eq!(check(""), want.replace("\"/nowhere\" is not a file", "is empty"));
+        assert_eq!(problem("/nowhere"), want);
+        assert_eq!(problem("plantuml"), want.replace("/nowhere", "plantuml"));
+        assert_eq!(problem(""), want.replace("\"/nowhere\" is not a file", "is empty"));
         // A test runs in the folder of its crate.
         assert_eq!(
-            check("Cargo.toml"),
+            problem("Cargo.toml"),
             "\"Cargo.toml\" is a name without a folder; write \"./Cargo.toml\""
         );
     }
@@ -197,15 +202,15 @@ mod tests {
         std::fs::write(&jar, "").unwrap();
         let config = config(jar.to_str().unwrap());
         assert_eq!(config.check_engine(), Ok(()));
-        let path = || Some(folder.path().as_os_str().to_owned());
+        let path = Some(folder.path().as_os_str().to_owned());
         let want = format!(
-            "no diagram can be drawn, since {jar:?} is a jar, which java runs: program \"java\" not found in PATH; install Java, or set plantuml.engine = \"off\""
+            "diagrams cannot be drawn: {jar:?} is a jar, which needs Java: program \"java\" not found in PATH; install Java, or set plantuml.engine = \"off\""
         );
-        assert_eq!(config.missing_java(path()), Some(want));
+        assert_eq!(config.missing_java(path.clone()), Some(want));
         let java = folder.path().join("java");
         std::fs::write(&java, "").unwrap();
         set_executable(&java);
-        assert_eq!(config.missing_java(path()), None);
+        assert_eq!(config.missing_java(path), None);
         assert_eq!(PlantUmlConfig::default().missing_java(None), None);
     }
 

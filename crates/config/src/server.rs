@@ -107,7 +107,7 @@ fn is_authority(text: &str) -> bool {
 ///
 /// # Errors
 ///
-/// A sentence for the user, if the text is neither.
+/// Returns an error, a sentence for the user, if the text is neither.
 pub fn parse_listen(text: &str) -> Result<SocketAddr, String> {
     if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
         return loopback(text);

@@ -46,11 +46,10 @@ pub struct Loaded {
 ///
 /// # Errors
 ///
-/// If the file cannot be read, is writable by others, or is invalid.
+/// Returns an error if the file cannot be read, is writable by others, or is invalid.
 pub fn load(named: Option<&Path>) -> Result<Loaded, ConfigError> {
-    let search =
-        Search { variable: &|name| std::env::var_os(name), system: SYSTEM.as_ref(), here: FILE };
-    search.load(named)
+    Search { variable: &|name| std::env::var_os(name), system: SYSTEM.as_ref(), here: FILE }
+        .load(named)
 }
 
 /// Positions of configuration files.
@@ -86,9 +85,12 @@ impl Search<'_> {
 
     /// Returns the paths of the user's file and the machine's file.
     fn candidates(&self) -> Vec<PathBuf> {
-        let user = user_folder(self.variable, "XDG_CONFIG_HOME", ".config");
-        let user = user.map(|folder| folder.join("marquetry"));
-        user.into_iter().chain([self.system.to_owned()]).map(|folder| folder.join(FILE)).collect()
+        user_folder(self.variable, "XDG_CONFIG_HOME", ".config")
+            .map(|folder| folder.join("marquetry"))
+            .into_iter()
+            .chain([self.system.to_owned()])
+            .map(|folder| folder.join(FILE))
+            .collect()
     }
 
     /// Returns a warning if the current directory has a file that is not read.
@@ -126,19 +128,18 @@ pub(super) fn read(
     writers: Writers,
 ) -> Result<(String, String, Vec<String>), ConfigError> {
     let file = path.display().to_string();
-    let unreadable =
-        |error: io::Error| ConfigError::of_file(&file, format!("cannot be read: {error}"));
-    let opened = open(path).map_err(unreadable)?;
+    let opened = open(path).map_err(|error| unreadable(&file, &error))?;
     // Metadata of the open file, which cannot be replaced between the check and the read.
-    let metadata = opened.metadata().map_err(unreadable)?;
+    let metadata = opened.metadata().map_err(|error| unreadable(&file, &error))?;
     if metadata.is_dir() {
-        return Err(unreadable(io::ErrorKind::IsADirectory.into()));
+        return Err(unreadable(&file, &io::ErrorKind::IsADirectory.into()));
     }
     let warning = check_writers(path, &metadata, writers)
         .map_err(|problem| ConfigError::of_file(&file, problem))?;
     let mut bytes = Vec::new();
     if is_pipe(&metadata) {
-        bytes = first_bytes(&opened).map_err(unreadable)?.ok_or_else(|| {
+        let first = first_bytes(&opened).map_err(|error| unreadable(&file, &error))?;
+        bytes = first.ok_or_else(|| {
             let seconds = WRITER_WAIT.as_secs();
             let problem = format!(
                 "is a pipe into which nothing was written within {seconds} s; expected a file, or a pipe with a writer"
@@ -146,8 +147,9 @@ pub(super) fn read(
             ConfigError::of_file(&file, problem)
         })?;
     }
-    set_blocking(&opened).map_err(unreadable)?;
-    opened.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    set_blocking(&opened)
+        .and_then(|()| opened.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| unreadable(&file, &error))?;
     if bytes.len() as u64 > MAX_BYTES {
         let problem = format!("is larger than {MAX_BYTES} bytes, the limit for a configuration");
         return Err(ConfigError::of_file(&file, problem));
@@ -159,6 +161,10 @@ pub(super) fn read(
     let text = decode(bytes).map_err(|problem| ConfigError::of_file(&file, problem))?;
     let warnings = warning.map(|warning| format!("{file}: {warning}"));
     Ok((text, file, warnings.into_iter().collect()))
+}
+
+fn unreadable(file: &str, error: &io::Error) -> ConfigError {
+    ConfigError::of_file(file, format!("cannot be read: {error}"))
 }
 
 /// Decodes the text of a configuration.
@@ -276,11 +282,12 @@ fn check_writers(
         };
     }
     // Users who may write the directory may replace the file.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let folder = folder.unwrap_or(Path::new("."));
-    let replaceable =
-        |folder: std::fs::Metadata| folder.mode() & WORLD != 0 && folder.mode() & STICKY == 0;
-    if metadata.is_file() && folder.metadata().is_ok_and(replaceable) {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let is_open = folder.metadata().is_ok_and(|it| it.mode() & (WORLD | STICKY) == WORLD);
+    if metadata.is_file() && is_open {
         let folder = folder.display();
         return Err(format!(
             "everybody may write its directory {folder}, replace the file {danger}; run `chmod o-w {folder}`"
@@ -300,6 +307,8 @@ fn check_writers(
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashMap;
+
     use super::*;
 
     /// A home, a machine's directory and a current directory, each with a file that can be told
@@ -330,14 +339,14 @@ mod tests {
             named: Option<&str>,
             variables: &[(&str, &str)],
         ) -> Result<Loaded, ConfigError> {
-            let variable = |name: &str| {
-                let found = variables.iter().find(|(known, _)| *known == name);
-                found.map(|(_, value)| OsString::from(value.replace('@', self.root())))
-            };
+            let variables: HashMap<_, _> = variables.iter().copied().collect();
             let here = self.path("here/marquetry.toml").display().to_string();
-            let search =
-                Search { variable: &variable, system: &self.path("etc/marquetry"), here: &here };
-            search.load(named.map(|name| self.path(name)).as_deref())
+            Search {
+                variable: &|name| Some(variables.get(name)?.replace('@', self.root()).into()),
+                system: &self.path("etc/marquetry"),
+                here: &here,
+            }
+            .load(named.map(|name| self.path(name)).as_deref())
         }
 
         /// Returns the mark of the file that was read.
@@ -433,12 +442,15 @@ mod tests {
     fn an_mcp_json_that_a_group_may_write_is_worth_a_warning() {
         let world = World::new();
         world.write("mcp.json", "info");
-        let read = |mode| {
-            set_mode(&world.path("mcp.json"), mode);
-            read(&world.path("mcp.json"), Writers::Trusted).map(|(_, _, warnings)| warnings.len())
-        };
-        assert_eq!((read(0o644), read(0o664)), (Ok(0), Ok(1)));
-        assert!(read(0o666).unwrap_err().problem.contains("others may write it"));
+        let path = world.path("mcp.json");
+        for (mode, want) in [(0o644, 0), (0o664, 1)] {
+            set_mode(&path, mode);
+            let (_, _, warnings) = read(&path, Writers::Trusted).unwrap();
+            assert_eq!(warnings.len(), want, "{mode:o}");
+        }
+        set_mode(&path, 0o666);
+        let error = read(&path, Writers::Trusted).unwrap_err();
+        assert!(error.problem.contains("others may write it"), "{error}");
     }
 
     #[cfg(target_os = "linux")]
@@ -478,12 +490,13 @@ mod tests {
         // Its writer is late, and slow, and writes more than a pipe holds.
         let text = text.repeat(10_000);
         let writing = std::thread::spawn({
-            let (path, text) = (path.clone(), text.clone());
+            let path = path.clone();
+            let text = text.clone();
             move || {
-                let pause = || std::thread::sleep(Duration::from_millis(300));
-                pause();
+                const PAUSE: Duration = Duration::from_millis(300);
+                std::thread::sleep(PAUSE);
                 let mut writer = File::options().write(true).open(path).unwrap();
-                pause();
+                std::thread::sleep(PAUSE);
                 writer.write_all(text.as_bytes()).unwrap();
             }
         });
