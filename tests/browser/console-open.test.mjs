@@ -40,7 +40,7 @@ test("--open opens the link that is printed, and the page is logged in", { timeo
 
 test("--open without such a program warns, and the server serves", { timeout: 60_000 }, async () => {
   const server = await startServer({ ...AUTH, servers: {}, env: { ANNA, PATH: "/nowhere" } });
-  await until(() => /cannot open the console/.test(server.text()));
+  await until(() => /failed to open the console/.test(server.text()));
   assert.equal((await fetch(`${server.url}/livez`)).status, 200);
   await server.stop();
 });

@@ -154,9 +154,10 @@ fn settings_are_accepted() {
     let mut count = 0;
     for block in blocks().iter().filter(|block| block.language == "toml") {
         // Every variable is set, each to a valid token.
-        let variables = |name: &str| Some(format!("{name}-is-0123456789abcdef"));
-        let config = Config::from_toml_with(&block.text, &block.position, &variables);
-        let config = config.unwrap_or_else(|error| panic!("{error}"));
+        let config = Config::from_toml_with(&block.text, &block.position, &|name| {
+            Some(format!("{name}-is-0123456789abcdef"))
+        })
+        .unwrap_or_else(|error| panic!("{error}"));
         for error in config.faults() {
             // Tokens in variables that are not set here, and files of other machines.
             let is_expected = ["is not set", "No such file or directory (os error 2)"]
@@ -185,9 +186,8 @@ fn server_files_are_accepted() {
         count += 1;
         let file = folder.path().join("mcp.json");
         fs::write(&file, &block.text).unwrap();
-        let warnings = Config::default().add_mcp_json_file(&file).unwrap();
-        let is_expected = |warning: &&String| warning.contains("is not set");
-        let warnings: Vec<_> = warnings.iter().filter(|warning| !is_expected(warning)).collect();
+        let mut warnings = Config::default().add_mcp_json_file(&file).unwrap();
+        warnings.retain(|warning| !warning.contains("is not set"));
         assert!(warnings.is_empty(), "{}: {warnings:?}", block.position);
         for server in servers.values().filter(|server| server["command"] == "marquetry") {
             let arguments =

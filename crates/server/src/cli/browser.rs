@@ -19,7 +19,7 @@ pub(super) fn open(url: &str) {
         // The program ends by itself. A thread waits for it, so that no zombie process remains.
         Ok(mut child) => drop(std::thread::spawn(move || child.wait())),
         Err(error) => tracing::warn!(
-            "{program} cannot open the console: {error}; open the link above by hand"
+            "{program} failed to open the console: {error}; open the link above by hand"
         ),
     }
 }

@@ -34,9 +34,8 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     if logging::is_json() {
         print(&format!("{}\n", as_json(&config, file.as_deref(), &warnings, &problems)))?;
     } else {
-        let file = file.map_or("the defaults; no file was found".to_owned(), |file| {
-            file.display().to_string()
-        });
+        let file = file
+            .map_or("defaults; no file was found".to_owned(), |file| file.display().to_string());
         print(&format!("settings   {}\n{}", printable_line(&file), summary(&config)))?;
     }
     let unusable = config.mcp_servers.values().filter(|upstream| {
@@ -44,10 +43,8 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     });
     match problems.len() + unusable.count() {
         0 => Ok(()),
-        1 => Err(Failure::new("1 problem was found; everything else would work")),
-        many => {
-            Err(Failure::new(format!("{many} problems were found; everything else would work")))
-        }
+        1 => Err(Failure::new("found 1 problem; everything else would work")),
+        many => Err(Failure::new(format!("found {many} problems; everything else would work"))),
     }
 }
 
@@ -96,13 +93,13 @@ fn as_json(
     })
 }
 
-/// Describes what would be started. Arguments, variables and headers may be secret, so they are
-/// counted, not shown.
+/// Describes the server that would be started. Arguments, variables and headers may be secret, so
+/// they are counted, not shown.
 fn summary(config: &Config) -> String {
     let artifacts = &config.artifacts;
     let settings = artifacts.settings();
-    let folder = artifacts.directory.as_ref();
-    let folder = folder.map(|path| printable_line(&format!(" in {}", path.display())));
+    let folder =
+        artifacts.directory.as_ref().map(|path| printable_line(&format!(" in {}", path.display())));
     let mut text = format!(
         "listen     {}/mcp{}\nauth       {}\nartifacts  {}{}; saved above {} bytes, shown up to {} bytes\n{}servers    {}\n",
         base_url(config.server.listen),
@@ -119,9 +116,11 @@ fn summary(config: &Config) -> String {
         printable(&knowledge::summary(config)),
         config.mcp_servers.len(),
     );
-    let servers = config.mcp_servers.iter();
-    let servers = servers.map(|(name, upstream)| (printable_line(name), line(upstream)));
-    let servers: Vec<_> = servers.collect();
+    let servers: Vec<(String, String)> = config
+        .mcp_servers
+        .iter()
+        .map(|(name, upstream)| (printable_line(name), line(upstream)))
+        .collect();
     let width = servers.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
     for (name, line) in servers {
         text.push_str(&format!("  {name:width$}  {}\n", printable_line(&line)));
@@ -131,25 +130,25 @@ fn summary(config: &Config) -> String {
 
 /// Describes the callers that are allowed.
 fn auth(auth: &AuthConfig) -> String {
-    let mut who = Vec::new();
+    let mut accepted = Vec::new();
     if let Some(issuer) = &auth.issuer {
-        who.push(format!("tokens of {}", without_secrets(issuer)));
+        accepted.push(format!("tokens of {}", without_secrets(issuer)));
     }
     match auth.token_count() {
         0 => {}
-        1 => who.push("1 fixed token".to_owned()),
-        many => who.push(format!("{many} fixed tokens")),
+        1 => accepted.push("1 fixed token".to_owned()),
+        many => accepted.push(format!("{many} fixed tokens")),
     }
-    if who.is_empty() {
+    if accepted.is_empty() {
         return "none; every caller that can connect is accepted".to_owned();
     }
     match auth.required_scopes.as_slice() {
-        [] => who.join(", "),
-        scopes => format!("{}; every request needs {}", who.join(", "), scopes.join(" ")),
+        [] => accepted.join(", "),
+        scopes => format!("{}; every request needs {}", accepted.join(", "), scopes.join(" ")),
     }
 }
 
-/// Returns a number of things, in words.
+/// Returns a number and the noun that it counts.
 fn count(number: usize, thing: &str) -> String {
     format!("{number} {thing}{}", if number == 1 { "" } else { "s" })
 }
@@ -168,7 +167,7 @@ fn line(upstream: &UpstreamConfig) -> String {
             format!("{kind:5}  {}, {}", without_secrets(url), count(headers.len(), "header"))
         }
         Transport::Unusable { kind, problem } => format!("{kind:5}  not started: {problem}"),
-        Transport::NotGiven => "not reached".to_owned(),
+        Transport::NotGiven => "no transport is configured".to_owned(),
     };
     if upstream.disabled { format!("{what} (disabled)") } else { what }
 }
@@ -178,7 +177,7 @@ fn without_secrets(url: &str) -> String {
     // Without a scheme, it is not clear which part is a password.
     match url.parse::<http::Uri>() {
         Ok(uri) if uri.scheme().is_some() => url_without_secrets(url),
-        _ => "a URL that is not valid".to_owned(),
+        _ => "an invalid URL".to_owned(),
     }
 }
 
@@ -237,7 +236,7 @@ mod tests {
     }
 
     #[test]
-    fn servers_are_called_by_what_they_speak() {
+    fn servers_are_shown_with_their_transport() {
         let toml = "[mcp_servers.old]\nurl = 'http://h/sse'\ntype = 'sse'\n[mcp_servers.new]\nurl = 'http://h/mcp'\n\
                     [mcp_servers.unset]\ncommand = '${MARQUETRY_NOT_SET}'\n";
         let summary = summary(&Config::from_toml(toml, "t").unwrap());
@@ -258,12 +257,9 @@ mod tests {
         let mut config = Config::default();
         config.knowledge.database = Some(path.display().to_string());
         let line = format!("knowledge  {}", path.display());
-        let said = summary(&config);
-        assert!(said.contains(&format!("{line}, not there yet\n")), "{said}");
-        assert!(
-            said.contains("\n  vectors  by the model in this program\n  chat     none\n"),
-            "{said}"
-        );
+        let report = summary(&config);
+        assert!(report.contains(&format!("{line}, does not exist yet\n")), "{report}");
+        assert!(report.contains("\n  vectors  built-in model\n  chat     none\n"), "{report}");
         assert!(!path.parent().unwrap().exists());
         std::fs::create_dir(path.parent().unwrap()).unwrap();
         std::fs::write(&path, "").unwrap();

@@ -7,7 +7,7 @@ use super::{Cli, Failure, print};
 
 #[derive(Args)]
 pub(super) struct CompletionsArgs {
-    /// The shell.
+    /// Shell that will run the script.
     shell: Shell,
 }
 

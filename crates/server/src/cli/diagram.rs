@@ -13,10 +13,8 @@ use crate::tools::{DecodeArguments, Diagrams, EncodeArguments};
 
 pub(super) fn encode(arguments: &EncodeArgs) -> Result<(), Failure> {
     let server = match &arguments.url_base {
-        Some(base) => {
-            let at_fault = |error| Failure { code: 2, message: format!("--url-base: {error}") };
-            Server::new(base).map_err(at_fault)?
-        }
+        Some(base) => Server::new(base)
+            .map_err(|error| Failure { code: 2, message: format!("--url-base: {error}") })?,
         None => Server::default(),
     };
     let (name, plantuml_code) = read(&arguments.file)?;
@@ -38,28 +36,29 @@ pub(super) fn decode(arguments: &DecodeArgs) -> Result<(), Failure> {
 
 /// Reads a file; returns its name for messages and its text.
 fn read(file: &Path) -> Result<(String, String), Failure> {
-    /// Most bytes that are read: one byte over the limit shows that a diagram is too large.
-    const MOST: u64 = Source::MAX_BYTES as u64 + 1;
+    /// Maximum number of bytes that are read: one byte over the limit shows that a diagram is too
+    /// large.
+    const MAX_READ: u64 = Source::MAX_BYTES as u64 + 1;
     let mut bytes = Vec::new();
-    let (name, read) = if file == Path::new("-") {
-        let read = io::stdin().lock().take(MOST).read_to_end(&mut bytes);
-        ("standard input".to_owned(), read)
+    let is_stdin = file == Path::new("-");
+    let name = if is_stdin { "standard input".to_owned() } else { file.display().to_string() };
+    let outcome = if is_stdin {
+        io::stdin().lock().take(MAX_READ).read_to_end(&mut bytes)
     } else {
-        let read = File::open(file).and_then(|file| file.take(MOST).read_to_end(&mut bytes));
-        (file.display().to_string(), read)
+        File::open(file).and_then(|file| file.take(MAX_READ).read_to_end(&mut bytes))
     };
-    read.map_err(|error| {
+    outcome.map_err(|error| {
         // The argument may be a diagram instead of a file; names of files seldom have blanks.
         let is_diagram = error.kind() == io::ErrorKind::NotFound && name.contains([' ', '\n']);
         let hint = if is_diagram {
-            "; the argument is the name of a file: to encode text, pipe it, as in `echo 'A -> B' | marquetry encode`"
+            "; the argument must be the name of a file: to encode text, pipe it, as in `echo 'A -> B' | marquetry encode`"
         } else {
             ""
         };
-        Failure::new(format!("{name} cannot be read: {error}{hint}"))
+        Failure::new(format!("failed to read {name}: {error}{hint}"))
     })?;
     if bytes.len() > Source::MAX_BYTES {
-        let problem = format!("{name}: diagram is more than {} bytes", Source::MAX_BYTES);
+        let problem = format!("{name}: diagram is larger than {} bytes", Source::MAX_BYTES);
         return Err(Failure::new(problem));
     }
     match String::from_utf8(bytes) {

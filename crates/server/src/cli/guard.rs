@@ -34,17 +34,18 @@ use super::{Failure, GuardArgs, children};
 pub(super) fn guard(arguments: &GuardArgs) -> Result<u8, Failure> {
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Failure::new)?;
-    let code = runtime.block_on(stand(arguments));
+    let code = runtime.block_on(supervise(arguments));
     end_all();
     code
 }
 
-async fn stand(arguments: &GuardArgs) -> Result<u8, Failure> {
+async fn supervise(arguments: &GuardArgs) -> Result<u8, Failure> {
     let Some((program, rest)) = arguments.command.split_first() else {
-        return Err(Failure::new("no program was named"));
+        return Err(Failure::new("the command line names no program"));
     };
     set_child_subreaper(Some(getpid())).map_err(Failure::new)?;
-    let server = Pid::from_raw(arguments.server).ok_or_else(|| Failure::new("no such server"))?;
+    let server = Pid::from_raw(arguments.server)
+        .ok_or_else(|| Failure::new("--server: expected the id of a process"))?;
     let handle = pidfd_open(server, PidfdFlags::empty()).map_err(Failure::new)?;
     // The id may have been reused before the handle was opened; then the server is not our parent
     // any more.
@@ -54,17 +55,17 @@ async fn stand(arguments: &GuardArgs) -> Result<u8, Failure> {
     let server_end = end_of(handle);
     // The server signals the whole process group, but only the program should end. Children inherit
     // ignored signals, but no handlers.
-    let for_the_program = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
+    let signals = [SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup()];
     let _handlers: Vec<_> =
-        for_the_program.map(signal).into_iter().collect::<Result<_, _>>().map_err(Failure::new)?;
+        signals.into_iter().map(signal).collect::<Result<_, _>>().map_err(Failure::new)?;
 
     let mut command = Command::new(program);
     command.args(rest);
     let mut child = command.spawn().map_err(|error| Failure {
         code: if error.kind() == io::ErrorKind::NotFound { 127 } else { 126 },
-        message: format!("cannot start '{}': {error}", program.display()),
+        message: format!("failed to start '{}': {error}", program.display()),
     })?;
-    let_go_of_pipes().map_err(Failure::new)?;
+    close_pipes().map_err(Failure::new)?;
 
     tokio::select! {
         status = child.wait() => {
@@ -75,7 +76,7 @@ async fn stand(arguments: &GuardArgs) -> Result<u8, Failure> {
         }
         _ = server_end => {
             // The input of the program has ended with the server.
-            ask_to_end(&mut child, Duration::from_millis(arguments.grace_ms)).await;
+            terminate(&mut child, Duration::from_millis(arguments.grace_ms)).await;
             Err(Failure::new("the server has ended"))
         }
     }
@@ -93,7 +94,7 @@ fn end_of(process: OwnedFd) -> oneshot::Receiver<()> {
 }
 
 /// Ends a program whose input was closed: waits for the grace, sends SIGTERM, and waits again.
-async fn ask_to_end(child: &mut Child, grace: Duration) {
+async fn terminate(child: &mut Child, grace: Duration) {
     if tokio::time::timeout(grace, child.wait()).await.is_ok() {
         return;
     }
@@ -105,7 +106,7 @@ async fn ask_to_end(child: &mut Child, grace: Duration) {
 
 /// Closes input and output of the guard, so that the server notices when the program closes its
 /// own.
-fn let_go_of_pipes() -> io::Result<()> {
+fn close_pipes() -> io::Result<()> {
     let null = std::fs::File::options().read(true).write(true).open("/dev/null")?;
     rustix::stdio::dup2_stdin(&null)?;
     rustix::stdio::dup2_stdout(&null)?;

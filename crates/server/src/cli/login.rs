@@ -19,25 +19,25 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
     let name = &arguments.server;
     let Some(upstream) = config.mcp_servers.get(name) else {
         let known: Vec<&str> = config.mcp_servers.keys().map(String::as_str).collect();
-        let known = match &*known {
-            [] => "none is configured".to_owned(),
-            known => format!("the servers are: {}", known.join(", ")),
+        let message = if known.is_empty() {
+            format!("unknown server {name:?}; no server is configured")
+        } else {
+            format!("unknown server {name:?}; configured servers: {}", known.join(", "))
         };
-        let problem = format!("no server {name:?} is configured; {known}");
-        return Err(Failure { code: 2, message: problem });
+        return Err(Failure { code: 2, message });
     };
     let Transport::Http { url, headers, .. } = &upstream.transport else {
-        let message = format!("server {name:?} is not reached over HTTP: it needs no login");
+        let message = format!("server {name:?} needs no login: it is not reached over HTTP");
         return Err(Failure { code: 2, message });
     };
     on_runtime(async {
         let listener = TcpListener::bind("127.0.0.1:0").await.map_err(Failure::new)?;
         let browser = LoopbackBrowser::new(listener, |page| {
-            const ASK: &str = "Log in on this page, in a browser on this machine:";
+            const REQUEST: &str = "Log in on this page, in a browser on this machine:";
             if logging::is_json() {
-                logging::emit("INFO", ASK, &[("page", json!(page.to_string()))]);
+                logging::emit("INFO", REQUEST, &[("page", json!(page.to_string()))]);
             } else {
-                eprintln!("{ASK}\n\n  {page}\n");
+                eprintln!("{REQUEST}\n\n  {page}\n");
             }
         });
         let browser = Arc::new(browser.map_err(Failure::new)?);
@@ -66,6 +66,6 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
                 format!("; add `auth = {{}}` to [mcp_servers.{name}], so that the server uses it")
             }
         };
-        print_message(&format!("logged in at {name}{hint}\n"))
+        print_message(&format!("logged in to {name}{hint}\n"))
     })
 }

@@ -8,8 +8,7 @@ use super::{Cli, Failure};
 
 #[derive(Args)]
 pub(super) struct ManArgs {
-    /// Folder for the pages, `marquetry.1` and one for each command; it is created when it is
-    /// missing.
+    /// Folder for marquetry.1 and a page for each command. It is created if it is missing.
     folder: PathBuf,
 }
 
@@ -19,7 +18,7 @@ pub(super) fn man(arguments: &ManArgs) -> Result<(), Failure> {
     fs::create_dir_all(folder)
         .and_then(|()| clap_mangen::generate_to(Cli::command(), folder))
         .map_err(|error| {
-            Failure::new(format!("man pages cannot be written to {}: {error}", folder.display()))
+            Failure::new(format!("failed to write man pages to {}: {error}", folder.display()))
         })
 }
 

@@ -111,17 +111,17 @@ fn print_error(message: &str) {
 
 /// Returns whether the arguments ask for JSON, so that errors in the other arguments are JSON too.
 fn wants_json(arguments: &[OsString]) -> bool {
-    let arguments = arguments.iter().take_while(|argument| *argument != "--");
-    let arguments: Vec<&OsString> = arguments.collect();
-    arguments.iter().any(|argument| *argument == "--log-format=json")
-        || arguments.windows(2).any(|pair| pair[0] == "--log-format" && pair[1] == "json")
+    let end = arguments.iter().position(|argument| argument == "--");
+    let own = &arguments[..end.unwrap_or(arguments.len())];
+    own.iter().any(|argument| argument == "--log-format=json")
+        || own.windows(2).any(|pair| pair[0] == "--log-format" && pair[1] == "json")
 }
 
-/// The one MCP server that an agent connects to instead of its MCP servers.
+/// One MCP server in front of many.
 ///
-/// Marquetry starts the MCP servers of an mcp.json, offers their tools as its own, keeps large and
-/// binary answers as named artifacts that the model can list and read, finds and cites passages of
-/// your documents, and encodes PlantUML diagrams.
+/// Marquetry starts the MCP servers of an mcp.json and offers their tools as its own. It saves large
+/// and binary answers as named artifacts that the model can list and read, finds and cites passages
+/// of your documents, and encodes PlantUML diagrams.
 #[derive(Parser)]
 #[command(name = "marquetry", version, max_term_width = 110, after_help = EXAMPLES)]
 struct Cli {
@@ -131,18 +131,17 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  marquetry serve --mcp-config mcp.json       everything in mcp.json, at http://127.0.0.1:3001/mcp
-  marquetry stdio --mcp-config mcp.json       the same for a client that starts its servers itself
-  marquetry index ~/notes ~/papers            makes the files in them searchable for every connected agent
-  marquetry search how is bread made          finds passages by words and meaning
-  echo 'A -> B' | marquetry encode            a diagram's URL
+  marquetry serve --mcp-config mcp.json       serves everything in mcp.json at http://127.0.0.1:3001/mcp
+  marquetry stdio --mcp-config mcp.json       does the same for a client that starts its servers itself
+  marquetry index ~/notes ~/papers            makes these files searchable for every connected agent
+  marquetry search how is bread made          finds passages by words and by meaning
+  echo 'A -> B' | marquetry encode            prints the URL of a diagram
 
 Settings are read from the first of these files that exists. The current directory is not searched:
   --config FILE, $MARQUETRY_CONFIG, $XDG_CONFIG_HOME/marquetry/marquetry.toml (~/.config/marquetry/marquetry.toml),
   /etc/marquetry/marquetry.toml
 
-Exit codes: 0 success, 1 something failed while running, 2 the command line or the configuration is wrong,
-130 ended by Ctrl-C.";
+Exit codes: 0 success, 1 failed while running, 2 invalid command line or configuration, 130 ended by Ctrl-C.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -172,22 +171,22 @@ Examples:
   marquetry decode SyfFKj2rKt3CoKnELR1Io4ZDoSa70000
   marquetry decode https://www.plantuml.com/plantuml/svg/SyfFKj2rKt3CoKnELR1Io4ZDoSa70000")]
     Decode(DecodeArgs),
-    /// Check the configuration and print what would be started, without starting anything.
+    /// Check the configuration and print a summary, without starting anything.
     ///
-    /// The first mistake in the TOML, such as an unknown name or a wrong type, ends the check.
-    /// Settings that cannot work are all reported; of [auth], [knowledge.embedding] and
-    /// [knowledge.chat], whose settings depend on each other, the first.
+    /// The check ends at the first mistake in the TOML, such as an unknown name or a wrong type.
+    /// Otherwise it reports every setting that cannot work, but only the first one of [auth],
+    /// [knowledge.embedding] and [knowledge.chat], whose settings depend on each other.
     #[command(after_help = "\
 Examples:
   marquetry check
   marquetry check --config marquetry.toml --mcp-config mcp.json")]
     Check(ServeArgs),
-    /// Log in at an upstream that requires OAuth, and store its token.
+    /// Log in to a server that requires OAuth, and store its token.
     #[command(after_help = "\
 Examples:
   marquetry login files
   marquetry login files --config marquetry.toml
-  marquetry login files --forget             as if for the first time")]
+  marquetry login files --forget             registers again, as if for the first time")]
     Login(LoginArgs),
     /// Index files and folders, so that agents can find, read and cite them.
     ///
@@ -196,12 +195,12 @@ Examples:
     #[command(after_help = "\
 Examples:
   marquetry index ~/notes ~/papers/*.pdf
-  marquetry index ~/notes --watch --prune        continues, and follows changes
+  marquetry index ~/notes --watch --prune        keeps running and follows changes
   marquetry index src --chunk word --chunk-size 200 --overlap 40 --tag code
-  marquetry index ~/papers --dry-run --json      what would be done, for programs
-  marquetry index ~/notes --database notes.db    stores it elsewhere than in ~/.local/share/marquetry")]
+  marquetry index ~/papers --dry-run --json      prints what it would do, as JSON
+  marquetry index ~/notes --database notes.db    uses another database than that in ~/.local/share/marquetry")]
     Index(library_command::IndexArgs),
-    /// Find passages of indexed documents by words and meaning.
+    /// Find passages of indexed documents by words and by meaning.
     #[command(after_help = "\
 Examples:
   marquetry search how is bread made
@@ -217,18 +216,17 @@ Examples:
   marquetry records show am7://default/data.data/ID --content
   marquetry records delete am7://default/data.data/ID")]
     Records(library_command::RecordsArgs),
-    /// Test an MCP server: by scenarios without a model, and by cases in which a model works and a
-    /// judge decides.
+    /// Test an MCP server with scenarios, or with cases in which a model works and a judge decides.
     ///
-    /// The server is a command that speaks over standard input and output and is started for each
-    /// test, or a URL; cases may name their servers themselves. Scenarios without a server test
-    /// this program, with the servers behind it that they describe. Exit codes: 0 all passed, 1 a
-    /// test failed, 2 wrong arguments or files, 3 a test could not be run or judged.
+    /// The server is a URL, or a command that speaks MCP over standard input and output and is
+    /// started for each test. Cases may name their own servers. Scenarios without a server test this
+    /// program, with the servers behind it that they describe. Exit codes: 0 all passed, 1 a test
+    /// failed, 2 invalid arguments or files, 3 a test could not be run or judged.
     #[command(after_help = "\
 Examples:
   marquetry test tests/ -- node build/index.js
   marquetry test tests/adds.yaml --url http://127.0.0.1:3001/mcp
-  marquetry test saved_call.yaml               this program, with the servers that the scenario describes
+  marquetry test saved_call.yaml               tests this program, with the servers that the scenario describes
   marquetry test tests/ --revision 2025-06-18 --revision 2026-07-28 -- target/debug/adder
   marquetry test tests/ --format junit --report tests.xml -- node build/index.js
   marquetry test cases.yaml --model openai/gpt-4o-mini --repeat 5 -- node build/index.js
@@ -237,14 +235,14 @@ Examples:
   marquetry test history \"creates a file\"
   marquetry test compare latest~1 latest")]
     Test(Box<test_command::TestArgs>),
-    /// Serve the API of tests with a model, which the SDKs use.
+    /// Serve the HTTP API for tests with a model, which the SDKs use.
     #[command(after_help = "\
 Examples:
   marquetry test-server --mcp-config mcp.json --model openai/gpt-4o-mini
   TEST_PORT=3003 marquetry test-server
   TEST_TOKEN=secret marquetry test-server --address 0.0.0.0 --allowed-host tests.example")]
     TestServer(test_command::TestServerArgs),
-    /// Serve a server that a scenario describes, for `marquetry test`.
+    /// Run the MCP server that a scenario describes, for `marquetry test`.
     #[command(hide = true)]
     ScenarioUpstream(UpstreamArgs),
     /// Print a script that completes this command line in a shell.
@@ -259,8 +257,7 @@ Examples:
 Examples:
   marquetry man ~/.local/share/man/man1")]
     Man(man::ManArgs),
-    /// Run an upstream's program, and end everything that it has started when it or this server
-    /// ends.
+    /// Run the program of a server, and end everything that it started when it or Marquetry ends.
     #[cfg(target_os = "linux")]
     #[command(hide = true)]
     Guard(GuardArgs),
@@ -268,19 +265,19 @@ Examples:
 
 #[derive(Args)]
 struct ConfigArgs {
-    /// Settings in TOML. Without it: $MARQUETRY_CONFIG, ~/.config/marquetry/marquetry.toml,
-    /// /etc/marquetry/marquetry.toml.
+    /// File of settings in TOML. Defaults to the first of $MARQUETRY_CONFIG,
+    /// ~/.config/marquetry/marquetry.toml, /etc/marquetry/marquetry.toml.
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// MCP servers as other clients keep them (mcp.json of Claude, Cursor, VS Code and others); may
-    /// be given several times.
+    /// File of MCP servers in the format of a client: mcp.json of Claude, Cursor, VS Code and
+    /// others. May be given several times.
     #[arg(long, value_name = "FILE")]
     mcp_config: Vec<PathBuf>,
-    /// error, warn, info, debug, trace, off, or a list by module such as
+    /// Log level: error, warn, info, debug, trace, off, or a list by module such as
     /// "info,marquetry_gateway=debug".
     #[arg(long, value_name = "LEVEL")]
     log: Option<String>,
-    /// Format of all messages: text, or JSON with one object a line.
+    /// Format of all messages: text, or JSON with one object per line.
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<LogFormat>,
 }
@@ -289,10 +286,10 @@ struct ConfigArgs {
 struct ServeArgs {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Address and port to listen on. A port alone means 127.0.0.1; port 0 takes a free port.
+    /// Address and port to listen on. A port alone listens on 127.0.0.1; port 0 takes a free port.
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Listen on an address that other machines reach, without [auth].
+    /// Allow an address that other machines can reach without [auth].
     #[arg(long)]
     insecure: bool,
 }
@@ -302,7 +299,7 @@ struct ServeArgs {
 struct ServeCommand {
     #[command(flatten)]
     server: ServeArgs,
-    /// Open the console in the browser when the server listens.
+    /// Open the console in the browser once the server listens.
     #[arg(long)]
     open: bool,
 }
@@ -332,10 +329,10 @@ struct UpstreamArgs {
 
 #[derive(Args)]
 struct LoginArgs {
-    /// The server's name in the configuration.
+    /// Name of the server in the configuration.
     server: String,
-    /// Forget the stored registration first, for an authorization server that no longer knows this
-    /// program.
+    /// Forget the stored registration and token first, for an authorization server that no longer
+    /// knows this program.
     #[arg(long)]
     forget: bool,
     #[command(flatten)]
@@ -344,24 +341,24 @@ struct LoginArgs {
 
 #[derive(Args)]
 struct EncodeArgs {
-    /// The diagram; standard input when it is "-" or absent.
+    /// File with the diagram; "-" or nothing reads standard input.
     #[arg(default_value = "-")]
     file: PathBuf,
-    /// Format that the URL shows.
+    /// Format of the picture at the URL.
     #[arg(long, default_value = "svg")]
     format: crate::tools::DiagramFormat,
-    /// Keep the lines @startuml and @enduml, which are otherwise left out where the decoder
+    /// Keep the lines @startuml and @enduml. By default they are left out where the decoder
     /// restores them.
     #[arg(long)]
     verbatim: bool,
-    /// The PlantUML server that the URL points to.
+    /// PlantUML server that the URL points to.
     #[arg(long, value_name = "URL")]
     url_base: Option<String>,
 }
 
 #[derive(Args)]
 struct DecodeArgs {
-    /// A code, or a URL that ends with one.
+    /// Code, or URL that ends with one.
     #[arg(value_name = "CODE|URL")]
     code: String,
 }
@@ -378,9 +375,10 @@ impl ServeArgs {
         let Loaded { mut config, file, warnings } = self.config.read(ask)?;
         let mut exposure = Config::check_exposure(&config);
         if let Some(listen) = &self.listen {
-            let at_fault = |problem| flag_error("--listen", problem);
-            config.server.listen = parse_listen(listen).map_err(at_fault)?;
-            exposure = config.check_exposure().map_err(|error| at_fault(error.problem));
+            config.server.listen =
+                parse_listen(listen).map_err(|problem| flag_error("--listen", problem))?;
+            exposure =
+                config.check_exposure().map_err(|error| flag_error("--listen", error.problem));
         }
         refuse_faults(&config)?;
         if !self.insecure {
@@ -421,14 +419,14 @@ impl ConfigArgs {
         warnings.extend(config.unused_directory());
         if config.knowledge.enabled && config.knowledge.database.is_none() {
             warnings.push(
-                "knowledge is off: neither $XDG_DATA_HOME nor $HOME is set, and knowledge.database names no other place".to_owned(),
+                "knowledge is off: neither $XDG_DATA_HOME nor $HOME is set; set one of them or knowledge.database".to_owned(),
             );
         }
         Ok(Loaded { config, file, warnings })
     }
 }
 
-/// Refuses settings that cannot be used. Prints all errors but the last, which is returned.
+/// Refuses settings that cannot be used. Prints all errors except the last, which it returns.
 fn refuse_faults(config: &Config) -> Result<(), Failure> {
     let mut faults = config.faults();
     let Some(last) = faults.pop() else { return Ok(()) };
@@ -442,11 +440,11 @@ fn flag_error(flag: &str, problem: String) -> ConfigError {
     ConfigError { file: "command line".into(), position: None, key: Some(flag.into()), problem }
 }
 
-/// Writes to standard output. A closed pipe is no failure.
+/// Writes to standard output. A closed pipe is not a failure.
 fn print(text: &str) -> Result<(), Failure> {
     match io::stdout().lock().write_all(text.as_bytes()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("standard output cannot be written: {error}")))
+            Err(Failure::new(format!("failed to write to standard output: {error}")))
         }
         _ => Ok(()),
     }
@@ -477,7 +475,7 @@ impl Failure {
 }
 
 impl From<StartError> for Failure {
-    /// Converts a failed start. Every failed start is an error of the configuration.
+    /// Every failed start is an error of the configuration.
     fn from(error: StartError) -> Self {
         Self { code: 2, message: error.to_string() }
     }
@@ -496,12 +494,11 @@ fn with_environment(
 ) -> Result<(), Failure> {
     let guard = serve::guard();
     let program = serve::program();
-    let (guard, program) = (guard.as_deref(), program.as_deref());
     let environment = test_command::Environment {
         variable: &environment::variable,
         variables: &environment::variables,
-        guard,
-        program,
+        guard: guard.as_deref(),
+        program: program.as_deref(),
     };
     command(environment).map_err(Failure::from)
 }

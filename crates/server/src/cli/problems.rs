@@ -1,5 +1,5 @@
-//! What would not work if the server were started: for `marquetry check`, and for the log of a
-//! server.
+//! Problems of a configuration that show only when the server starts, for `marquetry check` and
+//! for the log of a server.
 
 mod knowledge;
 
@@ -29,17 +29,20 @@ pub(super) fn warnings(config: &Config) -> Vec<String> {
 /// Returns the programs that cannot be started here, one sentence each.
 pub(super) fn missing_programs(config: &Config) -> Vec<String> {
     let servers = config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled);
-    let missing = servers.filter_map(|(name, upstream)| {
-        let Transport::Stdio { command, env, cwd, .. } = &upstream.transport else { return None };
-        let path = env.get("PATH").map(Into::into).or_else(|| std::env::var_os("PATH"));
-        let error = check_program(command, path, cwd.as_deref()).err()?;
-        Some(format!("server {name:?}: {error}"))
-    });
-    missing.collect()
+    servers
+        .filter_map(|(name, upstream)| {
+            let Transport::Stdio { command, env, cwd, .. } = &upstream.transport else {
+                return None;
+            };
+            let path = env.get("PATH").map(Into::into).or_else(|| std::env::var_os("PATH"));
+            let error = check_program(command, path, cwd.as_deref()).err()?;
+            Some(format!("server {name:?}: {error}"))
+        })
+        .collect()
 }
 
-/// Returns what would not work if the server were started here, apart from missing programs, one
-/// sentence each. Starts nothing and writes nothing.
+/// Returns the problems that the server would have if it were started here, one sentence each.
+/// Leaves out missing programs. Starts nothing and writes nothing.
 pub(super) fn problems(config: &Config) -> Vec<String> {
     let java = config.plantuml.missing_java(std::env::var_os("PATH"));
     let mut problems: Vec<String> =
@@ -51,7 +54,7 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
         {
             let number = index + 1;
             problems.push(format!(
-                "server {name:?}: argument {number} begins with ~, which no shell expands here: write ${{userHome}} instead"
+                "server {name:?}: argument {number} begins with ~, which is not expanded here: write ${{userHome}} instead"
             ));
         }
         let head = {
@@ -63,7 +66,7 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
         }
         match prefixes.get(&head) {
             Some(first) => problems.push(format!(
-                "server {name:?}: its tools have the prefix {head:?} of server {first:?}, which keeps names that both have; set another \"prefix\""
+                "server {name:?}: its tools have the same prefix {head:?} as those of server {first:?}, whose tools win if names are equal; set another \"prefix\""
             )),
             None => _ = prefixes.insert(head, name),
         }
@@ -94,13 +97,14 @@ pub(super) fn leave_out_itself(
         let why = "this server itself listens on that address; remove the server";
         is_own.then(|| (name.clone(), why.to_owned()))
     }));
-    let warned = own.into_iter().filter_map(|(name, why)| {
-        let upstream = config.mcp_servers.get_mut(&name)?;
-        let warning = format!("server {name:?} is not started: {why}");
-        upstream.transport = upstream.transport.unusable(why);
-        Some(warning)
-    });
-    warned.collect()
+    own.into_iter()
+        .filter_map(|(name, why)| {
+            let upstream = config.mcp_servers.get_mut(&name)?;
+            let warning = format!("server {name:?} is not started: {why}");
+            upstream.transport = upstream.transport.unusable(why);
+            Some(warning)
+        })
+        .collect()
 }
 
 /// Returns whether a URL leads to the address on which this server listens.
@@ -125,17 +129,20 @@ struct Source {
 
 /// Returns the files that the configuration comes from, each with the servers that it names itself.
 fn sources(arguments: &ConfigArgs, settings: Option<&Path>) -> Vec<Source> {
-    let names = |config: Config| config.mcp_servers.into_keys().collect();
-    let settings = settings.and_then(|path| {
-        let servers = names(Config::from_toml_file(path).ok()?);
-        Some(Source { path: path.canonicalize().ok()?, servers })
-    });
+    let settings = settings.and_then(|path| Source::new(path, Config::from_toml_file(path).ok()?));
     let others = arguments.mcp_config.iter().filter_map(|path| {
         let mut config = Config::default();
         config.add_mcp_json_file(path).ok()?;
-        Some(Source { path: path.canonicalize().ok()?, servers: names(config) })
+        Source::new(path, config)
     });
     settings.into_iter().chain(others).collect()
+}
+
+impl Source {
+    fn new(path: &Path, config: Config) -> Option<Self> {
+        let servers = config.mcp_servers.into_keys().collect();
+        Some(Self { path: path.canonicalize().ok()?, servers })
+    }
 }
 
 /// Returns the servers that would start Marquetry with the file that names them, which starts them
@@ -150,27 +157,28 @@ fn loops(config: &Config, sources: impl FnOnce() -> Vec<Source>) -> Vec<(String,
             return None;
         }
         let cwd = cwd.as_deref().unwrap_or_else(|| "".as_ref());
-        let read = files_of(args).filter_map(|file| cwd.join(file).canonicalize().ok());
-        let read: Vec<PathBuf> = read.collect();
+        let read: Vec<PathBuf> =
+            files_of(args).filter_map(|file| cwd.join(file).canonicalize().ok()).collect();
         (!read.is_empty()).then_some((name, read))
     });
-    let ours: Vec<_> = ours.collect();
+    let ours: Vec<(&String, Vec<PathBuf>)> = ours.collect();
     if ours.is_empty() {
         // The files need not be read again.
         return Vec::new();
     }
     let sources = sources();
-    let looping = ours.iter().filter_map(|(name, read)| {
-        let source = sources.iter().find(|source| {
-            source.servers.contains(*name) && read.contains(&source.path)
-        })?;
-        let why = format!(
-            "it runs Marquetry with {}, the file that names it, and would start itself again and again; remove the server",
-            source.path.display()
-        );
-        Some(((*name).clone(), why))
-    });
-    looping.collect()
+    ours.iter()
+        .filter_map(|(name, read)| {
+            let source = sources.iter().find(|source| {
+                source.servers.contains(*name) && read.contains(&source.path)
+            })?;
+            let why = format!(
+                "it runs Marquetry with {}, the file that names it, and would start itself again and again; remove the server",
+                source.path.display()
+            );
+            Some(((*name).clone(), why))
+        })
+        .collect()
 }
 
 /// Returns the files that arguments of Marquetry name with `--config` and `--mcp-config`.
@@ -190,8 +198,16 @@ mod tests {
 
     use super::*;
 
+    fn is_unusable(config: &Config, server: &str) -> bool {
+        matches!(config.mcp_servers[server].transport, Transport::Unusable { .. })
+    }
+
+    fn marquetry(args: &[&str]) -> serde_json::Value {
+        json!({"command": "marquetry", "args": args})
+    }
+
     #[test]
-    fn problems_name_the_server_and_the_mend() {
+    fn problems_name_the_server_and_the_remedy() {
         let folder = tempfile::tempdir().unwrap();
         let text = folder.path().join("notes.txt");
         std::fs::write(&text, "not a database at all").unwrap();
@@ -208,8 +224,8 @@ mod tests {
         expect_test::expect![[r#"
             server "gone": program "no-such-program" not found in PATH
             server "line": program "npx -y x" not found in PATH; "command" is the program alone, its arguments belong in "args"
-            server "home": argument 1 begins with ~, which no shell expands here: write ${userHome} instead
-            server "a_b": its tools have the prefix "a_b__" of server "a b", which keeps names that both have; set another "prefix"
+            server "home": argument 1 begins with ~, which is not expanded here: write ${userHome} instead
+            server "a_b": its tools have the same prefix "a_b__" as those of server "a b", whose tools win if names are equal; set another "prefix"
             knowledge.database: FILE is not a database"#]]
         .assert_eq(&found);
     }
@@ -232,29 +248,27 @@ mod tests {
                 ConfigArgs { config: None, mcp_config: Vec::new(), log: None, log_format: None };
             let warnings = leave_out_itself(&mut config, &arguments, None, false);
             assert_eq!(warnings, [""; 0]);
-            let is_unusable = |config: &Config| {
-                matches!(config.mcp_servers["a"].transport, Transport::Unusable { .. })
-            };
-            assert!(!is_unusable(&config), "{listen} {url}: over stdio");
+            assert!(!is_unusable(&config, "a"), "{listen} {url}: over stdio");
             let warnings = leave_out_itself(&mut config, &arguments, None, true);
             assert_eq!(warnings.len(), usize::from(is_found), "{listen} {url}: {warnings:?}");
-            assert_eq!(is_unusable(&config), is_found, "{listen} {url}");
+            assert_eq!(is_unusable(&config, "a"), is_found, "{listen} {url}");
         }
     }
 
     #[test]
     fn a_server_that_starts_itself_is_found() {
         let folder = tempfile::tempdir().unwrap();
-        let (own, other) = (folder.path().join("own.json"), folder.path().join("other.json"));
+        let own = folder.path().join("own.json");
+        let other = folder.path().join("other.json");
         std::fs::write(&other, r#"{"mcpServers": {}}"#).unwrap();
-        let server = |args: &[&str]| json!({"command": "marquetry", "args": args});
-        let (own_path, other_path) = (own.to_str().unwrap(), other.to_str().unwrap());
+        let own_path = own.to_str().unwrap();
+        let other_path = other.to_str().unwrap();
         let joined = format!("--mcp-config={own_path}");
         let servers = json!({
-            "itself": server(&["stdio", "--mcp-config", own_path]),
-            "joined": server(&["stdio", &joined]),
-            "another": server(&["stdio", "--mcp-config", other_path]),
-            "defaults": server(&["stdio"]),
+            "itself": marquetry(&["stdio", "--mcp-config", own_path]),
+            "joined": marquetry(&["stdio", &joined]),
+            "another": marquetry(&["stdio", "--mcp-config", other_path]),
+            "defaults": marquetry(&["stdio"]),
         });
         std::fs::write(&own, json!({"mcpServers": servers}).to_string()).unwrap();
         let mut config = Config::default();

@@ -16,9 +16,9 @@ use tokio::{
     runtime::{Builder, Runtime},
 };
 
-use super::browser;
 use super::{
-    ConfigArgs, Failure, INTERRUPTED, ServeCommand, environment, flag_error, problems, prompt,
+    ConfigArgs, Failure, INTERRUPTED, ServeCommand, browser, environment, flag_error, problems,
+    prompt,
 };
 use crate::{app::App, logging};
 
@@ -62,7 +62,7 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
             let app = app.clone();
             tokio::spawn(async move {
                 if let Err(error) = app.serve_views(listener).await {
-                    tracing::warn!("Views are not shown any more: {error}");
+                    tracing::warn!("the console no longer shows Views: {error}");
                 }
             });
         }
@@ -74,11 +74,13 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
             if let Some(link) = &greeting.console {
                 browser::open(link);
             } else {
-                tracing::warn!("no page is opened: console.enabled is false");
+                tracing::warn!("--open has no effect: console.enabled is false");
             }
         }
         if is_open {
-            tracing::warn!("listening without authentication where other machines can reach it");
+            tracing::warn!(
+                "other machines can reach this server without authentication: set [auth]"
+            );
         }
         until_signal(signals, &app, app.serve(listener)).await
     })
@@ -133,7 +135,7 @@ pub(super) fn program() -> Option<PathBuf> {
 fn start_logging(config: &Config, file: Option<&Path>, warnings: &[String]) -> Result<(), Failure> {
     logging::start(&config.log).map_err(|problem| flag_error("log.level", problem))?;
     if let Some(file) = file {
-        tracing::info!(file = %file.display(), "settings were read");
+        tracing::info!(file = %file.display(), "read settings");
     }
     for warning in warnings {
         tracing::warn!("{warning}");
@@ -228,10 +230,9 @@ pub(super) struct EndSignals {
 impl EndSignals {
     pub(super) fn new() -> Result<Self, Failure> {
         use tokio::signal::unix::{SignalKind, signal};
-        let stream = |kind| signal(kind).map_err(Failure::new);
         Ok(Self {
-            interrupt: stream(SignalKind::interrupt())?,
-            terminate: stream(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt()).map_err(Failure::new)?,
+            terminate: signal(SignalKind::terminate()).map_err(Failure::new)?,
         })
     }
 
@@ -270,7 +271,7 @@ async fn bind_views(ip: IpAddr, port: u16) -> Option<TcpListener> {
         Ok(listener) => Some(listener),
         Err(error) => {
             tracing::warn!(
-                "the console shows no Views: cannot listen on {address}: {error}; choose another console.views_port"
+                "the console shows no Views: failed to listen on {address}: {error}; choose another console.views_port"
             );
             None
         }
@@ -281,13 +282,13 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| {
         let hint = match error.kind() {
             io::ErrorKind::AddrInUse => {
-                "; something listens there already, perhaps another marquetry: choose another port with --listen"
+                "; another program listens there, perhaps another marquetry: choose another port with --listen"
             }
-            io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose another with --listen",
+            io::ErrorKind::PermissionDenied => "; ports below 1024 need privileges: choose another port with --listen",
             io::ErrorKind::AddrNotAvailable => "; this machine has no such address",
             _ => "",
         };
-        Failure::new(format!("cannot listen on {address}: {error}{hint}"))
+        Failure::new(format!("failed to listen on {address}: {error}{hint}"))
     })
 }
 
@@ -316,33 +317,31 @@ pub(super) fn base_url(listen: SocketAddr) -> String {
 
 /// Returns the servers' names as the greeting shows them.
 fn described(config: &Config) -> String {
+    if config.mcp_servers.is_empty() {
+        return "none; add some with --mcp-config".to_owned();
+    }
     let names = config.mcp_servers.iter().map(|(name, upstream)| {
         let note = if upstream.disabled { ", disabled" } else { "" };
         format!("{name} ({}{note})", upstream.transport.kind())
     });
-    let names: Vec<String> = names.collect();
-    if names.is_empty() { "none; name some with --mcp-config".to_owned() } else { names.join(", ") }
+    names.collect::<Vec<_>>().join(", ")
 }
 
 /// Describes the callers that are allowed, for the greeting.
 fn admitted(auth: &AuthConfig) -> String {
-    let tokens = match auth.token_count() {
-        0 => None,
-        1 => Some("the holder of 1 token".to_owned()),
-        count => Some(format!("the holders of {count} tokens")),
-    };
-    let issued = auth.issuer.as_ref().map(|issuer| format!("holders of tokens from {issuer}"));
-    let admitted: Vec<String> = [tokens, issued].into_iter().flatten().collect();
-    if admitted.is_empty() {
-        "every caller that can connect".to_owned()
-    } else {
-        admitted.join(", ")
+    let mut admitted = Vec::new();
+    match auth.token_count() {
+        0 => {}
+        1 => admitted.push("the holder of 1 token".to_owned()),
+        count => admitted.push(format!("the holders of {count} tokens")),
     }
-}
-
-/// Returns whether this server serves the console.
-fn has_console(config: &Config) -> bool {
-    config.console.enabled
+    if let Some(issuer) = &auth.issuer {
+        admitted.push(format!("holders of tokens from {issuer}"));
+    }
+    if admitted.is_empty() {
+        return "every caller that can connect".to_owned();
+    }
+    admitted.join(", ")
 }
 
 /// The message at the start of `marquetry serve`: URLs, servers and access.
@@ -380,7 +379,7 @@ impl Greeting {
             servers: described(config),
             access: admitted(&config.auth),
             needs_token: config.auth.token_count() > 0,
-            console: has_console(config).then(|| format!("{}/", base_url(bound))),
+            console: config.console.enabled.then(|| format!("{}/", base_url(bound))),
         }
     }
 
@@ -401,7 +400,7 @@ impl Greeting {
         }
         if self.refuses_names {
             tracing::warn!(
-                "requests of other machines are refused until server.allowed_hosts names the host names or addresses that they use for this machine"
+                "requests from other machines are refused: add the host names or addresses under which they reach this machine to server.allowed_hosts"
             );
         }
     }
@@ -444,42 +443,40 @@ mod tests {
 
     #[test]
     fn the_greeting_names_urls_that_work() {
-        let of = |bound: &str, hosts: &[&str]| {
+        for (bound, hosts, base, others, refuses_names) in [
+            ("127.0.0.1:3001", &["127.0.0.1"][..], "http://127.0.0.1:3001", "", false),
+            ("0.0.0.0:3001", &[], "http://127.0.0.1:3001", "", true),
+            ("[::]:3001", &[], "http://[::1]:3001", "", true),
+            (
+                "0.0.0.0:3001",
+                &["tools.example", "b.example:3001", "proxy.example:443", "[fe80::1]"],
+                "http://127.0.0.1:3001",
+                "http://tools.example:3001/mcp http://b.example:3001/mcp http://[fe80::1]:3001/mcp",
+                false,
+            ),
+            ("192.0.2.1:80", &["192.0.2.1"], "http://192.0.2.1:80", "", false),
+        ] {
             let mut config = Config::default();
             config.server.allowed_hosts = hosts.iter().map(|host| (*host).to_owned()).collect();
             let greeting = Greeting::new(bound.parse().unwrap(), &config);
-            assert!(greeting.text().contains(&format!("listens on {}/mcp\n", greeting.base)));
-            (greeting.base.clone(), greeting.other_urls().join(" "), greeting.refuses_names)
-        };
-        let said =
-            |base: &str, others: &str, refuses| (base.to_owned(), others.to_owned(), refuses);
-        assert_eq!(of("127.0.0.1:3001", &["127.0.0.1"]), said("http://127.0.0.1:3001", "", false));
-        assert_eq!(of("0.0.0.0:3001", &[]), said("http://127.0.0.1:3001", "", true));
-        assert_eq!(of("[::]:3001", &[]), said("http://[::1]:3001", "", true));
-        assert_eq!(
-            of(
-                "0.0.0.0:3001",
-                &["tools.example", "b.example:3001", "proxy.example:443", "[fe80::1]"]
-            ),
-            said(
-                "http://127.0.0.1:3001",
-                "http://tools.example:3001/mcp http://b.example:3001/mcp http://[fe80::1]:3001/mcp",
-                false
-            )
-        );
-        assert_eq!(of("192.0.2.1:80", &["192.0.2.1"]), said("http://192.0.2.1:80", "", false));
+            assert!(greeting.text().contains(&format!("listens on {base}/mcp\n")), "{bound}");
+            assert_eq!(greeting.base, base, "{bound}");
+            assert_eq!(greeting.other_urls().join(" "), others, "{bound}");
+            assert_eq!(greeting.refuses_names, refuses_names, "{bound}");
+        }
     }
 
     #[test]
-    fn the_greeting_says_who_may_call() {
-        let of = |toml: &str| admitted(&toml::from_str(toml).unwrap());
-        assert_eq!(of(""), "every caller that can connect");
-        assert_eq!(of("tokens = { a = { env = 'A' } }"), "the holder of 1 token");
-        assert_eq!(
-            of(
-                "issuer = 'https://login.example'\ntokens = { a = { env = 'A' }, b = { env = 'B' } }"
+    fn the_greeting_names_the_callers_that_are_allowed() {
+        for (toml, want) in [
+            ("", "every caller that can connect"),
+            ("tokens = { a = { env = 'A' } }", "the holder of 1 token"),
+            (
+                "issuer = 'https://login.example'\ntokens = { a = { env = 'A' }, b = { env = 'B' } }",
+                "the holders of 2 tokens, holders of tokens from https://login.example",
             ),
-            "the holders of 2 tokens, holders of tokens from https://login.example"
-        );
+        ] {
+            assert_eq!(admitted(&toml::from_str(toml).unwrap()), want);
+        }
     }
 }

@@ -62,7 +62,7 @@ fn configuration_errors_name_the_place_and_exit_2() {
         expect![[r#"
         exit 1
         warning: server "a" is not started: mcp.json:2:10: mcpServers.a.args: the environment variable MARQUETRY_NOT_SET is not set; set it, or give a default with ${MARQUETRY_NOT_SET:-…}
-        error: 1 problem was found; everything else would work
+        error: found 1 problem; everything else would work
     "#]],
     );
     check(
@@ -187,7 +187,7 @@ fn settings_of_the_user_are_found_without_being_named() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let output = text(&marquetry(path, &["check"]).stdout);
-    assert!(output.starts_with("settings   the defaults; no file was found\n"), "{output}");
+    assert!(output.starts_with("settings   defaults; no file was found\n"), "{output}");
     fs::create_dir_all(path.join("config/marquetry")).unwrap();
     let file = path.join("config/marquetry/marquetry.toml");
     fs::write(&file, "server.listen = 3950\n").unwrap();
@@ -229,12 +229,12 @@ fn a_port_in_use_is_named_and_exits_1() {
     let output = marquetry(directory.path(), &["serve", "--listen", &address]);
     let stderr = String::from_utf8(output.stderr).unwrap();
     assert_eq!(output.status.code(), Some(1), "{stderr}");
-    assert!(stderr.starts_with(&format!("error: cannot listen on {address}: ")), "{stderr}");
+    assert!(stderr.starts_with(&format!("error: failed to listen on {address}: ")), "{stderr}");
     assert!(stderr.contains("choose another port with --listen"), "{stderr}");
 }
 
 #[test]
-fn check_says_what_would_be_started() {
+fn check_prints_a_summary() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     fs::write(
@@ -249,8 +249,8 @@ fn check_says_what_would_be_started() {
         listen     http://127.0.0.1:3001/mcp
         auth       none; every caller that can connect is accepted
         artifacts  memory; saved above 32768 bytes, shown up to 65536 bytes
-        knowledge  new/k.db, not there yet
-          vectors  by the model in this program
+        knowledge  new/k.db, does not exist yet
+          vectors  built-in model
           chat     none
         servers    1
           fs  stdio  sh, 2 arguments, 0 environment variables
@@ -264,7 +264,7 @@ fn check_says_what_would_be_started() {
 }
 
 #[test]
-fn check_finds_what_would_not_start() {
+fn check_reports_problems() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     fs::write(
@@ -283,7 +283,7 @@ fn check_finds_what_would_not_start() {
             warning: server "a": program "no-such-program" not found in PATH
             warning: server "b": program "./gone" not found
             warning: knowledge.database: notes.db is not a database
-            error: 3 problems were found; everything else would work
+            error: found 3 problems; everything else would work
         "#]],
     );
 }
@@ -304,7 +304,7 @@ fn a_server_logs_the_warnings_of_check() {
     let log = text(&output.stderr);
     for warning in [
         "server \"a b\": argument 1 begins with ~",
-        "server \"a_b\": its tools have the prefix \"a_b__\" of server \"a b\"",
+        "server \"a_b\": its tools have the same prefix \"a_b__\" as those of server \"a b\"",
         "it runs Marquetry with",
         "knowledge.database: notes.db is not a database",
     ] {
@@ -334,7 +334,7 @@ fn all_settings_that_cannot_be_used_are_reported() {
     let want = expect![[r"
         exit 1
         warning: console.views_port: 3950 is the port of server.listen; expected another one, or 0 for a free port
-        error: 1 problem was found; everything else would work
+        error: found 1 problem; everything else would work
     "]];
     check(path, &["check", "--config", "m.toml", "--listen", "3950"], want);
 }
@@ -353,13 +353,13 @@ fn warnings_are_about_what_the_command_does() {
         let output = command.env("PATH", path).output().unwrap();
         (output.status.code(), text(&output.stderr))
     };
-    let java = "plantuml.engine: no diagram can be drawn, since \"plantuml.jar\" is a jar, which java runs: program \"java\" not found in PATH";
+    let java = "plantuml.engine: diagrams cannot be drawn: \"plantuml.jar\" is a jar, which needs Java: program \"java\" not found in PATH";
     let directory =
         "m.toml:9:13: artifacts.directory: is not used, since artifacts.store is \"memory\"";
     let port = "console.views_port: 3950 is the port of server.listen";
     let (code, log) = warnings("check");
     assert!([java, directory, port].iter().all(|it| log.contains(it)), "{log}");
-    assert!(code == Some(1) && log.contains("2 problems were found"), "{log}");
+    assert!(code == Some(1) && log.contains("found 2 problems"), "{log}");
     // Without input, it ends.
     let (code, log) = warnings("stdio");
     assert!([java, directory].iter().all(|it| log.contains(it)), "{log}");
@@ -388,7 +388,7 @@ fn diagrams_go_there_and_back() {
         &["encode", "large.puml"],
         expect![[r"
         exit 1
-        error: large.puml: diagram is more than 51200 bytes
+        error: large.puml: diagram is larger than 51200 bytes
     "]],
     );
     check(
@@ -396,7 +396,7 @@ fn diagrams_go_there_and_back() {
         &["encode", "/dev/zero"],
         expect![[r"
         exit 1
-        error: /dev/zero: diagram is more than 51200 bytes
+        error: /dev/zero: diagram is larger than 51200 bytes
     "]],
     );
     fs::write(path.join("latin1.puml"), b"A -> B : \xe9").unwrap();
@@ -421,7 +421,7 @@ fn diagrams_go_there_and_back() {
         &["encode", "none.puml"],
         expect![[r"
         exit 1
-        error: none.puml cannot be read: No such file or directory (os error 2)
+        error: failed to read none.puml: No such file or directory (os error 2)
     "]],
     );
     check(
@@ -429,7 +429,7 @@ fn diagrams_go_there_and_back() {
         &["encode", "A -> B"],
         expect![[r"
         exit 1
-        error: A -> B cannot be read: No such file or directory (os error 2); the argument is the name of a file: to encode text, pipe it, as in `echo 'A -> B' | marquetry encode`
+        error: failed to read A -> B: No such file or directory (os error 2); the argument must be the name of a file: to encode text, pipe it, as in `echo 'A -> B' | marquetry encode`
     "]],
     );
     check(
@@ -500,8 +500,8 @@ fn log_format_json_makes_all_output_json() {
     fs::write(path.join("marquetry.toml"), "").unwrap();
     fs::write(path.join("json.toml"), "log.format = 'json'\nserver.listen = '0.0.0.0:0'\n")
         .unwrap();
-    for (arguments, code, said) in [
-        (&["serve", "--log-format", "json", "--listen", &taken][..], 1, "cannot listen on"),
+    for (arguments, code, message) in [
+        (&["serve", "--log-format", "json", "--listen", &taken][..], 1, "failed to listen on"),
         (&["serve", "--log-format=json", "--listen", "here"], 2, "--listen"),
         (&["serve", "--log-format=json", "--config", "none.toml"], 2, "cannot be read"),
         (&["serve", "--log-format=json", "--wrong"], 2, "unexpected argument '--wrong'"),
@@ -514,8 +514,10 @@ fn log_format_json_makes_all_output_json() {
         let stderr = text(&output.stderr);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {stderr}");
         let lines = json_lines(&stderr);
-        let is_said = |line: &Value| line["message"].as_str().is_some_and(|it| it.contains(said));
-        assert!(lines.iter().any(is_said), "{arguments:?}: {stderr}");
+        let has_message = lines
+            .iter()
+            .any(|line| line["message"].as_str().is_some_and(|it| it.contains(message)));
+        assert!(has_message, "{arguments:?}: {stderr}");
         assert!(
             lines.iter().all(|line| line["timestamp"].is_string() && line["level"].is_string())
         );
@@ -593,7 +595,7 @@ fn login_refuses_unknown_and_local_servers() {
         &["login", "mail", "--config", "m.toml"],
         expect![[r#"
             exit 2
-            error: no server "mail" is configured; the servers are: files, web
+            error: unknown server "mail"; configured servers: files, web
         "#]],
     );
     check(
@@ -601,7 +603,7 @@ fn login_refuses_unknown_and_local_servers() {
         &["login", "files", "--config", "m.toml"],
         expect![[r#"
             exit 2
-            error: server "files" is not reached over HTTP: it needs no login
+            error: server "files" needs no login: it is not reached over HTTP
         "#]],
     );
 }

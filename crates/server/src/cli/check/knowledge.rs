@@ -18,9 +18,9 @@ pub(super) fn summary(config: &Config) -> String {
     let database = match config.knowledge_database() {
         Ok(DatabaseLocation::Memory) => "in memory".to_owned(),
         Ok(DatabaseLocation::File(path)) if path.exists() => path.display().to_string(),
-        Ok(DatabaseLocation::File(path)) => format!("{}, not there yet", path.display()),
+        Ok(DatabaseLocation::File(path)) => format!("{}, does not exist yet", path.display()),
         Ok(DatabaseLocation::Postgres(url)) => without_secrets(&url),
-        Err(problem) => format!("nowhere: {problem}"),
+        Err(problem) => format!("none: {problem}"),
     };
     format!(
         "knowledge  {database}\n  vectors  {}\n  chat     {}\n",
@@ -45,10 +45,10 @@ pub(super) fn as_json(config: &Config) -> Value {
 
 fn embedding(config: &EmbeddingConfig) -> String {
     let provider = match config.provider {
-        EmbeddingProvider::BuiltIn => return "by the model in this program".to_owned(),
+        EmbeddingProvider::BuiltIn => return "built-in model".to_owned(),
         EmbeddingProvider::Transformer => {
             let folder = config.folder.as_deref().unwrap_or_else(|| "".as_ref());
-            return format!("by the sentence transformer in {}", folder.display());
+            return format!("sentence transformer in {}", folder.display());
         }
         EmbeddingProvider::OpenAi => "openai",
         EmbeddingProvider::Ollama => "ollama",

@@ -15,7 +15,7 @@ pub(in crate::cli) fn warning(config: &Config) -> Option<String> {
     config.knowledge.chat.warning().filter(|_| config.knowledge.enabled)
 }
 
-/// Returns what would fail when the database is opened.
+/// Returns the problem that opening the database would have.
 pub(super) fn problem(config: &Config) -> Option<String> {
     let Ok(DatabaseLocation::File(path)) = config.knowledge_database() else { return None };
     let problem = check_database(&path).err().filter(|_| config.knowledge.enabled)?;
