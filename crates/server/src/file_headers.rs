@@ -93,19 +93,19 @@ fn charset(media_type: &str) -> Option<&str> {
 
 /// Returns whether a text is a word of a media type (RFC 6838, section 4.2).
 fn is_token(text: &str) -> bool {
-    let is_of_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte);
-    !text.is_empty() && text.bytes().all(is_of_token)
+    !text.is_empty()
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
 }
 
 /// Returns a name without folders and control characters, percent-encoded for `filename*` (RFC
 /// 8187).
 fn file_name(name: &str) -> String {
-    const MOST: usize = 150;
-    let is_refused = |character: char| character.is_control() || "/\\:".contains(character);
-    let name = name.replace(is_refused, "_");
-    let name = name.trim_start_matches('.').trim();
-    let name = &name[..name.floor_char_boundary(MOST)];
-    let name = if name.is_empty() { "file" } else { name };
+    const MAX_BYTES: usize = 150;
+    let flat =
+        name.replace(|character: char| character.is_control() || "/\\:".contains(character), "_");
+    let visible = flat.trim_start_matches('.').trim();
+    let short = &visible[..visible.floor_char_boundary(MAX_BYTES)];
+    let name = if short.is_empty() { "file" } else { short };
     utf8_percent_encode(name, NON_ALPHANUMERIC).to_string()
 }
 

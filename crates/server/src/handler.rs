@@ -18,7 +18,7 @@ use marquetry_protocol::{
         CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams,
         Implementation, JsonObject, ListChanged, ListPromptsResult, ListResourceTemplatesResult,
         ListResourcesResult, ListToolsResult, LogLevel, ReadResourceParams, ReadResourceResult,
-        ResourcesCapability, ServerCapabilities,
+        ResourcesCapability, ServerCapabilities, Tool,
     },
 };
 use serde_json::{
@@ -104,10 +104,9 @@ impl Handler for GatewayHandler {
     ) -> Result<ListToolsResult, RpcError> {
         self.gateway.list_ready(List::Tools, cx).await?;
         let catalog = self.gateway.catalog();
-        let all =
-            || self.built_ins.listed().iter().chain(self.custom.tools()).chain(&catalog.tools);
-        let (range, next_cursor) = self.page(all().count(), cursor)?;
-        let all = all();
+        let count = self.listed_tools(&catalog).count();
+        let (range, next_cursor) = self.page(count, cursor)?;
+        let all = self.listed_tools(&catalog);
         let tools = all.skip(range.start).take(range.len()).cloned().collect();
         Ok(ListToolsResult { tools, next_cursor })
     }
@@ -119,8 +118,8 @@ impl Handler for GatewayHandler {
     ) -> Result<Reply, RpcError> {
         let _in_flight = self.calls.token();
         let catalog = self.gateway.catalog();
-        let schema = || self.input_schema_of(&params.name, &catalog);
-        let mut record = self.recorder.begin(&params, schema, cx);
+        let mut record =
+            self.recorder.begin(&params, || self.input_schema_of(&params.name, &catalog), cx);
         let answer = self.answer(params, cx, &mut record).await;
         record.end(&answer);
         answer
@@ -145,9 +144,10 @@ impl Handler for GatewayHandler {
         let mut cursor = cursor.map(str::to_owned);
         if !cursor.as_ref().is_some_and(|it| it.starts_with(ARTIFACTS) || it.starts_with(RECORDS)) {
             let catalog = self.gateway.catalog();
-            let all = || self.custom.resources().chain(&catalog.resources);
-            let (range, next_cursor) = self.page(all().count(), cursor.as_deref())?;
-            resources = all().skip(range.start).take(range.len()).cloned().collect();
+            let count = self.custom.resources().count() + catalog.resources.len();
+            let (range, next_cursor) = self.page(count, cursor.as_deref())?;
+            let all = self.custom.resources().chain(&catalog.resources);
+            resources = all.skip(range.start).take(range.len()).cloned().collect();
             if next_cursor.is_some() {
                 return Ok(ListResourcesResult { resources, next_cursor });
             }
@@ -236,8 +236,8 @@ impl Handler for GatewayHandler {
             return reply;
         }
         if self.knowledge.owns(&params.uri) {
-            let most = self.limits.max_resource_bytes.get();
-            return self.knowledge.read(&params.uri, most, cx).await;
+            let max_bytes = self.limits.max_resource_bytes.get();
+            return self.knowledge.read(&params.uri, max_bytes, cx).await;
         }
         self.gateway.read_resource(params, cx).await
     }
@@ -288,9 +288,10 @@ impl Handler for GatewayHandler {
         }
         let catalog = self.gateway.catalog();
         let own = self.knowledge.prompts(self.is_taken_prompt(), cx).await?;
-        let all = || own.iter().chain(self.custom.prompts()).chain(&catalog.prompts);
-        let (range, next_cursor) = self.page(all().count(), cursor)?;
-        let prompts = all().skip(range.start).take(range.len()).cloned().collect();
+        let count = own.len() + self.custom.prompts().count() + catalog.prompts.len();
+        let (range, next_cursor) = self.page(count, cursor)?;
+        let all = own.iter().chain(self.custom.prompts()).chain(&catalog.prompts);
+        let prompts = all.skip(range.start).take(range.len()).cloned().collect();
         Ok(ListPromptsResult { prompts, next_cursor })
     }
 
@@ -320,17 +321,15 @@ impl GatewayHandler {
         if let Some(reply) = self.built_ins.call(&params, cx).await {
             return reply;
         }
-        let (name, arguments) = (params.name.clone(), params.arguments.clone());
-        let call = |output_schema| CapturedCall {
-            name: &name,
-            arguments: arguments.as_deref(),
-            output_schema,
-        };
+        let name = params.name.clone();
+        let arguments = params.arguments.clone();
+        let call =
+            CapturedCall { name: &name, arguments: arguments.as_deref(), output_schema: None };
         if let Some((tool, result)) = self.custom.call(&params, cx).await {
             let result =
                 to_raw_value(&result).map_err(|error| RpcError::internal(error.to_string()))?;
             record.said(&result);
-            let call = call(tool.output_schema.as_ref());
+            let call = CapturedCall { output_schema: tool.output_schema.as_ref(), ..call };
             let settings = &self.capture_settings;
             return Ok(Reply::raw(self.captured(call, settings, result, cx, record).await));
         }
@@ -350,7 +349,7 @@ impl GatewayHandler {
         let result = match capture {
             None => result,
             Some(settings) => {
-                let call = call(output_schema.as_deref());
+                let call = CapturedCall { output_schema: output_schema.as_deref(), ..call };
                 self.captured(call, &settings, result, cx, record).await
             }
         };
@@ -359,9 +358,12 @@ impl GatewayHandler {
 
     /// Returns the input schema of a tool as agents see it.
     fn input_schema_of<'a>(&'a self, tool: &str, catalog: &'a Catalog) -> Option<&'a Value> {
-        let mut all =
-            self.built_ins.listed().iter().chain(self.custom.tools()).chain(&catalog.tools);
-        all.find(|it| it.name == tool).map(|it| &it.input_schema)
+        self.listed_tools(catalog).find(|it| it.name == tool).map(|it| &it.input_schema)
+    }
+
+    /// Returns all tools that `tools/list` shows, in its order.
+    fn listed_tools<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = &'a Tool> {
+        self.built_ins.listed().iter().chain(self.custom.tools()).chain(&catalog.tools)
     }
 
     /// Captures the answer of a tool, and tells clients when that has made artifacts.

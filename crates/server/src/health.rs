@@ -82,7 +82,8 @@ impl Health {
 
     /// Returns the state of the server.
     pub(crate) fn status(&self) -> Status {
-        let (mut started, mut failing) = (0, 0);
+        let mut started = 0;
+        let mut failing = 0;
         for upstream in self.gateway.upstreams() {
             let state = upstream.state();
             started += usize::from(!matches!(state, UpstreamState::Disabled));
@@ -123,8 +124,8 @@ impl Health {
 
     /// Returns the details that `/healthz` shows to administrators.
     pub(crate) fn report(&self) -> Value {
-        /// Number of refused names shown for one upstream. All of them are logged.
-        const MOST_REFUSED: usize = 20;
+        /// Maximum number of refused names shown for one upstream. All of them are logged.
+        const MAX_REFUSED: usize = 20;
         let catalog = self.gateway.catalog();
         let upstreams = self.gateway.upstreams().iter().enumerate().map(|(index, upstream)| {
             let state = upstream.state();
@@ -136,9 +137,11 @@ impl Health {
             report["transport"] = json!(self.transports[index]);
             report["tools"] = json!(catalog.tools_of(index));
             report["restarts"] = json!(upstream.restarts());
-            let refused = catalog.refused.iter().filter(|refused| refused.upstream == index);
-            let refused: Vec<Value> = refused
-                .take(MOST_REFUSED)
+            let refused: Vec<Value> = catalog
+                .refused
+                .iter()
+                .filter(|refused| refused.upstream == index)
+                .take(MAX_REFUSED)
                 .map(|refused| json!({"kind": refused.kind, "name": refused.name, "why": refused.why.to_string()}))
                 .collect();
             if !refused.is_empty() {
@@ -146,9 +149,11 @@ impl Health {
             }
             let listing = upstream.listing();
             if !listing.left_out.is_empty() {
-                let lists = listing.left_out.iter();
-                let lists = lists.map(|(list, problem)| json!({"list": list, "problem": problem}));
-                report["left_out"] = lists.collect();
+                report["left_out"] = listing
+                    .left_out
+                    .iter()
+                    .map(|(list, problem)| json!({"list": list, "problem": problem}))
+                    .collect();
             }
             report
         });
@@ -162,9 +167,10 @@ impl Health {
         });
         let faults = self.faults.list();
         if !faults.is_empty() {
-            let faults = faults.iter();
-            let faults = faults.map(|(part, problem)| json!({"part": part, "problem": problem}));
-            report["faults"] = faults.collect();
+            report["faults"] = faults
+                .iter()
+                .map(|(part, problem)| json!({"part": part, "problem": problem}))
+                .collect();
         }
         report
     }

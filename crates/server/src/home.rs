@@ -7,7 +7,7 @@ use axum::{
 };
 use serde_json::json;
 
-use crate::rest::json_response;
+use crate::rest::{accepts, json_response};
 
 /// The small page loads nothing, runs no script, and cannot be framed.
 const POLICY: HeaderValue = HeaderValue::from_static(
@@ -89,15 +89,6 @@ fn is_browser(headers: &HeaderMap) -> bool {
     accepts(headers, "text/html")
 }
 
-/// Returns whether `Accept` names a media type.
-fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
-    let accept = headers.get_all(header::ACCEPT).iter().filter_map(|value| value.to_str().ok());
-    let mut ranges = accept.flat_map(|value| value.split(','));
-    ranges.any(|range| {
-        range.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(media_type))
-    })
-}
-
 fn page(endpoint: &str, prefix: &str, wants_token: bool) -> String {
     let mut server = json!({"type": "http", "url": endpoint});
     if wants_token {
@@ -171,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_host_is_text_and_no_markup() {
+    fn markup_in_a_host_is_escaped() {
         let page = page("http://<script>alert(1)</script>/mcp", "", true);
         assert!(!page.contains("<script"), "{page}");
         assert!(page.contains("Bearer YOUR_TOKEN"), "{page}");

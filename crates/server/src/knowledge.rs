@@ -59,8 +59,7 @@ impl Knowledge {
         views: ViewContexts,
     ) -> Result<Self, ConfigError> {
         let service = Arc::new(KnowledgeService::new(config.knowledge_options(), listener));
-        let variable = |name: &str| std::env::var(name).ok();
-        let chat = Chat::new(config.knowledge.chat.clone(), &variable)
+        let chat = Chat::new(config.knowledge.chat.clone(), &|name| std::env::var(name).ok())
             .map_err(|invalid| config.chat_fault(invalid))?;
         let chat = Arc::new(match views {
             Some(views) => chat.with_turn_context(views),
@@ -103,20 +102,22 @@ impl Knowledge {
         if !self.is_enabled() {
             return server;
         }
-        let (service, chat) = (self.service.clone(), self.chat.clone());
-        let search = move |params: Option<Box<RawValue>>, cx: RequestContext| {
-            let service = service.clone();
-            async move { search_resources(&service, params.as_deref(), &cx).await }
-        };
         let service = self.service.clone();
-        let sample = move |params: Option<Box<RawValue>>, cx: RequestContext| {
-            let chat = chat.clone();
-            let caller = service.caller(cx.principal().map(AsRef::as_ref));
-            async move { chat.sample(params.as_deref(), &caller).await }
-        };
+        let knowledge = self.clone();
         server
-            .with_method(SEARCH_RESOURCES, search)
-            .and_then(|server| server.with_method(CREATE_MESSAGE, sample))
+            .with_method(SEARCH_RESOURCES, move |params, cx| {
+                let service = service.clone();
+                async move { search_resources(&service, params.as_deref(), &cx).await }
+            })
+            .and_then(|server| {
+                server.with_method(CREATE_MESSAGE, move |params, cx| {
+                    let Self { chat, service, .. } = knowledge.clone();
+                    async move {
+                        let caller = service.caller(cx.principal().map(AsRef::as_ref));
+                        chat.sample(params.as_deref(), &caller).await
+                    }
+                })
+            })
             .expect("servers of MCP have no methods of these names")
     }
 

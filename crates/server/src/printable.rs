@@ -21,6 +21,11 @@ fn changes_layout(character: char) -> bool {
     matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
+/// Returns whether a character in a line of the log could begin another line or reorder this one.
+fn forges_line(character: char) -> bool {
+    matches!(character, '\n' | '\r') || changes_layout(character)
+}
+
 fn escaped(message: &str, is_unsafe: impl Fn(char) -> bool) -> String {
     let mut printable = String::with_capacity(message.len());
     for character in message.chars() {
@@ -42,11 +47,10 @@ pub(crate) struct PrintableLines<W>(pub(crate) W);
 
 impl<W: Write> Write for PrintableLines<W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let is_unsafe = |character| "\n\r".contains(character) || changes_layout(character);
         let without_end = line.strip_suffix(b"\n").unwrap_or(line);
         match str::from_utf8(without_end) {
-            Ok(text) if text.contains(is_unsafe) => {
-                self.0.write_all(escaped(text, is_unsafe).as_bytes())?;
+            Ok(text) if text.contains(forges_line) => {
+                self.0.write_all(escaped(text, forges_line).as_bytes())?;
                 self.0.write_all(&line[without_end.len()..])?;
             }
             _ => self.0.write_all(line)?,
@@ -71,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_of_the_log_is_shown_in_its_order() {
+    fn characters_that_reorder_a_line_of_the_log_are_escaped() {
         let mut lines = PrintableLines(Vec::new());
         lines.write_all("INFO \u{1b}[1mé\u{202e}b\u{2066}\n".as_bytes()).unwrap();
         lines.write_all(b"\xff\n").unwrap();
@@ -80,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_of_an_upstream_is_no_line_of_the_log() {
+    fn errors_of_upstreams_cannot_forge_lines_of_the_log() {
         let mut lines = PrintableLines(Vec::new());
         lines.write_all(b"WARN refused error=no\n2026-01-01 ERROR forged\r\n").unwrap();
         assert_eq!(lines.0, b"WARN refused error=no\\n2026-01-01 ERROR forged\\r\n");

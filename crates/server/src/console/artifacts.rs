@@ -87,7 +87,8 @@ async fn download(
 
 fn file(download: Download) -> Response<Body> {
     let record = download.record();
-    let (media_type, name) = (record.mime_type.clone(), record.name.to_string());
+    let media_type = record.mime_type.clone();
+    let name = record.name.to_string();
     let bytes = HeaderValue::from(record.size_bytes);
     let parts = try_unfold(download, async |mut download| {
         let part = download.next().await?;

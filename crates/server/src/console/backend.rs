@@ -38,15 +38,17 @@ impl Backend for ServerBackend {
     fn server(&self, name: &str) -> Option<Value> {
         let upstream = self.gateway.upstreams().iter().find(|upstream| upstream.name() == name)?;
         let listing = upstream.listing();
-        let names = |it: &mut dyn Iterator<Item = String>| it.take(MAX_NAMES).collect::<Vec<_>>();
+        let tools = listing.tools.iter().map(|tool| &tool.name);
+        let prompts = listing.prompts.iter().map(|prompt| &prompt.name);
+        let resources = listing.resources.iter().map(|resource| &resource.uri);
         Some(json!({
             "name": name,
             "stderr": upstream.log(),
             "instructions": listing.instructions,
             "interface": {
-                "tools": names(&mut listing.tools.iter().map(|tool| tool.name.clone())),
-                "prompts": names(&mut listing.prompts.iter().map(|prompt| prompt.name.clone())),
-                "resources": names(&mut listing.resources.iter().map(|resource| resource.uri.clone())),
+                "tools": tools.take(MAX_NAMES).collect::<Vec<_>>(),
+                "prompts": prompts.take(MAX_NAMES).collect::<Vec<_>>(),
+                "resources": resources.take(MAX_NAMES).collect::<Vec<_>>(),
             },
             "connection": upstream.introduction(),
         }))
@@ -104,7 +106,9 @@ const MAX_NAMES: usize = 2_000;
 /// Tells the console's pages when the state of an upstream changes, until the server stops.
 pub(crate) fn watch_upstreams(console: &Console, gateway: &Arc<Gateway>, stop: &CancellationToken) {
     for upstream in gateway.upstreams() {
-        let (console, upstream, stop) = (console.clone(), upstream.clone(), stop.clone());
+        let console = console.clone();
+        let upstream = upstream.clone();
+        let stop = stop.clone();
         let mut states = upstream.states();
         tokio::spawn(async move {
             loop {

@@ -2,6 +2,7 @@
 
 use marquetry_artifacts::{
     Captured, Settings,
+    report::Report,
     settings::{Oversize, TextResources},
 };
 use serde_json::{Value, json};
@@ -9,20 +10,16 @@ use serde_json::{Value, json};
 /// Lists the settings that decided about an answer, each with its value and a sentence about its
 /// effect. Empty if no setting had an effect: an answer without text, for example, is always saved.
 pub(crate) fn decisions(captured: &Captured, settings: &Settings) -> Vec<Value> {
-    let of = |setting: &str, value: Value, effect: &str| json!({"setting": setting, "value": value, "effect": effect});
-    let threshold = |effect: &str| {
-        let bytes = settings.mcp_tool_response_save_threshold_bytes;
-        of("mcp_tool_response_save_threshold_bytes", json!(bytes), effect)
-    };
     let Some(report) = captured.report() else {
         return vec![threshold(
+            settings,
             "the answer is not larger, so it stays as it is and nothing is saved",
         )];
     };
     let mut found = Vec::new();
     if report.truncated.is_some() {
         let limit = json!(settings.mcp_tool_llm_return_max_bytes);
-        found.push(of(
+        found.push(decision(
             "mcp_tool_llm_return_max_bytes",
             limit,
             "the answer is larger, so the model does not get all of it",
@@ -34,21 +31,23 @@ pub(crate) fn decisions(captured: &Captured, settings: &Settings) -> Vec<Value> 
             }
             _ => "the model gets the beginning, up to the limit",
         };
-        found.push(of("oversize", json!(settings.oversize), effect));
+        found.push(decision("oversize", json!(settings.oversize), effect));
     }
-    let items = || report.items.iter();
-    let is_saved = |kind: &str| items().any(|item| item.kind == kind && item.artifact.is_some());
     if report.size_bytes > settings.mcp_tool_response_save_threshold_bytes
-        && (is_saved("text") || is_saved("resource") || report.structured.is_some())
+        && (is_saved(report, "text") || is_saved(report, "resource") || report.structured.is_some())
     {
-        found.push(threshold("the answer is larger, so its text is saved"));
-    } else if settings.text_resources == TextResources::Always && is_saved("resource") {
+        found.push(threshold(settings, "the answer is larger, so its text is saved"));
+    } else if settings.text_resources == TextResources::Always && is_saved(report, "resource") {
         let value = json!(settings.text_resources);
-        found.push(of("text_resources", value, "texts of resources are saved whatever their size"));
+        found.push(decision(
+            "text_resources",
+            value,
+            "texts of resources are saved whatever their size",
+        ));
     }
-    if is_saved("image") {
+    if is_saved(report, "image") {
         let largest = settings.inline_image_max_bytes;
-        found.push(of(
+        found.push(decision(
             "inline_image_max_bytes",
             json!(largest),
             "pictures up to this size stay in the answer; a link replaces larger ones",
@@ -56,19 +55,33 @@ pub(crate) fn decisions(captured: &Captured, settings: &Settings) -> Vec<Value> 
     }
     let processing = &settings.mcp_intelligent_processing;
     if !processing.enable_intelligent_processing {
-        found.push(of(
+        found.push(decision(
             "mcp_intelligent_processing.enable_intelligent_processing",
             json!(false),
             "the answer is saved as one artifact",
         ));
     } else if report.items.len() + report.items_not_listed > processing.max_content_items {
-        found.push(of(
+        found.push(decision(
             "mcp_intelligent_processing.max_content_items",
             json!(processing.max_content_items),
             "further items are saved together",
         ));
     }
     found
+}
+
+/// Returns whether an item of a kind was saved as an artifact.
+fn is_saved(report: &Report, kind: &str) -> bool {
+    report.items.iter().any(|item| item.kind == kind && item.artifact.is_some())
+}
+
+fn threshold(settings: &Settings, effect: &str) -> Value {
+    let bytes = settings.mcp_tool_response_save_threshold_bytes;
+    decision("mcp_tool_response_save_threshold_bytes", json!(bytes), effect)
+}
+
+fn decision(setting: &str, value: Value, effect: &str) -> Value {
+    json!({"setting": setting, "value": value, "effect": effect})
 }
 
 #[cfg(test)]
@@ -85,8 +98,10 @@ mod tests {
         let answer = to_raw_value(&json!({"content": content})).unwrap();
         let scope = Scope::local();
         let captured = capturer.capture(ToolCall::new(&scope, "tool"), settings, answer).await;
-        let pair = |it: Value| (it["setting"].as_str().unwrap().to_owned(), it["value"].clone());
-        decisions(&captured, settings).into_iter().map(pair).collect()
+        decisions(&captured, settings)
+            .into_iter()
+            .map(|it| (it["setting"].as_str().unwrap().to_owned(), it["value"].clone()))
+            .collect()
     }
 
     fn text(bytes: usize) -> Value {

@@ -190,13 +190,16 @@ impl Recorder {
 impl marquetry_chat::TurnContext for Recorder {
     fn waiting(&self, principal: Option<&str>) -> Vec<marquetry_chat::TurnItem> {
         let waiting = self.0.as_ref().map(|console| console.for_model(principal));
-        let item = |it: marquetry_console::ForModel| marquetry_chat::TurnItem {
-            number: it.number,
-            is_message: it.is_message(),
-            tool: it.tool,
-            text: it.text,
-        };
-        waiting.into_iter().flatten().map(item).collect()
+        waiting
+            .into_iter()
+            .flatten()
+            .map(|it| marquetry_chat::TurnItem {
+                number: it.number,
+                is_message: it.is_message(),
+                tool: it.tool,
+                text: it.text,
+            })
+            .collect()
     }
 
     fn delivered(&self, principal: Option<&str>, numbers: &[u64]) {

@@ -37,21 +37,30 @@ impl Observer for UpstreamObserver {
     }
 
     fn observe(&self, upstream: &str, origin: Option<&Origin>, observed: &Observed<'_>) {
-        let log = |direction, message| self.log(origin, upstream, direction, message);
         let call = origin.map(of_console).unwrap_or_default();
         match *observed {
             Observed::Request { method, params } => {
-                log(Direction::Sent, UpstreamMessage::Call { method, params });
+                self.log(
+                    origin,
+                    upstream,
+                    Direction::Sent,
+                    UpstreamMessage::Call { method, params },
+                );
             }
             Observed::Result { result } => {
-                log(Direction::Received, UpstreamMessage::Result(result));
+                self.log(origin, upstream, Direction::Received, UpstreamMessage::Result(result));
             }
             Observed::Failed { message } => {
-                log(Direction::Received, UpstreamMessage::Error(message));
+                self.log(origin, upstream, Direction::Received, UpstreamMessage::Error(message));
             }
             Observed::Notification { method, params } => {
                 let params = params.unwrap_or(RawValue::NULL);
-                log(Direction::Received, UpstreamMessage::Call { method, params });
+                self.log(
+                    origin,
+                    upstream,
+                    Direction::Received,
+                    UpstreamMessage::Call { method, params },
+                );
                 if method == "notifications/message" {
                     self.console.server_log(upstream, params);
                 }
@@ -61,16 +70,28 @@ impl Observer for UpstreamObserver {
                 self.console.call_progress(call, upstream, figures, progress.message.as_deref());
             }
             Observed::QuestionOpened { number, method, params } => {
-                log(Direction::Received, UpstreamMessage::Call { method, params });
+                self.log(
+                    origin,
+                    upstream,
+                    Direction::Received,
+                    UpstreamMessage::Call { method, params },
+                );
                 let question =
                     UpstreamQuestion { number, method, server: upstream, params: Some(params) };
                 self.console.question(call, question);
             }
             Observed::QuestionClosed { number, method, answer } => {
                 match answer {
-                    Some(Ok(result)) => log(Direction::Sent, UpstreamMessage::Result(result)),
+                    Some(Ok(result)) => {
+                        self.log(origin, upstream, Direction::Sent, UpstreamMessage::Result(result))
+                    }
                     Some(Err(error)) => {
-                        log(Direction::Sent, UpstreamMessage::Error(&error.message));
+                        self.log(
+                            origin,
+                            upstream,
+                            Direction::Sent,
+                            UpstreamMessage::Error(&error.message),
+                        );
                     }
                     None => {}
                 }

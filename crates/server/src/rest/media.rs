@@ -59,8 +59,11 @@ async fn answer(site: &McpV1, peer: Peer, head: &Parts) -> Result<Response<Body>
     };
     let media = call
         .run("media", |cx| async move {
-            let is_known = |version: &str| is_known(headers, &etag(version));
-            let media = site.knowledge.media(&uri, is_known, &cx).await.map_err(RpcError::from);
+            let media = site
+                .knowledge
+                .media(&uri, |version| is_known(headers, &etag(version)), &cx)
+                .await
+                .map_err(RpcError::from);
             media?.ok_or_else(not_found)
         })
         .await
@@ -260,12 +263,16 @@ mod tests {
 
     #[test]
     fn a_path_names_a_media_uri() {
-        let uri = |path: &str| record_uri(&path.parse().unwrap());
-        let want = Some("am7://default/media/data.data/a-1?size=256".to_owned());
-        assert_eq!(uri("/media/default/data.data/a-1?size=256"), want);
-        let want = Some("am7://a/b/media/data.data/a%20b".to_owned());
-        assert_eq!(uri("/media/a/b/data.data/a%20b"), want);
-        assert_eq!(uri("/media/data.data/a-1"), None);
-        assert_eq!(uri("/media/a-1"), None);
+        for (path, want) in [
+            (
+                "/media/default/data.data/a-1?size=256",
+                Some("am7://default/media/data.data/a-1?size=256"),
+            ),
+            ("/media/a/b/data.data/a%20b", Some("am7://a/b/media/data.data/a%20b")),
+            ("/media/data.data/a-1", None),
+            ("/media/a-1", None),
+        ] {
+            assert_eq!(record_uri(&path.parse().unwrap()).as_deref(), want, "{path}");
+        }
     }
 }

@@ -12,7 +12,7 @@ use axum::{
     Router,
     body::Body,
     extract::{Path, State, rejection::PathRejection},
-    http::{HeaderValue, Request, Response, StatusCode, header},
+    http::{HeaderMap, HeaderValue, Request, Response, StatusCode, header},
     routing::{get, post},
 };
 use indexmap::IndexMap;
@@ -85,7 +85,8 @@ async fn call_tool(
 }
 
 async fn read(rest: &Rest, request: Request<Body>) -> Result<Received, RestError> {
-    let (peer, limits) = (peer_of(&request), &rest.limits);
+    let peer = peer_of(&request);
+    let limits = &rest.limits;
     body::read(&rest.server, &peer, request, limits.max_rest_body_bytes.get(), limits).await
 }
 
@@ -156,6 +157,17 @@ fn argument<T: DeserializeOwned + Default>(
 
 fn success(result: &impl Serialize) -> Response<Body> {
     json_response(StatusCode::OK, &json!({"success": true, "result": result}))
+}
+
+/// Returns whether `Accept` names a media type.
+pub(crate) fn accepts(headers: &HeaderMap, media_type: &str) -> bool {
+    headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .filter_map(|value| value.to_str().ok())
+        .flat_map(|value| value.split(','))
+        .filter_map(|range| range.split(';').next())
+        .any(|range| range.trim().eq_ignore_ascii_case(media_type))
 }
 
 /// Returns an answer with a JSON body.

@@ -76,8 +76,10 @@ impl CustomTools {
         uri: &str,
         cx: &RequestContext,
     ) -> Option<Result<Reply, RpcError>> {
-        let has = |toolbox: &&Toolbox| toolbox.resources().any(|resource| resource.uri == uri);
-        let toolbox = self.toolboxes.iter().find(has)?;
+        let toolbox = self
+            .toolboxes
+            .iter()
+            .find(|toolbox| toolbox.resources().any(|resource| resource.uri == uri))?;
         let params = ReadResourceParams { uri: uri.to_owned(), meta: None };
         Some(toolbox.read_resource(params, cx).await)
     }
@@ -88,8 +90,10 @@ impl CustomTools {
         params: &GetPromptParams,
         cx: &RequestContext,
     ) -> Option<Result<Reply, RpcError>> {
-        let has = |toolbox: &&Toolbox| toolbox.prompts().any(|prompt| prompt.name == params.name);
-        let toolbox = self.toolboxes.iter().find(has)?;
+        let toolbox = self
+            .toolboxes
+            .iter()
+            .find(|toolbox| toolbox.prompts().any(|prompt| prompt.name == params.name))?;
         Some(toolbox.get_prompt(params.clone(), cx).await)
     }
 }

@@ -34,25 +34,17 @@ fn shorten(schema: &mut Value) {
 
 fn shorten_members(members: &mut Map<String, Value>) {
     // A nullable argument is optional; `required` says so already.
-    let not_null = |value: &Value| value.as_str() != Some("null") && !value.is_null();
     if let Some(Value::Array(types)) = members.get_mut("type") {
-        types.retain(not_null);
+        types.retain(is_not_null);
         if let [only] = types.as_slice() {
             let only = only.clone();
             members.insert("type".to_owned(), only);
         }
     }
     if let Some(Value::Array(values)) = members.get_mut("enum") {
-        values.retain(not_null);
+        values.retain(is_not_null);
     }
-    let says_nothing = |value: &Value| match value {
-        Value::Null => true,
-        Value::Bool(value) => !value,
-        Value::Array(values) => values.is_empty(),
-        Value::Object(values) => values.is_empty(),
-        _ => false,
-    };
-    if members.get("default").is_some_and(says_nothing) {
+    if members.get("default").is_some_and(is_implied_default) {
         members.remove("default");
     }
     // A format of Rust.
@@ -69,6 +61,22 @@ fn shorten_members(members: &mut Map<String, Value>) {
     }
     if members.get("additionalProperties") == Some(&Value::Bool(true)) {
         members.remove("additionalProperties");
+    }
+}
+
+/// Returns whether an entry of `type` or `enum` is neither the type nor the value null.
+fn is_not_null(value: &Value) -> bool {
+    value.as_str() != Some("null") && !value.is_null()
+}
+
+/// Returns whether a model assumes this default for an argument that it leaves out.
+fn is_implied_default(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::Bool(value) => !value,
+        Value::Array(values) => values.is_empty(),
+        Value::Object(values) => values.is_empty(),
+        _ => false,
     }
 }
 

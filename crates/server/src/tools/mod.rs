@@ -57,8 +57,8 @@ impl BuiltIns {
             toolbox = artifacts.add_to(toolbox);
         }
         toolbox = knowledge.add_tools(toolbox);
-        let is_listed = |tool: &&Tool| knowledge.is_listed(&tool.name);
-        let listed = toolbox.tools().filter(is_listed).map(listed).collect();
+        let listed =
+            toolbox.tools().filter(|tool| knowledge.is_listed(&tool.name)).map(listed).collect();
         Self { toolbox, listed, faults: Arc::default() }
     }
 

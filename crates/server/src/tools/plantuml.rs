@@ -228,7 +228,8 @@ impl Diagrams {
     pub(crate) fn add_to(&self, toolbox: Toolbox) -> Toolbox {
         let toolbox = self.add_codes_to(toolbox);
         let Some(engine) = &self.engine else { return toolbox };
-        let (drawer, checker) = (engine.clone(), engine.clone());
+        let drawer = engine.clone();
+        let checker = engine.clone();
         toolbox
             .tool(RENDER, RENDER_DESCRIPTION, move |arguments: DrawArguments, _| {
                 let engine = drawer.clone();
@@ -241,7 +242,8 @@ impl Diagrams {
     }
 
     fn add_codes_to(&self, toolbox: Toolbox) -> Toolbox {
-        let (encoder, decoder) = (self.clone(), self.clone());
+        let encoder = self.clone();
+        let decoder = self.clone();
         toolbox
             .tool(ENCODE, ENCODE_DESCRIPTION, move |arguments: EncodeArguments, _| {
                 let outcome = encoder.encode(&arguments).map(Json);
@@ -331,12 +333,17 @@ mod tests {
 
     use super::*;
 
+    fn names(diagrams: &Diagrams) -> Vec<String> {
+        let toolbox = diagrams.add_to(Toolbox::new("t", "1"));
+        toolbox.tools().map(|tool| tool.name.clone()).collect()
+    }
+
+    fn diagram(code: &str) -> DrawArguments {
+        DrawArguments { plantuml_code: code.to_owned() }
+    }
+
     #[test]
-    fn the_tools_of_the_engine_are_there_with_an_engine() {
-        let names = |diagrams: &Diagrams| -> Vec<String> {
-            let toolbox = diagrams.add_to(Toolbox::new("t", "1"));
-            toolbox.tools().map(|tool| tool.name.clone()).collect()
-        };
+    fn drawing_tools_need_an_engine() {
         let diagrams = Diagrams::new(Server::default());
         assert_eq!(names(&diagrams), [ENCODE, DECODE]);
         let options = EngineOptions::new(Program::Command("/nowhere/plantuml".into()));
@@ -349,19 +356,18 @@ mod tests {
     async fn a_mistake_has_its_line_and_a_broken_engine_is_an_error() {
         let options = EngineOptions::new(Program::Command("/nowhere/plantuml".into()));
         let engine = Engine::new(options);
-        let arguments = |code: &str| DrawArguments { plantuml_code: code.to_owned() };
-        let checked = check(&engine, &arguments("A\n!include /etc/passwd")).await.unwrap();
+        let checked = check(&engine, &diagram("A\n!include /etc/passwd")).await.unwrap();
         let fault = checked.error.unwrap();
         assert!(!checked.valid && fault.message.contains("!include"), "{fault:?}");
         assert_eq!((fault.line, &*fault.text), (2, "!include /etc/passwd"));
-        let drawn = draw(&engine, &arguments("A\n!include /etc/passwd")).await.unwrap();
+        let drawn = draw(&engine, &diagram("A\n!include /etc/passwd")).await.unwrap();
         assert_eq!(drawn.is_error, Some(true));
         assert_eq!(drawn.structured_content.unwrap()["error"]["line"], 2);
-        let error = draw(&engine, &arguments("A -> B")).await.unwrap_err().to_string();
+        let error = draw(&engine, &diagram("A -> B")).await.unwrap_err().to_string();
         assert!(
             error.starts_with("Failed to draw the diagram: PlantUML cannot be used"),
             "{error}"
         );
-        assert!(matches!(check(&engine, &arguments(" ")).await, Err(DrawError::Source(_))));
+        assert!(matches!(check(&engine, &diagram(" ")).await, Err(DrawError::Source(_))));
     }
 }

@@ -147,12 +147,14 @@ fn without_position(message: &str) -> String {
     let Some((text, position)) = message.rsplit_once(" at line ") else {
         return message.to_owned();
     };
-    let numbers = position.split_once(" column ");
-    let is_number = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    match numbers {
+    match position.split_once(" column ") {
         Some((line, column)) if is_number(line) && is_number(column) => text.to_owned(),
         _ => message.to_owned(),
     }
+}
+
+fn is_number(text: &str) -> bool {
+    text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 #[cfg(test)]

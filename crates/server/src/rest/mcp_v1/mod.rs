@@ -150,7 +150,6 @@ fn complete(params: &mut Map<String, Value>) {
 
 /// Converts a result to the form of this facade; a failed tool call becomes an error.
 fn result(method: &str, reply: &Reply) -> Result<Value, Problem> {
-    let internal = |error: serde_json::Error| RpcError::internal(error.to_string());
     let text = reply.get().get();
     if method == "tools/call" {
         let failed: CallToolResult = serde_json::from_str(text).unwrap_or_default();
@@ -167,7 +166,8 @@ fn result(method: &str, reply: &Reply) -> Result<Value, Problem> {
             return Err(problem);
         }
     }
-    let mut value: Value = serde_json::from_str(text).map_err(internal)?;
+    let mut value: Value =
+        serde_json::from_str(text).map_err(|error| RpcError::internal(error.to_string()))?;
     if method == "resources/read" {
         name(&mut value);
     }

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 use axum::{
     body::Body,
-    http::{HeaderMap, Response, header},
+    http::{HeaderMap, Response},
 };
 use bytes::Bytes;
 use futures_util::stream;
@@ -20,6 +20,7 @@ use super::{
     McpV1, Problem,
     events::{self, Heartbeat},
 };
+use crate::rest::accepts;
 
 /// Removes the parameter `stream`, and returns whether the answer is to be a stream. Without the
 /// parameter, `Accept` decides.
@@ -37,16 +38,7 @@ pub(super) fn takes_stream(
 /// Returns whether `Accept` asks for events: it has `text/event-stream` and not `application/json`,
 /// because clients of MCP accept both.
 pub(super) fn accepts_events(headers: &HeaderMap) -> bool {
-    let accepts = |media_type: &str| {
-        headers
-            .get_all(header::ACCEPT)
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .filter_map(|range| range.split(';').next())
-            .any(|range| range.trim().eq_ignore_ascii_case(media_type))
-    };
-    accepts(events::MEDIA_TYPE) && !accepts("application/json")
+    accepts(headers, events::MEDIA_TYPE) && !accepts(headers, "application/json")
 }
 
 /// Starts the answer. What is wrong with the parameters is an error of its own status; later
@@ -104,6 +96,8 @@ impl Events {
 
 #[cfg(test)]
 mod tests {
+    use axum::http::header;
+
     use super::*;
 
     #[track_caller]
