@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::{Args, ValueEnum};
 use marquetry_knowledge::{DatabaseLocation, Knowledge, KnowledgeOptions};
 
-use crate::Failed;
+use crate::LibraryCommandError;
 
 /// Reads the settings for a command. Their database is the one that [`DatabaseArgs::database`]
 /// returns, or the program's default.
-pub type Settings<'a> = &'a (dyn Fn(&DatabaseArgs) -> Result<KnowledgeOptions, Failed> + Sync);
+pub type Settings<'a> =
+    &'a (dyn Fn(&DatabaseArgs) -> Result<KnowledgeOptions, LibraryCommandError> + Sync);
 
 /// Arguments of all commands.
 #[derive(Args, Clone, Debug)]
@@ -64,8 +65,8 @@ impl DatabaseArgs {
     pub(crate) async fn read(
         &self,
         settings: Settings<'_>,
-        work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failed>,
-    ) -> Result<(), Failed> {
+        work: impl AsyncFnOnce(&Knowledge) -> Result<(), LibraryCommandError>,
+    ) -> Result<(), LibraryCommandError> {
         let knowledge = Knowledge::open_to_read(&self.existing(settings)?).await?;
         let done = work(&knowledge).await;
         knowledge.close().await;
@@ -76,8 +77,8 @@ impl DatabaseArgs {
     pub(crate) async fn read_records(
         &self,
         settings: Settings<'_>,
-        work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failed>,
-    ) -> Result<(), Failed> {
+        work: impl AsyncFnOnce(&Knowledge) -> Result<(), LibraryCommandError>,
+    ) -> Result<(), LibraryCommandError> {
         let knowledge = Knowledge::open_records(&self.existing(settings)?).await?;
         work(&knowledge).await
     }
@@ -86,8 +87,8 @@ impl DatabaseArgs {
     pub(crate) async fn modify(
         &self,
         settings: Settings<'_>,
-        work: impl AsyncFnOnce(&Knowledge) -> Result<(), Failed>,
-    ) -> Result<(), Failed> {
+        work: impl AsyncFnOnce(&Knowledge) -> Result<(), LibraryCommandError>,
+    ) -> Result<(), LibraryCommandError> {
         let knowledge = Knowledge::open(&self.existing(settings)?).await?;
         let done = work(&knowledge).await;
         knowledge.close().await;
@@ -95,25 +96,32 @@ impl DatabaseArgs {
     }
 
     /// Reads the settings. Fails if their database does not exist.
-    fn existing(&self, settings: Settings<'_>) -> Result<KnowledgeOptions, Failed> {
+    fn existing(&self, settings: Settings<'_>) -> Result<KnowledgeOptions, LibraryCommandError> {
         let options = settings(self)?;
         if let DatabaseLocation::File(path) = location(&options)?
             && !path.try_exists().map_err(|error| {
-                Failed::new(format!("failed to read the database {}: {error}", path.display()))
+                LibraryCommandError::new(format!(
+                    "failed to read the database {}: {error}",
+                    path.display()
+                ))
             })?
         {
             let path = path.display();
             let advice = "`marquetry index PATH…` creates it from your files";
-            return Err(Failed::new(format!("the database {path} does not exist yet; {advice}")));
+            return Err(LibraryCommandError::new(format!(
+                "the database {path} does not exist yet; {advice}"
+            )));
         }
         Ok(options)
     }
 }
 
 /// Returns the location of the database.
-pub(crate) fn location(options: &KnowledgeOptions) -> Result<&DatabaseLocation, Failed> {
+pub(crate) fn location(
+    options: &KnowledgeOptions,
+) -> Result<&DatabaseLocation, LibraryCommandError> {
     options
         .database
         .as_ref()
-        .map_err(|problem| Failed::new(format!("knowledge.database: {problem}")))
+        .map_err(|problem| LibraryCommandError::new(format!("knowledge.database: {problem}")))
 }

@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    DatabaseArgs, Failed, Settings,
+    DatabaseArgs, LibraryCommandError, Settings,
     database::location,
     output::{print, print_json},
     terminal::printable_line,
@@ -107,7 +107,7 @@ pub async fn index(
     arguments: &IndexArgs,
     settings: Settings<'_>,
     stop: &CancellationToken,
-) -> Result<(), Failed> {
+) -> Result<(), LibraryCommandError> {
     let options = arguments.options()?;
     let opened = stop.run_until_cancelled(open(arguments, settings, options)).await;
     let Some((knowledge, mut indexer)) = opened.transpose()? else { return Ok(()) };
@@ -131,17 +131,17 @@ impl IndexArgs {
         })
     }
 
-    fn options(&self) -> Result<FileOptions, Failed> {
+    fn options(&self) -> Result<FileOptions, LibraryCommandError> {
         let strategy = match self.chunk {
             ChunkKind::Sentence => Strategy::Sentence,
             ChunkKind::Word => Strategy::Word,
             ChunkKind::Chapter => Strategy::Chapter,
         };
         let mut chunks = ChunkOptions::new(strategy, self.chunk_size)
-            .map_err(|error| Failed::usage(format!("--chunk-size: {error}")))?;
+            .map_err(|error| LibraryCommandError::usage(format!("--chunk-size: {error}")))?;
         if self.overlap >= chunks.size.get() {
             let size = chunks.size;
-            return Err(Failed::usage(format!(
+            return Err(LibraryCommandError::usage(format!(
                 "--overlap: {} is not smaller than the chunk size {size}",
                 self.overlap
             )));
@@ -150,7 +150,10 @@ impl IndexArgs {
         chunks.max_tokens = Some(self.max_tokens);
         for folder in &self.within {
             if !folder.is_dir() {
-                return Err(Failed::usage(format!("--within: {} is not a folder", name(folder))));
+                return Err(LibraryCommandError::usage(format!(
+                    "--within: {} is not a folder",
+                    name(folder)
+                )));
             }
         }
         let mut options = FileOptions::default();
@@ -175,14 +178,14 @@ async fn work(
     arguments: &IndexArgs,
     indexer: &mut Indexer,
     stop: &CancellationToken,
-) -> Result<(), Failed> {
+) -> Result<(), LibraryCommandError> {
     let report = once(arguments, indexer, true, stop).await.map_err(|error| {
         if error.is_of_database() {
             let error = error.to_string();
             // The database contains the files before the last batch.
             let cause =
                 error.split_once("; nothing was changed").map_or(&*error, |(cause, _)| cause);
-            Failed::new(format!(
+            LibraryCommandError::new(format!(
                 "{cause}; earlier files are indexed; run the command again to continue"
             ))
         } else {
@@ -196,8 +199,8 @@ async fn work(
     if !arguments.watch {
         return match report.failed {
             0 => Ok(()),
-            1 => Err(Failed::new("one file was not indexed")),
-            count => Err(Failed::new(format!("{count} files were not indexed"))),
+            1 => Err(LibraryCommandError::new("one file was not indexed")),
+            count => Err(LibraryCommandError::new(format!("{count} files were not indexed"))),
         };
     }
     // A mistyped path would be watched for ever.
@@ -205,7 +208,10 @@ async fn work(
         report.failures.iter().find(|one| matches!(*one.problem, FileProblem::Missing))
     {
         let path = name(&missing.path);
-        return Err(Failed::new(format!("failed to watch {path}: {}", missing.problem)));
+        return Err(LibraryCommandError::new(format!(
+            "failed to watch {path}: {}",
+            missing.problem
+        )));
     }
     watch(arguments, indexer, report, stop).await
 }
@@ -215,7 +221,7 @@ async fn open(
     arguments: &IndexArgs,
     settings: Settings<'_>,
     mut options: FileOptions,
-) -> Result<(Knowledge, Indexer), Failed> {
+) -> Result<(Knowledge, Indexer), LibraryCommandError> {
     let settings = settings(&arguments.database)?;
     let location = location(&settings)?;
     options.chunks.max_bytes = settings.config.max_passage_bytes;
@@ -255,7 +261,7 @@ async fn watch(
     indexer: &mut Indexer,
     mut last: IndexReport,
     stop: &CancellationToken,
-) -> Result<(), Failed> {
+) -> Result<(), LibraryCommandError> {
     if !arguments.database.is_json() {
         let hint = if arguments.prune {
             ""
@@ -492,7 +498,7 @@ impl Bar {
 }
 
 /// Prints the report of a run.
-fn print_report(arguments: &IndexArgs, report: &IndexReport) -> Result<(), Failed> {
+fn print_report(arguments: &IndexArgs, report: &IndexReport) -> Result<(), LibraryCommandError> {
     if arguments.database.is_json() {
         return print_json(&as_json(report, arguments));
     }

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod database;
-mod failed;
+mod error;
 mod index;
 mod output;
 mod question;
@@ -11,7 +11,7 @@ mod terminal;
 
 pub use self::{
     database::{DatabaseArgs, Settings},
-    failed::Failed,
+    error::LibraryCommandError,
     index::{IndexArgs, index},
     records::{RecordsArgs, records},
     search::{SearchArgs, search},

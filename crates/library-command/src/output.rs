@@ -2,24 +2,24 @@
 
 use std::io::{self, Write as _};
 
-use crate::Failed;
+use crate::LibraryCommandError;
 
 /// Writes bytes. A closed pipe is not a failure.
-pub(crate) fn write(bytes: &[u8]) -> Result<(), Failed> {
+pub(crate) fn write(bytes: &[u8]) -> Result<(), LibraryCommandError> {
     match io::stdout().lock().write_all(bytes) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failed::new(format!("failed to write to standard output: {error}")))
+            Err(LibraryCommandError::new(format!("failed to write to standard output: {error}")))
         }
         _ => Ok(()),
     }
 }
 
 /// Writes text.
-pub(crate) fn print(text: &str) -> Result<(), Failed> {
+pub(crate) fn print(text: &str) -> Result<(), LibraryCommandError> {
     write(text.as_bytes())
 }
 
 /// Writes JSON for programs, one value on each line.
-pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), Failed> {
+pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), LibraryCommandError> {
     print(&format!("{value}\n"))
 }

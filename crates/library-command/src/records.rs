@@ -8,7 +8,7 @@ use marquetry_rag::{Filter, ModelType, Record, RecordFilter};
 use serde_json::{Value, json};
 
 use crate::{
-    DatabaseArgs, Failed, Settings,
+    DatabaseArgs, LibraryCommandError, Settings,
     output::{print, print_json, write},
     terminal::{Highlighter, Style, clean, printable_line},
 };
@@ -88,7 +88,10 @@ struct TypesArgs {
 /// # Errors
 ///
 /// Returns an error if the arguments are wrong, or the database does not exist or cannot be read.
-pub async fn records(arguments: &RecordsArgs, settings: Settings<'_>) -> Result<(), Failed> {
+pub async fn records(
+    arguments: &RecordsArgs,
+    settings: Settings<'_>,
+) -> Result<(), LibraryCommandError> {
     match &arguments.command {
         RecordsCommand::List(arguments) => {
             for kind in &arguments.types {
@@ -115,7 +118,7 @@ pub async fn records(arguments: &RecordsArgs, settings: Settings<'_>) -> Result<
     }
 }
 
-async fn list(arguments: &ListArgs, knowledge: &Knowledge) -> Result<(), Failed> {
+async fn list(arguments: &ListArgs, knowledge: &Knowledge) -> Result<(), LibraryCommandError> {
     let caller = knowledge.local().await?;
     let mut filter = RecordFilter::default();
     filter.types.clone_from(&arguments.types);
@@ -158,13 +161,14 @@ async fn list(arguments: &ListArgs, knowledge: &Knowledge) -> Result<(), Failed>
     print(&text)
 }
 
-async fn show(arguments: &ShowArgs, knowledge: &Knowledge) -> Result<(), Failed> {
+async fn show(arguments: &ShowArgs, knowledge: &Knowledge) -> Result<(), LibraryCommandError> {
     let caller = knowledge.local().await?;
     let record = knowledge.records.get(&caller, &arguments.uri).await?;
     let uri = record.uri().unwrap_or_default();
     if arguments.content {
         let content = knowledge.records.content(&caller, &uri).await?;
-        let content = content.ok_or_else(|| Failed::new(format!("{uri} has no content")))?;
+        let content =
+            content.ok_or_else(|| LibraryCommandError::new(format!("{uri} has no content")))?;
         return write(&content);
     }
     let chunks = knowledge.pipeline.store().count(&Filter::scope(&uri)).await?;
@@ -218,10 +222,10 @@ fn fields(record: &Record, chunks: u64) -> Vec<(&str, String)> {
     fields
 }
 
-async fn delete(arguments: &DeleteArgs, knowledge: &Knowledge) -> Result<(), Failed> {
+async fn delete(arguments: &DeleteArgs, knowledge: &Knowledge) -> Result<(), LibraryCommandError> {
     let caller = knowledge.local().await?;
     let mut removed = Vec::new();
-    let mut failed: Option<Failed> = None;
+    let mut failed: Option<LibraryCommandError> = None;
     let access = Access::new(knowledge.clone(), caller);
     for uri in &arguments.uris {
         match access.delete(uri, None).await {
@@ -238,7 +242,7 @@ async fn delete(arguments: &DeleteArgs, knowledge: &Knowledge) -> Result<(), Fai
             }
             Err(error) => {
                 // The last failure is the error of the command; those before it are printed.
-                if let Some(before) = failed.replace(Failed::from(error)) {
+                if let Some(before) = failed.replace(LibraryCommandError::from(error)) {
                     eprintln!("error: {}", printable_line(&before.message));
                 }
             }
@@ -250,7 +254,7 @@ async fn delete(arguments: &DeleteArgs, knowledge: &Knowledge) -> Result<(), Fai
     failed.map_or(Ok(()), Err)
 }
 
-fn types(arguments: &TypesArgs) -> Result<(), Failed> {
+fn types(arguments: &TypesArgs) -> Result<(), LibraryCommandError> {
     if arguments.json {
         let types = ModelType::ALL.iter().map(|model| {
             let attributes = model.attributes.iter().map(|attribute| {

@@ -10,7 +10,7 @@ use marquetry_rag::{
 use serde_json::{Value, json};
 
 use crate::{
-    DatabaseArgs, Failed, Settings,
+    DatabaseArgs, LibraryCommandError, Settings,
     output::{print, print_json},
     question::question,
     terminal::{Highlighter, Style, clean},
@@ -49,23 +49,26 @@ pub struct SearchArgs {
 /// # Errors
 ///
 /// Returns an error if the arguments are wrong, or the database does not exist or cannot be read.
-pub async fn search(arguments: &SearchArgs, settings: Settings<'_>) -> Result<(), Failed> {
+pub async fn search(
+    arguments: &SearchArgs,
+    settings: Settings<'_>,
+) -> Result<(), LibraryCommandError> {
     let question = question(&arguments.query)?;
     for kind in &arguments.types {
         ModelType::of(kind)?;
     }
     if !(0.0..=1.0).contains(&arguments.threshold) {
         let message = format!("--threshold: {} is not between 0 and 1", arguments.threshold);
-        return Err(Failed::usage(message));
+        return Err(LibraryCommandError::usage(message));
     }
     if arguments.limit == 0 {
         let max = SearchRequest::MAX_LIMIT;
         let message = format!("--limit: 0 asks for no passage; expected 1 to {max}");
-        return Err(Failed::usage(message));
+        return Err(LibraryCommandError::usage(message));
     }
     if arguments.limit > SearchRequest::MAX_LIMIT {
         let error = StoreError::LimitTooLarge { limit: arguments.limit };
-        return Err(Failed::usage(format!("--limit: {error}")));
+        return Err(LibraryCommandError::usage(format!("--limit: {error}")));
     }
     arguments
         .database
@@ -98,7 +101,7 @@ async fn find(
     arguments: &SearchArgs,
     question: &str,
     knowledge: &Knowledge,
-) -> Result<Vec<Hit>, Failed> {
+) -> Result<Vec<Hit>, LibraryCommandError> {
     let caller = knowledge.local().await?;
     let mut request = SearchRequest::new(question, None);
     request.limit = arguments.limit;
@@ -111,7 +114,7 @@ async fn find(
         match knowledge.records.tag(&caller, tag).await {
             Ok(tag) => request.filter.tags.extend(tag.uri()),
             Err(RecordError::UnknownTag(name)) => {
-                return Err(Failed::new(format!("no tag {name:?}")));
+                return Err(LibraryCommandError::new(format!("no tag {name:?}")));
             }
             Err(error) => return Err(error.into()),
         }
@@ -121,11 +124,11 @@ async fn find(
             scope.clone()
         } else {
             file_record_uri(&caller, scope.as_ref())
-                .map_err(|error| Failed::usage(format!("--scope: {error}")))?
+                .map_err(|error| LibraryCommandError::usage(format!("--scope: {error}")))?
         };
         if knowledge.pipeline.store().document(&uri).await?.is_none() {
             let message = format!("--scope: {} is not an indexed document", clean(scope));
-            return Err(Failed::new(message));
+            return Err(LibraryCommandError::new(message));
         }
         request.filter.scope = Some(uri);
     }

@@ -3,7 +3,7 @@
 use std::pin::pin;
 
 use marquetry_knowledge::KnowledgeOptions;
-use marquetry_library_command::{self as command, DatabaseArgs, Failed};
+use marquetry_library_command::{self as command, DatabaseArgs, LibraryCommandError};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -51,10 +51,10 @@ pub(super) fn records(arguments: &command::RecordsArgs) -> Result<(), Failure> {
 }
 
 /// Reads the settings of a command.
-fn settings(arguments: &DatabaseArgs) -> Result<KnowledgeOptions, Failed> {
+fn settings(arguments: &DatabaseArgs) -> Result<KnowledgeOptions, LibraryCommandError> {
     let loaded = marquetry_config::load(arguments.config());
     let marquetry_config::Loaded { mut config, warnings, .. } =
-        loaded.map_err(|error| Failed { code: 2, message: error.to_string() })?;
+        loaded.map_err(|error| LibraryCommandError { code: 2, message: error.to_string() })?;
     for warning in &warnings {
         logging::warn(warning);
     }
@@ -64,8 +64,8 @@ fn settings(arguments: &DatabaseArgs) -> Result<KnowledgeOptions, Failed> {
     Ok(config.with_user_folders().knowledge_options())
 }
 
-impl From<Failed> for Failure {
-    fn from(Failed { code, message }: Failed) -> Self {
+impl From<LibraryCommandError> for Failure {
+    fn from(LibraryCommandError { code, message }: LibraryCommandError) -> Self {
         Self { code, message }
     }
 }

@@ -1,13 +1,13 @@
-//! Failed commands.
+//! The error of a command: its exit status and message.
 
 use std::fmt::{self, Display};
 
 use marquetry_knowledge::{ErrorCode, Failure, KnowledgeError};
 use marquetry_rag::{IndexError, PipelineError, RecordError, RecordStoreError, StoreError};
 
-/// A failed command: exit status and message.
+/// Why a command failed: exit status and message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Failed {
+pub struct LibraryCommandError {
     /// The exit status: 1 if something failed while running, 2 if the arguments or settings are
     /// wrong.
     pub code: u8,
@@ -16,27 +16,27 @@ pub struct Failed {
     pub message: String,
 }
 
-impl Failed {
-    /// Something failed while running.
+impl LibraryCommandError {
+    /// Creates the error of a failure at run time.
     pub(crate) fn new(problem: impl Display) -> Self {
         Self { code: 1, message: problem.to_string() }
     }
 
-    /// The arguments are wrong.
+    /// Creates the error of wrong arguments or settings.
     pub(crate) fn usage(problem: impl Display) -> Self {
         Self { code: 2, message: problem.to_string() }
     }
 }
 
-impl Display for Failed {
+impl Display for LibraryCommandError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
 }
 
-impl std::error::Error for Failed {}
+impl std::error::Error for LibraryCommandError {}
 
-impl From<Failure> for Failed {
+impl From<Failure> for LibraryCommandError {
     /// Errors that do not depend on the database are errors of the command line.
     fn from(failure: Failure) -> Self {
         match failure.code {
@@ -46,31 +46,31 @@ impl From<Failure> for Failed {
     }
 }
 
-impl From<KnowledgeError> for Failed {
+impl From<KnowledgeError> for LibraryCommandError {
     fn from(error: KnowledgeError) -> Self {
         Self::new(error)
     }
 }
 
-impl From<StoreError> for Failed {
+impl From<StoreError> for LibraryCommandError {
     fn from(error: StoreError) -> Self {
         Self::new(error)
     }
 }
 
-impl From<PipelineError> for Failed {
+impl From<PipelineError> for LibraryCommandError {
     fn from(error: PipelineError) -> Self {
         Self::new(error)
     }
 }
 
-impl From<RecordStoreError> for Failed {
+impl From<RecordStoreError> for LibraryCommandError {
     fn from(error: RecordStoreError) -> Self {
         Self::new(error)
     }
 }
 
-impl From<IndexError> for Failed {
+impl From<IndexError> for LibraryCommandError {
     fn from(error: IndexError) -> Self {
         match error {
             IndexError::Records(error) => error.into(),
@@ -79,7 +79,7 @@ impl From<IndexError> for Failed {
     }
 }
 
-impl From<RecordError> for Failed {
+impl From<RecordError> for LibraryCommandError {
     /// Errors that do not depend on the database are errors of the command line.
     fn from(error: RecordError) -> Self {
         match error {
