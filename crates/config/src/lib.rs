@@ -113,9 +113,9 @@ pub struct Config {
     pub auth: AuthConfig,
     /// The log, which is written to standard error.
     pub log: LogConfig,
-    /// How upstreams are named, started and supervised.
+    /// Names, starts and supervision of upstreams.
     pub gateway: GatewayConfig,
-    /// How large and binary tool answers become artifacts.
+    /// Storage of large and binary tool answers as artifacts.
     pub artifacts: ArtifactsConfig,
     /// This server's own tools, by groups. Listed tools cost every conversation a few thousand
     /// tokens. A tool of a group that is off cannot be called.
@@ -227,12 +227,12 @@ impl Config {
         Ok(warnings)
     }
 
-    /// Stores data in the user's folders unless the configuration names another path, as the program
-    /// `marquetry` does: the database of knowledge in `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`),
-    /// tokens of upstreams in `$XDG_STATE_HOME/marquetry` (`~/.local/state/marquetry`). It also
-    /// looks for `plantuml` on the `PATH` (`plantuml.engine = "auto"`). Without a call of this
-    /// method, a server writes only to positions that its configuration names, and starts only
-    /// programs that it names.
+    /// Stores data in the user's folders unless the configuration names another path, as the
+    /// program `marquetry` does: the database of knowledge in `$XDG_DATA_HOME/marquetry`
+    /// (`~/.local/share/marquetry`), tokens of upstreams in `$XDG_STATE_HOME/marquetry`
+    /// (`~/.local/state/marquetry`). It also looks for `plantuml` on the `PATH` (`plantuml.engine =
+    /// "auto"`). Without a call of this method, a server writes only to paths that its
+    /// configuration names, and starts only programs that it names.
     #[must_use]
     pub fn with_user_folders(mut self) -> Self {
         if self.knowledge.database.is_none() {

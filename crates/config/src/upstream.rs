@@ -19,7 +19,7 @@ use crate::{capture::Capture, login::LoginConfig};
 #[serde(try_from = "UpstreamTable")]
 #[non_exhaustive]
 pub struct UpstreamConfig {
-    /// How the upstream is reached.
+    /// Program or URL of the upstream.
     pub transport: Transport,
     /// The upstream is not started.
     pub disabled: bool,
