@@ -20,7 +20,7 @@ pub(crate) struct Changes {
     /// Resources of single principals, which others cannot see.
     pub(crate) own_resources: OwnResources,
     /// Single resources with subscribers.
-    pub(crate) updated: Updated,
+    pub(crate) updated: UpdatedResources,
 }
 
 impl Changes {
@@ -55,7 +55,8 @@ impl ChangeListener for Changes {
 #[derive(Debug, Default)]
 pub(crate) struct OwnResources {
     principals: Mutex<BTreeMap<Option<String>, Option<Arc<Principal>>>>,
-    some: Notify,
+    /// Wakes [`Self::take`].
+    added: Notify,
 }
 
 impl OwnResources {
@@ -64,12 +65,12 @@ impl OwnResources {
         let id = principal.map(|principal| principal.id());
         let mut principals = self.principals.lock().unwrap_or_else(PoisonError::into_inner);
         principals.insert(id, principal.cloned());
-        self.some.notify_one();
+        self.added.notify_one();
     }
 
     /// Waits for changes and takes them all.
     pub(crate) async fn take(&self) -> Vec<Option<Arc<Principal>>> {
-        self.some.notified().await;
+        self.added.notified().await;
         let principals = &mut *self.principals.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(principals).into_values().collect()
     }
@@ -77,21 +78,22 @@ impl OwnResources {
 
 /// Single resources that have changed, by URI.
 #[derive(Debug, Default)]
-pub(crate) struct Updated {
+pub(crate) struct UpdatedResources {
     uris: Mutex<BTreeSet<String>>,
-    some: Notify,
+    /// Wakes [`Self::take`].
+    added: Notify,
 }
 
-impl Updated {
+impl UpdatedResources {
     /// Notes that a resource has changed.
     pub(crate) fn push(&self, uri: &str) {
         self.uris.lock().unwrap_or_else(PoisonError::into_inner).insert(uri.to_owned());
-        self.some.notify_one();
+        self.added.notify_one();
     }
 
     /// Waits for changes and takes them all.
     pub(crate) async fn take(&self) -> BTreeSet<String> {
-        self.some.notified().await;
+        self.added.notified().await;
         std::mem::take(&mut *self.uris.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

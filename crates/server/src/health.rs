@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use marquetry_artifacts::ArtifactStore;
-use marquetry_gateway::{Gateway, UpstreamState};
+use marquetry_gateway::{Catalog, Gateway, UpstreamState};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -124,40 +124,10 @@ impl Health {
 
     /// Returns the details that `/healthz` shows to administrators.
     pub(crate) fn report(&self) -> Value {
-        /// Maximum number of refused names shown for one upstream. All of them are logged.
-        const MAX_REFUSED: usize = 20;
         let catalog = self.gateway.catalog();
-        let upstreams = self.gateway.upstreams().iter().enumerate().map(|(index, upstream)| {
-            let state = upstream.state();
-            let mut report = match (&state, upstream.doubt()) {
-                (UpstreamState::Ready(_), Some(problem)) => json!({"state": "suspect", "problem": problem}),
-                _ => state.report(),
-            };
-            report["name"] = json!(upstream.name());
-            report["transport"] = json!(self.transports[index]);
-            report["tools"] = json!(catalog.tools_of(index));
-            report["restarts"] = json!(upstream.restarts());
-            let refused: Vec<Value> = catalog
-                .refused
-                .iter()
-                .filter(|refused| refused.upstream == index)
-                .take(MAX_REFUSED)
-                .map(|refused| json!({"kind": refused.kind, "name": refused.name, "why": refused.why.to_string()}))
-                .collect();
-            if !refused.is_empty() {
-                report["refused"] = json!(refused);
-            }
-            let listing = upstream.listing();
-            if !listing.left_out.is_empty() {
-                report["left_out"] = listing
-                    .left_out
-                    .iter()
-                    .map(|(list, problem)| json!({"list": list, "problem": problem}))
-                    .collect();
-            }
-            report
-        });
-        let upstreams: Vec<Value> = upstreams.collect();
+        let upstreams: Vec<Value> = (0..self.gateway.upstreams().len())
+            .map(|index| self.upstream_report(index, &catalog))
+            .collect();
         let usage = self.store.usage();
         let mut report = json!({
             "status": self.status().name(),
@@ -170,6 +140,44 @@ impl Health {
             report["faults"] = faults
                 .iter()
                 .map(|(part, problem)| json!({"part": part, "problem": problem}))
+                .collect();
+        }
+        report
+    }
+
+    fn upstream_report(&self, index: usize, catalog: &Catalog) -> Value {
+        /// Maximum number of refused names shown for one upstream. All of them are logged.
+        const MAX_REFUSED: usize = 20;
+        let upstream = &self.gateway.upstreams()[index];
+        let state = upstream.state();
+        let mut report = match (&state, upstream.doubt()) {
+            (UpstreamState::Ready(_), Some(problem)) => {
+                json!({"state": "suspect", "problem": problem})
+            }
+            _ => state.report(),
+        };
+        report["name"] = json!(upstream.name());
+        report["transport"] = json!(self.transports[index]);
+        report["tools"] = json!(catalog.tools_of(index));
+        report["restarts"] = json!(upstream.restarts());
+        let refused: Vec<Value> = catalog
+            .refused
+            .iter()
+            .filter(|refused| refused.upstream == index)
+            .take(MAX_REFUSED)
+            .map(|refused| {
+                json!({"kind": refused.kind, "name": refused.name, "why": refused.why.to_string()})
+            })
+            .collect();
+        if !refused.is_empty() {
+            report["refused"] = json!(refused);
+        }
+        let listing = upstream.listing();
+        if !listing.left_out.is_empty() {
+            report["left_out"] = listing
+                .left_out
+                .iter()
+                .map(|(list, problem)| json!({"list": list, "problem": problem}))
                 .collect();
         }
         report

@@ -89,7 +89,7 @@ pub(super) fn leave_out_itself(
     file: Option<&Path>,
     listens: bool,
 ) -> Vec<String> {
-    let mut own = loops(config, || sources(arguments, file));
+    let mut own = self_starting_servers(config, || sources(arguments, file));
     let listen = config.server.listen;
     let servers = config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled);
     own.extend(servers.filter(|_| listens).filter_map(|(name, upstream)| {
@@ -145,29 +145,32 @@ impl Source {
     }
 }
 
-/// Returns the servers that would start Marquetry with the file that names them, which starts them
-/// again, and so on: their names, and why they are not started.
-fn loops(config: &Config, sources: impl FnOnce() -> Vec<Source>) -> Vec<(String, String)> {
+/// Returns the servers that would start Marquetry with the file that names them, which would start
+/// them again, and so on: their names, and why they are not started.
+fn self_starting_servers(
+    config: &Config,
+    sources: impl FnOnce() -> Vec<Source>,
+) -> Vec<(String, String)> {
     let servers = config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled);
-    let ours = servers.filter_map(|(name, upstream)| {
+    let own = servers.filter_map(|(name, upstream)| {
         let Transport::Stdio { command, args, cwd, .. } = &upstream.transport else { return None };
         let is_ours = Path::new(command).file_stem().is_some_and(|stem| stem == "marquetry")
             || std::env::current_exe().is_ok_and(|program| program == Path::new(command));
         if !is_ours {
             return None;
         }
-        let cwd = cwd.as_deref().unwrap_or_else(|| "".as_ref());
+        let folder = cwd.as_deref().unwrap_or_else(|| "".as_ref());
         let read: Vec<PathBuf> =
-            files_of(args).filter_map(|file| cwd.join(file).canonicalize().ok()).collect();
+            files_of(args).filter_map(|file| folder.join(file).canonicalize().ok()).collect();
         (!read.is_empty()).then_some((name, read))
     });
-    let ours: Vec<(&String, Vec<PathBuf>)> = ours.collect();
-    if ours.is_empty() {
+    let own: Vec<(&String, Vec<PathBuf>)> = own.collect();
+    if own.is_empty() {
         // The files need not be read again.
         return Vec::new();
     }
     let sources = sources();
-    ours.iter()
+    own.iter()
         .filter_map(|(name, read)| {
             let source = sources.iter().find(|source| {
                 source.servers.contains(*name) && read.contains(&source.path)

@@ -364,14 +364,15 @@ impl Greeting {
     fn new(bound: SocketAddr, config: &Config) -> Self {
         let here = local_host(bound.ip());
         let names = config.server.allowed_hosts.iter().filter(|host| **host != here);
-        let others = names.filter_map(|host| match host.rsplit_once(':') {
-            // The port of a proxy may differ from ours.
-            Some((_, port)) if !host.ends_with(']') => {
-                (port.parse() == Ok(bound.port())).then(|| format!("http://{host}"))
-            }
-            _ => Some(format!("http://{host}:{}", bound.port())),
-        });
-        let others: Vec<String> = others.collect();
+        let others = names
+            .filter_map(|host| match host.rsplit_once(':') {
+                // The port of a proxy may differ from ours.
+                Some((_, port)) if !host.ends_with(']') => {
+                    (port.parse() == Ok(bound.port())).then(|| format!("http://{host}"))
+                }
+                _ => Some(format!("http://{host}:{}", bound.port())),
+            })
+            .collect();
         Self {
             base: base_url(bound),
             refuses_names: bound.ip().is_unspecified() && config.server.allowed_hosts.is_empty(),

@@ -35,7 +35,7 @@ pub(crate) fn artifact_routes(artifacts: ArtifactTools) -> Router {
 type Caller = Option<Extension<Arc<Principal>>>;
 
 #[derive(Deserialize)]
-struct Filter {
+struct ListQuery {
     #[serde(default)]
     filter: String,
     limit: Option<PageLimit>,
@@ -43,12 +43,12 @@ struct Filter {
 
 async fn list(
     State(artifacts): State<ArtifactTools>,
-    Query(Filter { filter, limit }): Query<Filter>,
+    Query(ListQuery { filter, limit }): Query<ListQuery>,
     caller: Caller,
 ) -> Response<Body> {
-    let artifacts = artifacts.of_principal(caller.as_deref());
+    let own = artifacts.of_principal(caller.as_deref());
     let arguments = json!({"filter": filter, "limit": limit.map(PageLimit::get), "details": true});
-    match artifacts.list_json(arguments).await {
+    match own.list_json(arguments).await {
         Ok(list) => Json(list).into_response(),
         Err(error) => refused(StatusCode::INTERNAL_SERVER_ERROR, &error.message),
     }
@@ -59,23 +59,23 @@ fn refused(status: StatusCode, why: &str) -> Response<Body> {
 }
 
 #[derive(Deserialize)]
-struct Asked {
+struct DownloadQuery {
     version: Option<u64>,
 }
 
 async fn download(
     State(artifacts): State<ArtifactTools>,
     Path(name): Path<String>,
-    Query(Asked { version }): Query<Asked>,
+    Query(DownloadQuery { version }): Query<DownloadQuery>,
     caller: Caller,
 ) -> Response<Body> {
-    let artifacts = artifacts.of_principal(caller.as_deref());
+    let own = artifacts.of_principal(caller.as_deref());
     let name = match ArtifactName::parse(&name) {
         Ok(name) => name,
         Err(problem) => return refused(StatusCode::BAD_REQUEST, &problem.to_string()),
     };
     let version = version.map_or(Version::Latest, Version::Number);
-    match artifacts.download(&name, version).await {
+    match own.download(&name, version).await {
         Ok(download) => file(download),
         Err(error @ StoreError::NotFound { .. }) => {
             refused(StatusCode::NOT_FOUND, &error.to_string())

@@ -78,9 +78,9 @@ async fn answer(site: &McpV1, peer: Peer, head: &Parts) -> Result<Response<Body>
     let part = if is_head { Part::Whole } else { Part::of(headers, length, &etag) };
     let (status, range) = match part {
         Part::Whole => (StatusCode::OK, 0..length),
-        Part::Some(range) => (StatusCode::PARTIAL_CONTENT, range),
-        Part::None => {
-            let message = format!("the content has {length} bytes, and none of this range");
+        Part::Range(range) => (StatusCode::PARTIAL_CONTENT, range),
+        Part::Unsatisfiable => {
+            let message = format!("the content has {length} bytes, none of which is in this range");
             let problem = Problem::new(416, "range_not_satisfiable", message);
             return Ok(with(
                 problem.response(),
@@ -90,10 +90,12 @@ async fn answer(site: &McpV1, peer: Peer, head: &Parts) -> Result<Response<Body>
         }
     };
     let Media { bytes, media_type, name, .. } = media;
-    let mut bytes = bytes.unwrap_or_default();
-    bytes.truncate(range.end);
-    bytes.drain(..range.start);
-    let sent = if is_head { Vec::new() } else { bytes };
+    let mut sent = bytes.unwrap_or_default();
+    sent.truncate(range.end);
+    sent.drain(..range.start);
+    if is_head {
+        sent.clear();
+    }
     let body = Body::from(call.answer(sent).await?);
     let mut response = response(status, body, &etag);
     file_headers::set(response.headers_mut(), &media_type, &name, Shown::IfPassive);
@@ -165,9 +167,9 @@ fn with(mut response: Response<Body>, name: header::HeaderName, value: String) -
 #[derive(Debug, PartialEq, Eq)]
 enum Part {
     Whole,
-    Some(Range<usize>),
+    Range(Range<usize>),
     /// The content has none of the wanted bytes.
-    None,
+    Unsatisfiable,
 }
 
 impl Part {
@@ -180,14 +182,14 @@ impl Part {
             return Self::Whole;
         }
         let Some((first, last)) = value.to_str().ok().and_then(bounds) else { return Self::Whole };
-        let range = match (first, last) {
+        let wanted = match (first, last) {
             (Some(first), Some(last)) if last < first => return Self::Whole,
             (Some(first), last) => first..last.map_or(length, |last| last.saturating_add(1)),
             (None, Some(suffix)) => length.saturating_sub(suffix)..length,
             (None, None) => return Self::Whole,
         };
-        let range = range.start..range.end.min(length);
-        if range.is_empty() { Self::None } else { Self::Some(range) }
+        let range = wanted.start..wanted.end.min(length);
+        if range.is_empty() { Self::Unsatisfiable } else { Self::Range(range) }
     }
 }
 
@@ -224,14 +226,14 @@ mod tests {
 
     #[test]
     fn a_range_is_clamped_refused_or_ignored() {
-        check("bytes=0-3", Part::Some(0..4));
-        check("bytes=4-", Part::Some(4..10));
-        check("bytes=-3", Part::Some(7..10));
-        check("bytes=-30", Part::Some(0..10));
-        check("bytes=9-99999999999999999999999", Part::Some(9..10));
-        check("Bytes = 1 - 1", Part::Some(1..2));
+        check("bytes=0-3", Part::Range(0..4));
+        check("bytes=4-", Part::Range(4..10));
+        check("bytes=-3", Part::Range(7..10));
+        check("bytes=-30", Part::Range(0..10));
+        check("bytes=9-99999999999999999999999", Part::Range(9..10));
+        check("Bytes = 1 - 1", Part::Range(1..2));
         for none in ["bytes=10-", "bytes=99999999999999999999999-", "bytes=-0"] {
-            check(none, Part::None);
+            check(none, Part::Unsatisfiable);
         }
         for ignored in [
             "bytes=3-2",
@@ -251,7 +253,7 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::RANGE, "bytes=0-3".parse().unwrap());
         for (tag, want) in [
-            ("\"1\"", Part::Some(0..4)),
+            ("\"1\"", Part::Range(0..4)),
             ("\"2\"", Part::Whole),
             ("W/\"1\"", Part::Whole),
             ("Thu, 26 Nov 2026 12:00:00 GMT", Part::Whole),

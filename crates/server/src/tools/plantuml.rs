@@ -20,7 +20,7 @@ pub(crate) const DECODE: &str = "decodePlantUML";
 pub(crate) const RENDER: &str = "renderPlantUML";
 pub(crate) const CHECK: &str = "checkPlantUML";
 
-/// What `encodePlantUML` takes.
+/// Arguments of `encodePlantUML`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct EncodeArguments {
@@ -35,7 +35,7 @@ pub(crate) struct EncodeArguments {
     pub(crate) verbatim: bool,
 }
 
-/// What `decodePlantUML` takes.
+/// Arguments of `decodePlantUML`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct DecodeArguments {
@@ -43,7 +43,7 @@ pub(crate) struct DecodeArguments {
     pub(crate) code: String,
 }
 
-/// What `renderPlantUML` and `checkPlantUML` take.
+/// Arguments of `renderPlantUML` and `checkPlantUML`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct DrawArguments {
@@ -52,14 +52,14 @@ pub(crate) struct DrawArguments {
     pub(crate) plantuml_code: String,
 }
 
-/// What `renderPlantUML` answers.
+/// Result of `renderPlantUML`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct DrawnDiagram {
     /// The picture, an SVG document.
     pub(crate) svg: String,
 }
 
-/// What `checkPlantUML` answers.
+/// Result of `checkPlantUML`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct CheckedDiagram {
     /// PlantUML understands the diagram.
@@ -74,13 +74,13 @@ pub(crate) struct CheckedDiagram {
 pub(crate) struct DiagramFault {
     /// The line, counted from 1.
     pub(crate) line: usize,
-    /// What is wrong.
+    /// Message of PlantUML.
     pub(crate) message: String,
     /// The text of the line.
     pub(crate) text: String,
 }
 
-/// What a diagram's URL shows.
+/// Format of the picture at the URL of a diagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
@@ -92,14 +92,14 @@ pub(crate) enum DiagramFormat {
     Txt,
 }
 
-/// What `encodePlantUML` answers.
+/// Result of `encodePlantUML`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct EncodedDiagram {
     /// Where the diagram can be seen; give it to the user.
     pub(crate) url: String,
     /// The code at the end of the URL.
     pub(crate) encoded: String,
-    /// What the URL shows.
+    /// Format of the picture at the URL.
     pub(crate) format: DiagramFormat,
     /// The number of characters of the URL.
     pub(crate) length: usize,
@@ -108,7 +108,7 @@ pub(crate) struct EncodedDiagram {
     pub(crate) warning: Option<String>,
 }
 
-/// What `decodePlantUML` answers.
+/// Result of `decodePlantUML`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct DecodedDiagram {
@@ -155,7 +155,7 @@ impl DiagramError {
     }
 }
 
-/// Returns whether the diagram is a JSON string that is no text: it contains a lone surrogate.
+/// Returns whether the diagram is a JSON string that is not text: it contains a lone surrogate.
 pub(super) fn has_no_text(arguments: &RawValue) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -132,7 +132,7 @@ async fn answer(
         list_of_type(site, principal.as_deref(), &params).await?
     } else {
         if method == "initialize" {
-            complete(&mut params);
+            add_required_members(&mut params);
         }
         let raw: Box<RawValue> =
             to_raw_value(&params).map_err(|error| RpcError::internal(error.to_string()))?;
@@ -143,7 +143,7 @@ async fn answer(
 }
 
 /// Adds members that `initialize` requires and callers of seed 003 leave out.
-fn complete(params: &mut Map<String, Value>) {
+fn add_required_members(params: &mut Map<String, Value>) {
     params.entry("protocolVersion").or_insert(REVISION.into());
     params.entry("clientInfo").or_insert(json!({"name": "unknown", "version": "0"}));
 }
@@ -169,13 +169,13 @@ fn result(method: &str, reply: &Reply) -> Result<Value, Problem> {
     let mut value: Value =
         serde_json::from_str(text).map_err(|error| RpcError::internal(error.to_string()))?;
     if method == "resources/read" {
-        name(&mut value);
+        describe_record(&mut value);
     }
     Ok(value)
 }
 
 /// Adds URI, name and type of a read record beside its contents; seed 003, part 12.
-fn name(value: &mut Value) {
+fn describe_record(value: &mut Value) {
     let Ok(read) = serde_json::from_value::<ReadResourceResult>(value.clone()) else { return };
     let Some(first) = read.contents.first() else { return };
     value["uri"] = json!(first.uri);

@@ -24,7 +24,7 @@ impl Kind {
         }
     }
 
-    fn is_of(self, value: &Value) -> bool {
+    fn matches(self, value: &Value) -> bool {
         match self {
             Self::Text => value.is_string(),
             Self::Number => value.is_u64(),
@@ -35,7 +35,7 @@ impl Kind {
 }
 
 /// The parameters of a method that are checked here, each with its kind and whether it is required.
-fn known(method: &str) -> &'static [(&'static str, Kind, bool)] {
+fn checked_parameters(method: &str) -> &'static [(&'static str, Kind, bool)] {
     match method {
         "initialize" => &[
             ("protocolVersion", Kind::Text, false),
@@ -63,10 +63,10 @@ pub(super) fn parse(
     max_nesting: usize,
 ) -> Result<Map<String, Value>, Problem> {
     let params = object(body, max_nesting)?;
-    for (name, kind, is_required) in known(method) {
+    for (name, kind, is_required) in checked_parameters(method) {
         match params.get(*name).filter(|value| !value.is_null()) {
             None if *is_required => return Err(required(name)),
-            Some(value) if !kind.is_of(value) => {
+            Some(value) if !kind.matches(value) => {
                 return Err(Problem::invalid_params(format!("{name} must be {}", kind.name())));
             }
             _ => {}
