@@ -176,9 +176,10 @@ impl App {
         self.running.serving.track_future(serve.into_future()).await
     }
 
-    /// Serves the frames of Views of tools for the console until [`App::shutdown`]. The listener is
-    /// another one than that of [`App::serve`]: browsers keep documents of different ports apart,
-    /// so that a View cannot reach the console. Does nothing if the console is switched off.
+    /// Serves the frames of Views for the console until [`App::shutdown`]. Needs another listener
+    /// than [`App::serve`]: documents of different ports have different origins, so that a View
+    /// cannot access the console (MCP Apps requires it). Does nothing if the console is switched
+    /// off.
     ///
     /// # Errors
     ///
@@ -189,6 +190,7 @@ impl App {
             Some(origin) => origin.clone(),
             None => format!("http://{}", reachable(listener.local_addr()?)),
         };
+        // The policy of the console's page names this origin; without it browsers show no frame.
         console.allow_frames_of(origin);
         self.serve_router(listener, console.sandbox_router()).await
     }

@@ -116,6 +116,7 @@ impl Components {
         let built_ins =
             BuiltIns::new(&self.config, &self.diagrams, &self.artifacts, &self.knowledge)
                 .reporting_to(self.faults.clone());
+        // The handler takes the built-in tools.
         let own_tools = own_tools_with_views(built_ins.listed());
         let server = self.server(built_ins, custom);
         let health = self.health();

@@ -119,9 +119,9 @@ fn wants_json(arguments: &[OsString]) -> bool {
 
 /// One MCP server in front of many.
 ///
-/// Marquetry starts the MCP servers of an mcp.json and offers their tools as its own. It saves large
-/// and binary answers as named artifacts that the model can list and read, finds and cites passages
-/// of your documents, and encodes PlantUML diagrams.
+/// Marquetry starts the MCP servers of an mcp.json and offers their tools as its own. It saves
+/// large and binary answers as named artifacts that the model can list and read, finds and cites
+/// passages of your documents, and encodes PlantUML diagrams.
 #[derive(Parser)]
 #[command(name = "marquetry", version, max_term_width = 110, after_help = EXAMPLES)]
 struct Cli {
@@ -219,9 +219,9 @@ Examples:
     /// Test an MCP server with scenarios, or with cases in which a model works and a judge decides.
     ///
     /// The server is a URL, or a command that speaks MCP over standard input and output and is
-    /// started for each test. Cases may name their own servers. Scenarios without a server test this
-    /// program, with the servers behind it that they describe. Exit codes: 0 all passed, 1 a test
-    /// failed, 2 invalid arguments or files, 3 a test could not be run or judged.
+    /// started for each test. Cases may name their own servers. Scenarios without a server test
+    /// this program, with the servers behind it that they describe. Exit codes: 0 all passed, 1 a
+    /// test failed, 2 invalid arguments or files, 3 a test could not be run or judged.
     #[command(after_help = "\
 Examples:
   marquetry test tests/ -- node build/index.js

@@ -31,13 +31,14 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
     warnings.extend(problems::warnings(&config));
     let address = config.server.listen;
     if !address.ip().is_unspecified() {
-        // DNS rebinding cannot affect an address.
+        // The guard against DNS rebinding checks names; a page cannot rebind an address.
         config.server.allowed_hosts.push(bracketed(address.ip()));
     }
     config.gateway.guard = guard();
     start_logging(&config, file.as_deref(), &warnings)?;
     on_runtime(async {
         let signals = EndSignals::new()?;
+        // Before the app is started: a port in use must not cost a start of all upstreams.
         let listener = bind(address).await?;
         let bound = listener.local_addr().map_err(Failure::new)?;
         let mut greeting = Greeting::new(bound, &config);

@@ -367,7 +367,7 @@ fn warnings_are_about_what_the_command_does() {
 }
 
 #[test]
-fn diagrams_go_there_and_back() {
+fn encoded_diagrams_decode_to_the_same_text() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path();
     let diagram = "@startuml\nПётр -> 花子 : こんにちは 🎉\n@enduml\n";

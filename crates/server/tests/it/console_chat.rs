@@ -110,7 +110,7 @@ async fn a_malformed_message_is_refused() {
 }
 
 #[tokio::test]
-async fn a_message_whose_model_fails_is_said_again_in_the_same_chat() {
+async fn a_message_can_be_repeated_after_the_model_failed() {
     let folder = tempfile::tempdir().unwrap();
     let provider = ScriptedProvider::start([]).await.unwrap();
     let server = server(folder.path(), &provider, "").await;

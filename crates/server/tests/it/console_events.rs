@@ -217,7 +217,7 @@ async fn events_are_sent_only_if_a_page_listens() {
 }
 
 #[tokio::test]
-async fn users_are_told_of_their_own_calls_alone() {
+async fn users_see_events_only_of_their_own_calls() {
     let directory = tempfile::tempdir().unwrap();
     let toml = users_toml(directory.path(), &["ann", "bob"]) + &child_toml("pipe", "2025-11-25");
     let server = Running::start(&toml).await;

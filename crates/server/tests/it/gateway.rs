@@ -278,7 +278,7 @@ async fn an_unsupported_transport_leaves_the_others_usable() {
 }
 
 #[tokio::test]
-async fn an_upstream_that_keeps_failing_is_given_up_when_told_so() {
+async fn restarts_of_a_failing_upstream_end_at_the_configured_number() {
     let toml = "[gateway]\nrestart_delay_ms = 10\nrestart_max_failures = 3\n[mcp_servers.dead]\ncommand = '/no/such/program'\n";
     let server = Running::start(toml).await;
     until("given up", async || server.app.health()["upstreams"][0]["state"] == "failed").await;
@@ -290,7 +290,7 @@ async fn an_upstream_that_keeps_failing_is_given_up_when_told_so() {
 }
 
 #[tokio::test]
-async fn the_start_without_discovery_is_no_further_failure() {
+async fn a_start_without_discovery_is_not_a_second_failure() {
     let directory = tempfile::tempdir().unwrap();
     let starts = directory.path().join("starts");
     let program = format!("echo x >> '{}'; exit 1", starts.display());
@@ -550,7 +550,7 @@ async fn lists_that_wait_for_upstreams_leave_their_callers_places_free() {
 }
 
 #[tokio::test]
-async fn lists_wait_no_longer_than_the_configuration_says() {
+async fn the_wait_of_lists_has_a_limit() {
     let toml = format!("gateway.list_wait_ms = 300\n{}", slow_child_toml("local", 2));
     let server = Running::start_at_once(&toml).await;
     let agent = server.agent().await;
@@ -708,7 +708,7 @@ async fn lists_come_in_pages() {
 }
 
 #[tokio::test]
-async fn over_stdio_one_list_has_every_tool_and_says_whom_it_waits_for() {
+async fn over_stdio_the_first_list_waits_for_every_server() {
     use std::{
         io::Write as _,
         process::{Command, Stdio},

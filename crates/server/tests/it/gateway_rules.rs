@@ -327,7 +327,7 @@ async fn each_agent_gets_the_members_of_its_own_revision() {
 }
 
 #[tokio::test]
-async fn an_upstreams_list_is_fetched_anew_when_its_time_is_over() {
+async fn a_list_of_an_upstream_is_fetched_again_after_its_ttl() {
     for (ttl, want) in [(0, "up__t1"), (60_000, "up__t0")] {
         let fetches = Arc::new(Mutex::new(Vec::new()));
         let recorded = fetches.clone();

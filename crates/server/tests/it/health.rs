@@ -12,7 +12,7 @@ async fn get(server: &Running, path: &str, headers: &[(&str, &str)]) -> Answer {
 }
 
 #[tokio::test]
-async fn this_machine_is_told_everything() {
+async fn callers_on_this_machine_see_the_whole_report() {
     let server = Running::start("mcp_servers.off = { command = 'x', disabled = true }").await;
     let answer = get(&server, "/healthz", &[]).await;
     let want: Value = json!({
@@ -28,7 +28,7 @@ async fn this_machine_is_told_everything() {
 }
 
 #[tokio::test]
-async fn others_are_told_one_word() {
+async fn other_callers_see_only_the_status() {
     let directory = tempfile::tempdir().unwrap();
     let file = |name: &str, token: &str| {
         let path = directory.path().join(name);

@@ -549,7 +549,7 @@ fn paths_that_do_not_exist_create_no_database() {
 
 #[cfg(unix)]
 #[test]
-fn watching_without_prune_says_that_deleted_files_stay() {
+fn watching_without_prune_warns_that_deleted_files_stay() {
     let world = World::new();
     world.write("in/a.md", "One.");
     for (arguments, want) in [
@@ -569,7 +569,7 @@ fn watching_without_prune_says_that_deleted_files_stay() {
 }
 
 #[test]
-fn a_file_that_is_no_database_is_named() {
+fn a_file_that_is_not_a_database_is_named() {
     let world = World::new();
     world.write("in/a.md", "One.");
     let folder = world.path("in");

@@ -313,7 +313,7 @@ async fn a_body_that_arrives_too_slowly_is_answered() {
 }
 
 #[tokio::test]
-async fn content_that_does_not_come_along_is_said_to_be_elsewhere() {
+async fn omitted_content_is_explained() {
     let folder = tempfile::tempdir().unwrap();
     let toml = format!(
         "[knowledge]\ndatabase = {:?}\n[limits]\nread_artifact_max_bytes = 16\nread_artifact_default_bytes = 8\nmax_resource_bytes = 200\n",
@@ -370,7 +370,7 @@ async fn content_that_does_not_come_along_is_said_to_be_elsewhere() {
 }
 
 #[tokio::test]
-async fn permission_to_write_is_no_permission_to_delete() {
+async fn permission_to_write_does_not_allow_deleting() {
     let folder = tempfile::tempdir().unwrap();
     let server = server_of_two(folder.path()).await;
     let uri = server.document(ALICE, "plan", "The garden has roses.").await;
@@ -444,7 +444,7 @@ async fn vectorizing_a_text_keeps_it_as_its_record_content() {
 }
 
 #[tokio::test]
-async fn cutting_gives_no_more_than_can_be_sent() {
+async fn previews_of_chunks_have_pages() {
     let folder = tempfile::tempdir().unwrap();
     let toml = format!(
         "[knowledge]\ndatabase = {:?}\n[limits]\nmax_own_answer_bytes = 100_000\n",

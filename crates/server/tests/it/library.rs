@@ -180,7 +180,7 @@ async fn an_authenticator_of_ones_own_decides() {
 }
 
 #[tokio::test]
-async fn an_added_tool_takes_no_name_of_ours() {
+async fn added_tools_cannot_take_names_of_built_in_tools() {
     let builder = App::builder(Config::default());
     let builder =
         builder.tool("read_artifact", "", async |(): (), _| Ok::<_, String>("mine".to_owned()));

@@ -357,7 +357,7 @@ async fn called(server: &Running, tool: &str, arguments: Value) -> (u16, String,
 }
 
 #[tokio::test]
-async fn wrong_arguments_are_told_in_one_form() {
+async fn errors_of_wrong_arguments_have_one_form() {
     let server = Running::start("").await;
     let mut table = String::new();
     for (method, body) in [
