@@ -174,7 +174,7 @@ async fn a_part_of_a_recording_is_sent() {
     }
     let file = server.file("GET", &path, &[("Range", "bytes=10-")]).await;
     assert_eq!(file.header("content-range"), "bytes */10");
-    let want = "range_not_satisfiable: the content has 10 bytes, and none of this range";
+    let want = "range_not_satisfiable: the content has 10 bytes, none of which is in this range";
     assert_eq!(file.refusal(), (416, want.to_owned()));
     for ignored in [
         &[("Range", "bytes=2-4"), ("If-Range", "\"other\"")][..],
