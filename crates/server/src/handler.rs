@@ -328,7 +328,7 @@ impl GatewayHandler {
         if let Some((tool, result)) = self.custom.call(&params, cx).await {
             let result =
                 to_raw_value(&result).map_err(|error| RpcError::internal(error.to_string()))?;
-            record.said(&result);
+            record.answered(&result);
             let call = CapturedCall { output_schema: tool.output_schema.as_ref(), ..call };
             let settings = &self.capture_settings;
             return Ok(Reply::raw(self.captured(call, settings, result, cx, record).await));
@@ -345,7 +345,7 @@ impl GatewayHandler {
                     return unreachable_tool(&unreachable);
                 }
             };
-        record.said(&result);
+        record.answered(&result);
         let result = match capture {
             None => result,
             Some(settings) => {

@@ -29,6 +29,7 @@ pub(super) async fn announce(
                 notifier.resources_changed();
                 console.resources_changed();
             }
+            // Only clients of the principal see these artifacts, so only they list them again.
             principals = changes.own_resources.take() => {
                 for principal in &principals {
                     notifier.resources_changed_for(principal.as_deref());

@@ -116,7 +116,7 @@ impl CallRecord {
     }
 
     /// Records the answer before it is captured.
-    pub(crate) fn said(&self, result: &RawValue) {
+    pub(crate) fn answered(&self, result: &RawValue) {
         if let Some(running) = self.running() {
             running.upstream_said(result);
         }
