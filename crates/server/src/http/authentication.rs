@@ -104,7 +104,7 @@ pub(super) async fn require_admin(
         return next.run(request).await;
     }
     let problem =
-        "this is for callers on this machine, or with [auth] for tokens with the scope admin";
+        "only callers on this machine may use this, or with [auth] tokens with the scope admin";
     json_response(StatusCode::FORBIDDEN, &json!({"error": problem}))
 }
 

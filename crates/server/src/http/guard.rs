@@ -33,8 +33,10 @@ pub(super) struct RequestGuard {
 
 impl RequestGuard {
     pub(super) fn new(guard: HostGuard, origins: Vec<String>) -> Self {
-        let lower = |origin: String| origin.trim_end_matches('/').to_ascii_lowercase();
-        let origins = origins.into_iter().map(lower).collect();
+        let origins = origins
+            .into_iter()
+            .map(|origin| origin.trim_end_matches('/').to_ascii_lowercase())
+            .collect();
         Self { guard, origins, logged: LogLimit::new(MAX_LOGGED_REFUSALS) }
     }
 
@@ -70,11 +72,12 @@ impl RequestGuard {
 /// images. Links to this server's own page work from everywhere.
 fn check_site(request: &Request) -> Result<(), RestError> {
     let headers = request.headers();
-    let is = |name: &str, value: &str| headers.get(name).is_some_and(|it| it == value);
-    let is_other = headers.contains_key(SITE) && !is(SITE, "same-origin") && !is(SITE, "none");
-    let is_link = request.uri().path() == "/" && is("sec-fetch-dest", "document");
+    let Some(site) = headers.get(SITE) else { return Ok(()) };
+    let is_other = site != "same-origin" && site != "none";
+    let is_link = request.uri().path() == "/"
+        && headers.get("sec-fetch-dest").is_some_and(|destination| destination == "document");
     if is_other && !is_link {
-        let site = String::from_utf8_lossy(headers[SITE].as_bytes());
+        let site = String::from_utf8_lossy(site.as_bytes());
         return Err(RestError::CrossSite(marquetry_protocol::shortened(&site).to_owned()));
     }
     Ok(())
@@ -103,7 +106,8 @@ pub(super) async fn check(
     let origin = request.headers().get(header::ORIGIN).cloned();
     let is_preflight = request.method() == Method::OPTIONS
         && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD);
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+    let method = request.method().clone();
+    let path = request.uri().path().to_owned();
     let span = tracing::info_span!("http", %method, path);
     let started = Instant::now();
     let mut response = if is_preflight {
@@ -132,7 +136,7 @@ fn content_encoding(headers: &HeaderMap) -> Option<String> {
     (!encoding.eq_ignore_ascii_case("identity")).then(|| shown.to_owned())
 }
 
-/// Returns the answer to a request that passes no check: a JSON-RPC error at MCP paths, else an
+/// Returns the answer to a request that fails a check: a JSON-RPC error at MCP paths, else an
 /// error body of the path.
 fn refused(request: &Request, error: &RestError) -> Response<Body> {
     let path = request.uri().path();

@@ -88,11 +88,14 @@ pub(crate) fn router(routes: Routes) -> Router {
         endpoint,
         ..
     } = routes;
-    let admin = routes.admin.layer(from_fn(while_client_waits));
-    let admin = admin.layer(from_fn(require_admin)).layer(from_fn_with_state(
-        Authentication { authenticator: authenticator.clone(), anonymous: Anonymous::Allowed },
-        authenticate,
-    ));
+    let admin = routes
+        .admin
+        .layer(from_fn(while_client_waits))
+        .layer(from_fn(require_admin))
+        .layer(from_fn_with_state(
+            Authentication { authenticator: authenticator.clone(), anonymous: Anonymous::Allowed },
+            authenticate,
+        ));
     let messages = sse.clone();
     let site = home::Site { endpoint, wants_token: authenticator.is_some(), console };
     let home_site = site.clone();
@@ -100,7 +103,8 @@ pub(crate) fn router(routes: Routes) -> Router {
         .route(
             MCP,
             any(move |OriginalUri(original): OriginalUri, request: Request| {
-                let (mcp, site) = (mcp.clone(), site.clone());
+                let mcp = mcp.clone();
+                let site = site.clone();
                 async move {
                     if home::is_browser_visit(&request) {
                         let prefix = mount_path(&original, request.uri());
@@ -208,7 +212,7 @@ async fn while_client_waits(request: Request, next: Next) -> Response<Body> {
     tokio::select! {
         biased;
         response = next.run(request) => response,
-        () = gone => json_response(StatusCode::BAD_REQUEST, &json!({"error": "the client has gone"})),
+        () = gone => json_response(StatusCode::BAD_REQUEST, &json!({"error": "the client has disconnected"})),
     }
 }
 
@@ -220,12 +224,13 @@ fn console_routes(
     server: Server,
     authenticator: Option<Arc<dyn Authenticator>>,
 ) -> Router {
-    let more = artifact_routes(backend.artifacts.clone());
-    let more = more.merge(chat_routes(server, backend.knowledge.clone()));
-    let more = console.guarded(more);
-    let routes = console.api_router(backend).merge(more);
+    let artifacts = artifact_routes(backend.artifacts.clone());
+    let chats = chat_routes(server, backend.knowledge.clone());
+    let own = console.guarded(artifacts.merge(chats));
     let authentication = Authentication { authenticator, anonymous: Anonymous::Refused };
-    routes
+    console
+        .api_router(backend)
+        .merge(own)
         .route_layer(map_request(with_viewer))
         .route_layer(from_fn_with_state(authentication, authenticate))
 }
