@@ -237,7 +237,7 @@ impl Query {
             }
             Self::Sql(statement) => {
                 let table = table(record, text).map_err(|error| {
-                    ReadError::Arguments(format!("{} is no table: {error}", record.name))
+                    ReadError::Arguments(format!("{} has no table: {error}", record.name))
                 })?;
                 // The engine works on this thread, which may block.
                 let output = tokio::runtime::Handle::current()
@@ -259,7 +259,8 @@ impl Query {
 /// Returns an error of the engine with the names of the columns, which it may have missed.
 fn with_columns(error: &SqlError, table: &Table) -> String {
     const MAX_NAMED: usize = 30;
-    let names: Vec<_> = table.columns.iter().take(MAX_NAMED).map(|name| format!("{name:?}")).collect();
+    let names: Vec<_> =
+        table.columns.iter().take(MAX_NAMED).map(|name| format!("{name:?}")).collect();
     let more = if table.columns.len() > MAX_NAMED { ", …" } else { "" };
     format!("{error}. The table data has the columns {}{more}", names.join(", "))
 }
@@ -277,4 +278,83 @@ fn delimiter(text: &str) -> u8 {
     // Of equal ones the last is taken.
     let all = *b"|\t;,";
     all.into_iter().max_by_key(|delimiter| frequency(*delimiter)).unwrap_or(b',')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{sync::Arc, time::SystemTime};
+
+    use marquetry_artifacts::{
+        ArtifactName, ArtifactStore as _, MemoryLimits, MemoryStore, NewArtifact, Scope,
+    };
+
+    use super::*;
+
+    async fn artifacts(mime_type: &str, content: &str) -> ArtifactTools {
+        let store = Arc::new(MemoryStore::new(MemoryLimits::default()));
+        let name = ArtifactName::parse("a").unwrap();
+        let content = content.to_owned().into_bytes().into();
+        let artifact = NewArtifact::new(name, mime_type, SystemTime::UNIX_EPOCH, content);
+        store.put(&Scope::local(), artifact).await.unwrap();
+        ArtifactTools::new(store)
+    }
+
+    fn texts(result: &CallToolResult) -> Vec<&str> {
+        result.content.iter().map(|item| item.as_text().unwrap()).collect()
+    }
+
+    async fn search(artifacts: &ArtifactTools, arguments: Value) -> Result<Vec<String>, String> {
+        let arguments = serde_json::from_value(arguments).unwrap();
+        let found = artifacts.search(arguments).await.map_err(|error| error.to_string())?;
+        Ok(texts(&found).into_iter().map(str::to_owned).collect())
+    }
+
+    async fn query(artifacts: &ArtifactTools, arguments: Value) -> Result<Vec<String>, String> {
+        let arguments = serde_json::from_value(arguments).unwrap();
+        let found = artifacts.query(arguments).await.map_err(|error| error.to_string())?;
+        Ok(texts(&found).into_iter().map(str::to_owned).collect())
+    }
+
+    #[tokio::test]
+    async fn lines_are_found() {
+        let log = artifacts("text/plain", "start\nERROR disk full\nERROR again\nstop\n").await;
+        let found = search(&log, json!({"name": "a", "pattern": "^error", "max_matches": 1})).await;
+        let note =
+            "a: 2 of 4 lines match; 1 of these are shown. Narrow the pattern, or give max_matches.";
+        assert_eq!(found.unwrap(), [note, "1-start\n2:ERROR disk full\n"]);
+        let none = search(&log, json!({"name": "a", "words": ["warning"]})).await.unwrap();
+        assert_eq!(none, ["a: 0 of 4 lines match."]);
+        let error = search(&log, json!({"name": "a"})).await.unwrap_err();
+        assert_eq!(error, "give either pattern or words");
+    }
+
+    #[tokio::test]
+    async fn json_and_tables_are_queried() {
+        let json = artifacts("application/json", r#"[{"id": 1, "n": 2}, {"id": 2, "n": 5}]"#).await;
+        let found = query(&json, json!({"name": "a", "jq": ".[] | select(.id == 2).n"})).await;
+        assert_eq!(found.unwrap(), ["a: 1 values.", "5\n"]);
+        let found = query(&json, json!({"name": "a", "sql": "SELECT sum(n) FROM data"})).await;
+        assert_eq!(found.unwrap(), ["a: 1 rows.", "sum(n)\n7\n"]);
+
+        let csv = artifacts("text/csv", "id;n\n1;2\n2;x;y\n3;4\n").await;
+        let found = query(&csv, json!({"name": "a", "sql": "SELECT n FROM data", "max_rows": 1}));
+        let note = "a: 1 rows; there are more: narrow the query, or give max_rows. 1 rows of the data could not be read and are left out: row 2 has 3 cells, not 2.";
+        assert_eq!(found.await.unwrap(), [note, "n\n2\n"]);
+        let error =
+            query(&csv, json!({"name": "a", "sql": "SELECT m FROM data"})).await.unwrap_err();
+        assert!(error.ends_with(r#"The table data has the columns "id", "n""#), "{error}");
+        let error = query(&csv, json!({"name": "a", "jq": "."})).await.unwrap_err();
+        assert!(error.starts_with("a is not JSON"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn binary_artifacts_are_refused() {
+        let store = Arc::new(MemoryStore::new(MemoryLimits::default()));
+        let name = ArtifactName::parse("a").unwrap();
+        let content = b"\xff\xfe".to_vec().into();
+        let artifact = NewArtifact::new(name, "image/png", SystemTime::UNIX_EPOCH, content);
+        store.put(&Scope::local(), artifact).await.unwrap();
+        let error = search(&ArtifactTools::new(store), json!({"name": "a", "pattern": "x"})).await;
+        assert_eq!(error.unwrap_err(), "a (image/png) is not text; it cannot be searched");
+    }
 }

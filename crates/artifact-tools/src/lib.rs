@@ -2,10 +2,12 @@
 
 mod delete;
 mod download;
+mod find;
 mod limits;
 mod list;
 mod read;
 mod resource;
+pub mod view;
 
 use std::{fmt, sync::Arc};
 
@@ -15,13 +17,22 @@ use marquetry_artifacts::{
 use marquetry_protocol::server::{Json, Principal, RequestContext, Toolbox};
 use tokio::sync::Semaphore;
 
-use self::{delete::DeleteArguments, list::ListArguments, read::ReadArguments};
+use self::{
+    delete::DeleteArguments,
+    find::{QueryArguments, SearchArguments},
+    list::ListArguments,
+    read::ReadArguments,
+};
 pub use self::{download::Download, limits::ReadLimits, resource::WholeArtifact};
 
 /// The name of the tool that lists artifacts.
 pub const LIST: &str = "list_artifacts";
 /// The name of the tool that reads an artifact or a part of it.
 pub const READ: &str = "read_artifact";
+/// The name of the tool that finds lines of an artifact.
+pub const SEARCH: &str = "search_artifact";
+/// The name of the tool that queries an artifact with jq or SQL.
+pub const QUERY: &str = "query_artifact";
 /// The name of the tool that deletes an artifact.
 pub const DELETE: &str = "delete_artifact";
 
@@ -147,11 +158,13 @@ impl ArtifactTools {
         });
     }
 
-    /// Adds the three tools to `toolbox`.
+    /// Adds the five tools to `toolbox`.
     pub fn add_to(&self, toolbox: Toolbox) -> Toolbox {
         let lister = self.clone();
         let reader = self.clone();
         let deleter = self.clone();
+        let searcher = self.clone();
+        let querier = self.clone();
         let read_description = format!(
             "Reads an artifact or a part of it: lines of text, or bytes. An answer has at most {} bytes ({} with max_bytes) and says how to go on. \
              Images of up to {} bytes come as images, other binary data as base64.",
@@ -166,6 +179,22 @@ impl ArtifactTools {
                 let reader = reader.of(&cx);
                 async move { reader.read(&arguments).await }
             })
+            .tool(
+                SEARCH,
+                find::SEARCH_DESCRIPTION,
+                move |arguments: SearchArguments, cx: RequestContext| {
+                    let searcher = searcher.of(&cx);
+                    async move { searcher.search(arguments).await }
+                },
+            )
+            .tool(
+                QUERY,
+                find::QUERY_DESCRIPTION,
+                move |arguments: QueryArguments, cx: RequestContext| {
+                    let querier = querier.of(&cx);
+                    async move { querier.query(arguments).await }
+                },
+            )
             .tool(
                 DELETE,
                 delete::DESCRIPTION,

@@ -4,14 +4,16 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_artifacts::{
     ArtifactName, ArtifactUri, Record, Version,
     mime::{contradicts, is_text},
-    view::{self, Piece},
 };
 use marquetry_protocol::types::{CallToolResult, Content, JsonObject, ResourceContents};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{ArtifactTools, ReadError, uri_of};
+use super::{
+    ArtifactTools, ReadError, uri_of,
+    view::{self, Piece},
+};
 
 /// Key in `_meta` of the part that was read.
 const META_KEY: &str = "marquetry/read";

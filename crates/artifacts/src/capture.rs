@@ -8,6 +8,7 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
+    audience::Audience,
     item::{ArtifactMaker, Task},
     notice::{self, Facts, notice},
     plan::{Call, Plan, PlannedStructured, Show, StructuredTask, WholeAnswer, plan, text_item},
@@ -25,6 +26,14 @@ use crate::{
 /// Answers up to this many bytes are processed on the caller's thread, in some milliseconds if they
 /// look like YAML; larger ones on the blocking pool.
 const INLINE_BYTES: usize = 8 * 1024;
+/// The audience of a call without one.
+static ANY_AUDIENCE: Audience = Audience {
+    max_tokens: None,
+    max_chars: None,
+    replaces_text: false,
+    image_types: None,
+    max_image_bytes: None,
+};
 /// Beginning of an answer by which its tokens are estimated. The estimate takes 0.2 ms at most.
 const MAX_ESTIMATED_BYTES: usize = 16 * 1024;
 
@@ -54,13 +63,15 @@ pub struct ToolCall<'a> {
     /// Output schema of the tool, which shortened `structuredContent` still satisfies. Without one,
     /// a note replaces `structuredContent` that does not fit.
     pub output_schema: Option<&'a Value>,
+    /// What the client shows its model.
+    pub audience: Option<&'a Audience>,
 }
 
 impl<'a> ToolCall<'a> {
     /// Creates a call of this tool. Its artifacts go to `scope`.
     #[must_use]
     pub fn new(scope: &'a Scope, tool: &'a str) -> Self {
-        Self { scope, tool, arguments: None, output_schema: None }
+        Self { scope, tool, arguments: None, output_schema: None, audience: None }
     }
 
     /// Sets the arguments.
@@ -73,6 +84,12 @@ impl<'a> ToolCall<'a> {
     #[must_use]
     pub fn with_output_schema(self, output_schema: Option<&'a Value>) -> Self {
         Self { output_schema, ..self }
+    }
+
+    /// Sets what the client shows its model.
+    #[must_use]
+    pub fn with_audience(self, audience: Option<&'a Audience>) -> Self {
+        Self { audience, ..self }
     }
 }
 
@@ -172,14 +189,17 @@ impl Capturer {
         let now = self.clock.now();
         let work = answer.get().len() + call.arguments.map_or(0, |arguments| arguments.get().len());
         if work <= INLINE_BYTES {
-            let ToolCall { tool, arguments, output_schema, .. } = call;
+            let ToolCall { tool, arguments, output_schema, audience, .. } = call;
             let ids = &*self.ids;
-            return plan(answer, &Call { tool, arguments, output_schema, settings, ids, now });
+            let audience = audience.unwrap_or(&ANY_AUDIENCE);
+            let call = Call { tool, arguments, output_schema, settings, audience, ids, now };
+            return plan(answer, &call);
         }
         let tool = call.tool.to_owned();
         let arguments = call.arguments.map(ToOwned::to_owned);
         let settings = settings.clone();
         let output_schema = call.output_schema.cloned();
+        let audience = call.audience.cloned().unwrap_or_default();
         let ids = Arc::clone(&self.ids);
         let answer = Arc::clone(answer);
         blocking(move || {
@@ -188,7 +208,9 @@ impl Capturer {
             let tool = &*tool;
             let settings = &settings;
             let ids = &*ids;
-            plan(&answer, &Call { tool, arguments, output_schema, settings, ids, now })
+            let audience = &audience;
+            let call = Call { tool, arguments, output_schema, settings, audience, ids, now };
+            plan(&answer, &call)
         })
         .await
     }
@@ -483,7 +505,7 @@ impl ExecutedPlan {
         };
         let facts = Facts {
             tool: call.tool,
-            limit: settings.mcp_tool_llm_return_max_bytes,
+            limit: self.plan.limit,
             list_tool: &capturer.list_tool,
             read_tool: &capturer.read_tool,
             structured: self.plan.structured.as_ref().map(|planned| planned.shown),
@@ -518,15 +540,13 @@ impl ExecutedPlan {
                 Some(_) => Show::Link { otherwise: None },
                 None => match budget.text(text, 0) {
                     Shown::Whole => Show::Rewritten(text_item(text, None, None)),
-                    Shown::Start(start, mark) => {
-                        Show::Start(text_item(&format!("{start}{mark}"), None, None))
-                    }
+                    Shown::Parts(parts) => Show::Parts(text_item(&parts, None, None)),
                     Shown::Nothing => Show::Nothing,
                 },
             };
         }
         if let Some(cut) = oversize {
-            cut.shown_bytes = budget.shown;
+            *cut = budget.truncated(cut.total_bytes);
         }
     }
 
@@ -656,7 +676,8 @@ impl ExecutedPlan {
             match key.as_str() {
                 "content" => members.push(("content", self.content(answer, notice))),
                 "structuredContent" => {
-                    members.push(("structuredContent", self.structured_content(value, report)));
+                    let shown = self.structured_content(value, report, notice);
+                    members.extend(shown.map(|shown| ("structuredContent", shown)));
                 }
                 _ => members.push((key, value.to_owned())),
             }
@@ -679,7 +700,7 @@ impl ExecutedPlan {
             let link = done.artifact.as_ref().map(link_item);
             match &planned.show {
                 Show::AsSent(span) => items.push(sent(answer, span)),
-                Show::Rewritten(item) | Show::Start(item) => items.push(item.clone()),
+                Show::Rewritten(item) | Show::Parts(item) => items.push(item.clone()),
                 Show::LinkOrStart(_) => items.extend(link),
                 Show::Link { otherwise } => {
                     items
@@ -698,7 +719,13 @@ impl ExecutedPlan {
         }
         let tail = self.plan.tail.as_ref().and_then(|tail| tail.shown.as_ref());
         items.extend(tail.map(|span| sent(answer, span)));
-        items.push(text_item(notice, None, None));
+        let notice = text_item(notice, None, None);
+        if self.plan.oversize.is_some() {
+            // Clients that cut an answer, too, keep its beginning.
+            items.insert(0, notice);
+        } else {
+            items.push(notice);
+        }
         format!("[{}]", items.join(","))
     }
 
@@ -711,11 +738,15 @@ impl ExecutedPlan {
         object(&all).get().to_owned()
     }
 
-    fn structured_content(&self, value: &str, report: &Report) -> String {
+    /// Returns the structured content of the new answer; none if it is left out.
+    fn structured_content(&self, value: &str, report: &Report, notice: &str) -> Option<String> {
         match &self.plan.structured {
+            Some(planned) if planned.shown == StructuredShown::Dropped => return None,
             Some(planned) if planned.shown == StructuredShown::Replaced => {}
-            Some(PlannedStructured { shortened: Some(shortened), .. }) => return shortened.clone(),
-            _ => return value.to_owned(),
+            Some(PlannedStructured { shortened: Some(shortened), .. }) => {
+                return Some(shortened.with_notice(notice));
+            }
+            _ => return Some(value.to_owned()),
         }
         let artifact = self.whole_structured().map(|artifact| artifact.uri.clone());
         let note = serde_json::json!({
@@ -723,7 +754,7 @@ impl ExecutedPlan {
             "size_bytes": value.len(),
             "artifacts": artifact.into_iter().collect::<Vec<_>>(),
         });
-        object(&[(META_KEY, note.to_string())]).get().to_owned()
+        Some(object(&[(META_KEY, note.to_string())]).get().to_owned())
     }
 }
 

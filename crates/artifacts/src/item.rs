@@ -106,6 +106,11 @@ impl<'a> Item<'a> {
         serde_json::to_string(&image).expect("strings and JSON can be written as JSON")
     }
 
+    /// Returns the declared type of an image.
+    pub(crate) fn declared_type(&self) -> Cow<'_, str> {
+        self.string("mimeType").unwrap_or("image/png".into())
+    }
+
     /// Returns whether the first bytes of an image are of its declared type, as far as that is
     /// checked.
     pub(crate) fn begins_as_declared(&self) -> bool {
@@ -119,7 +124,7 @@ impl<'a> Item<'a> {
         // Whole groups of four: a part of a group is not valid base64.
         let beginning: String =
             digits.chars().filter(|it| !it.is_ascii_whitespace()).take(BEGINNING).collect();
-        let declared = self.string("mimeType").unwrap_or("image/png".into());
+        let declared = self.declared_type();
         base64::decode(&beginning, BEGINNING as u64)
             .is_ok_and(|decoded| !mime::contradicts(&declared, &decoded.bytes))
     }

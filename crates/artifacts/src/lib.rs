@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod audience;
 mod base64;
 mod capture;
 mod detect;
@@ -20,11 +21,11 @@ pub mod shorten;
 pub mod source;
 pub mod store;
 mod structure;
-pub mod view;
 
 #[cfg(feature = "directory")]
 pub use crate::store::{DirectoryOptions, DirectoryStore};
 pub use crate::{
+    audience::Audience,
     capture::{Captured, Capturer, ToolCall},
     metadata::Metadata,
     name::{ArtifactName, ArtifactUri},

@@ -131,7 +131,7 @@ fn shown_of(artifact: &SavedArtifact, report: &Report) -> Option<u64> {
     let is_partial = 0 < cut.shown_bytes && cut.shown_bytes < cut.total_bytes;
     let is_same = artifact.metadata.content_type != Some(ContentType::Raw)
         && artifact.size_bytes == cut.total_bytes;
-    (is_partial && is_same).then_some(cut.shown_bytes)
+    (is_partial && is_same).then_some(cut.head_bytes)
 }
 
 /// Returns the whole notice: the head, then a line for each artifact and for each item that was not
@@ -169,7 +169,7 @@ pub(crate) fn notice(report: &Report, facts: &Facts<'_>) -> String {
 fn about_structured(facts: &Facts<'_>) -> String {
     let what = match facts.structured {
         Some(StructuredShown::Shortened) => "shortened here, as far as its schema allows",
-        Some(StructuredShown::Replaced) => "left out here",
+        Some(StructuredShown::Replaced | StructuredShown::Dropped) => "left out here",
         Some(StructuredShown::Whole) | None => return String::new(),
     };
     match facts.whole_structured {

@@ -7,13 +7,14 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
+    audience::Audience,
     item::{ArtifactMaker, Item, Kind, Task},
     json::{self, Members, Tail},
     measure, mime, notice, redact,
     report::{LeftOut, META_KEY, StructuredShown, Truncated},
     settings::{Oversize, Processing, ResourceLinks, Settings, SizeMeasure, TextResources},
     shape::{Budget, Shown},
-    shorten::shorten,
+    shorten::{ShortenedJson, shorten},
     source::Ids,
     store::NewArtifact,
     structure::shortened,
@@ -52,6 +53,7 @@ pub(crate) struct Call<'a> {
     pub(crate) arguments: Option<&'a RawValue>,
     pub(crate) output_schema: Option<&'a Value>,
     pub(crate) settings: &'a Settings,
+    pub(crate) audience: &'a Audience,
     pub(crate) ids: &'a dyn Ids,
     pub(crate) now: SystemTime,
 }
@@ -61,6 +63,8 @@ pub(crate) struct Call<'a> {
 pub(crate) struct Plan {
     /// Size of the whole answer, measured by `size_measure`.
     pub(crate) size: u64,
+    /// Limit of the shown part, in bytes: that of the settings or of the audience.
+    pub(crate) limit: u64,
     /// The answer is over the limit: sizes of its text and of the shown part.
     pub(crate) oversize: Option<Truncated>,
     /// Bytes left under the limit. An item whose artifact cannot be saved may use them.
@@ -106,8 +110,8 @@ pub(crate) enum Show {
     AsSent(Range<usize>),
     /// A rewritten text item with the whole text.
     Rewritten(String),
-    /// A text item with the start of the text.
-    Start(String),
+    /// A text item with parts of the text.
+    Parts(String),
     /// A link to the artifact; without one, the item as sent, or nothing.
     Link {
         otherwise: Option<Range<usize>>,
@@ -131,7 +135,7 @@ impl Show {
             | Self::Rewritten(_)
             | Self::AsSentAndLink(_)
             | Self::RewrittenAndLink(_) => true,
-            Self::Start(_) | Self::Link { .. } | Self::LinkOrStart(_) | Self::Nothing => false,
+            Self::Parts(_) | Self::Link { .. } | Self::LinkOrStart(_) | Self::Nothing => false,
         }
     }
 }
@@ -141,8 +145,8 @@ pub(crate) struct PlannedStructured {
     pub(crate) task: StructuredTask,
     /// Part of it that stays.
     pub(crate) shown: StructuredShown,
-    /// The JSON text that replaces it when it is shortened.
-    pub(crate) shortened: Option<String>,
+    /// The JSON that replaces it when it is shortened.
+    pub(crate) shortened: Option<ShortenedJson>,
 }
 
 impl PlannedStructured {
@@ -177,11 +181,11 @@ pub(crate) enum WholeAnswer {
 /// Plans the capture of an answer; none when the answer passes through unchanged.
 pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
     let settings = call.settings;
-    let limit = settings.mcp_tool_llm_return_max_bytes;
+    let mut parts = Parts::read(answer, settings);
+    let limit = call.audience.limit(settings.mcp_tool_llm_return_max_bytes, parts.sample(answer));
     // An answer that is cut is always saved, whatever the threshold for saving (seed 000/1.3).
     let threshold = limit.min(settings.mcp_tool_response_save_threshold_bytes);
 
-    let mut parts = Parts::read(answer, settings);
     if parts.is_unfinished {
         return None;
     }
@@ -208,8 +212,16 @@ pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
         now: call.now,
     };
     let output_schema = call.output_schema;
-    let planner =
-        Planner { answer, maker, output_schema, size, visible, is_oversize: visible > limit };
+    let planner = Planner {
+        answer,
+        maker,
+        audience: call.audience,
+        output_schema,
+        size,
+        limit,
+        visible,
+        is_oversize: visible > limit,
+    };
     planner.plan(parts)
 }
 
@@ -263,6 +275,21 @@ impl<'a> Parts<'a> {
         }
         parts.members = Some(members);
         parts
+    }
+
+    /// Returns the part of the answer by which its tokens are estimated: its longest text, or its
+    /// structured content. Images in base64 have many tokens and are not shown as text.
+    fn sample<'b>(&self, answer: &'b RawValue) -> &'b RawValue
+    where
+        'a: 'b,
+    {
+        let texts = self.items.iter().filter_map(|item| match item.kind {
+            Kind::Text(text) => text,
+            Kind::Resource { is_text: true } => Some(item.raw),
+            _ => None,
+        });
+        let longest = texts.chain(self.structured).max_by_key(|raw| raw.get().len());
+        longest.unwrap_or(answer)
     }
 
     /// Returns whether the answer is captured whatever its size: it is malformed, has too many
@@ -352,8 +379,10 @@ fn member_size(name: &str, value: &RawValue, measure: SizeMeasure) -> u64 {
 struct Planner<'a> {
     answer: &'a RawValue,
     maker: ArtifactMaker<'a>,
+    audience: &'a Audience,
     output_schema: Option<&'a Value>,
     size: u64,
+    limit: u64,
     /// Size of the answer without the items that are replaced.
     visible: u64,
     is_oversize: bool,
@@ -451,10 +480,10 @@ impl<'a> Planner<'a> {
         if nothing_to_do {
             return None;
         }
-        let shown_bytes = budget.shown;
         Some(Plan {
             size: self.size,
-            oversize: self.is_oversize.then_some(Truncated { total_bytes, shown_bytes }),
+            limit: self.limit,
+            oversize: self.is_oversize.then(|| budget.truncated(total_bytes)),
             budget,
             items,
             tail,
@@ -548,7 +577,7 @@ impl<'a> Planner<'a> {
     }
 
     fn limit(&self) -> u64 {
-        if self.is_withheld() { 0 } else { self.maker.settings.mcp_tool_llm_return_max_bytes }
+        if self.is_withheld() { 0 } else { self.limit }
     }
 
     /// Returns whether nothing of the answer's content is shown.
@@ -577,7 +606,7 @@ impl<'a> Planner<'a> {
     ) -> Show {
         let settings = self.maker.settings;
         let sent = json::span(self.answer, item.raw);
-        let is_small = self.size <= settings.mcp_tool_llm_return_max_bytes;
+        let is_small = self.size <= self.limit;
         match &item.kind {
             Kind::Text(text) => {
                 let Some((text, is_exact)) = text.and_then(json::string) else {
@@ -616,7 +645,9 @@ impl<'a> Planner<'a> {
                         Show::RewrittenAndLink(item.rewritten_image(artifact))
                     }
                     Task::Bundle(_)
-                        if matches!(item.kind, Kind::Image) && !item.begins_as_declared() =>
+                        if matches!(item.kind, Kind::Image)
+                            && !(item.begins_as_declared()
+                                && self.audience.sees_image(&item.declared_type(), 0)) =>
                     {
                         Show::Link { otherwise: None }
                     }
@@ -627,9 +658,11 @@ impl<'a> Planner<'a> {
                     {
                         Show::AsSent(sent)
                     }
-                    // Clients fail on an image whose bytes are not of an image type.
+                    // Clients and services of models fail on an image of another type.
                     Task::Save(artifact)
-                        if matches!(item.kind, Kind::Image) && !is_image(artifact) =>
+                        if matches!(item.kind, Kind::Image)
+                            && !(is_image(artifact)
+                                && self.audience.sees_image(&artifact.mime_type, 0)) =>
                     {
                         Show::Link { otherwise: None }
                     }
@@ -650,6 +683,7 @@ impl<'a> Planner<'a> {
         let bytes = artifact.content().len();
         matches!(item.kind, Kind::Image)
             && is_image(artifact)
+            && self.audience.sees_image(&artifact.mime_type, bytes as u64)
             && item.raw.get().len() <= bytes * 4 / 3 + MAX_IMAGE_MEMBERS_BYTES
             && self.has_room_for_image(bytes as u64, budget)
     }
@@ -668,12 +702,16 @@ impl<'a> Planner<'a> {
         raw: &RawValue,
         duplicate: Option<usize>,
         budget: &mut Budget,
-    ) -> (StructuredShown, Option<String>) {
+    ) -> (StructuredShown, Option<ShortenedJson>) {
         if !self.is_oversize || raw.get() == "null" || budget.take(raw.get().len() as u64) {
             return (StructuredShown::Whole, None);
         }
         if self.is_withheld() {
             return (StructuredShown::Replaced, None);
+        }
+        // Its reader would not see the notice, which is a text.
+        if self.audience.replaces_text {
+            return (StructuredShown::Dropped, None);
         }
         // A client shows its model either the text or the structured content, so equal content may
         // use the same budget.
@@ -705,7 +743,7 @@ impl<'a> Planner<'a> {
             Shown::Whole => {
                 sent.map_or_else(|| Show::Rewritten(rewritten(item, text)), Show::AsSent)
             }
-            Shown::Start(start, mark) => Show::Start(rewritten(item, &format!("{start}{mark}"))),
+            Shown::Parts(parts) => Show::Parts(rewritten(item, &parts)),
             Shown::Nothing => Show::Nothing,
         }
     }
@@ -716,7 +754,7 @@ impl<'a> Planner<'a> {
         *total_bytes += text.len() as u64;
         match budget.text(text, 0) {
             Shown::Whole => Some(text_item(text, None, None)),
-            Shown::Start(start, mark) => Some(text_item(&format!("{start}{mark}"), None, None)),
+            Shown::Parts(parts) => Some(text_item(&parts, None, None)),
             Shown::Nothing => None,
         }
     }
@@ -766,7 +804,7 @@ fn show_undecodable(index: usize, item: &Item<'_>, reason: &str, budget: &mut Bu
     let start = &raw[..raw.floor_char_boundary(UNDECODABLE_START_BYTES)];
     let part = format!("{head}; its JSON has {bytes} bytes and begins with:]\n{start}");
     if start.len() < bytes && budget.take(part.len() as u64) {
-        return Show::Start(text_item(&part, None, None));
+        return Show::Parts(text_item(&part, None, None));
     }
     Show::Nothing
 }

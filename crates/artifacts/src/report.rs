@@ -113,8 +113,10 @@ pub enum Status {
 pub struct Truncated {
     /// Size of all text items and texts of embedded resources.
     pub total_bytes: u64,
-    /// Size of the part in the new answer; at most the limit.
+    /// Size of the parts in the new answer; at most the limit.
     pub shown_bytes: u64,
+    /// Size of the part before the first gap.
+    pub head_bytes: u64,
 }
 
 /// Members of an answer and of its `_meta` that were left out.
@@ -247,6 +249,9 @@ pub enum StructuredShown {
     Shortened,
     /// None of it: a note with the name of the artifact replaces it.
     Replaced,
+    /// None of it: the client shows structured content in place of text, and the text has the
+    /// notice.
+    Dropped,
 }
 
 /// Outcome of one item or of `structuredContent`.

@@ -14,6 +14,8 @@ const MAX_DEPTH: usize = 64;
 const MAX_REFERENCES: usize = 32;
 /// A schema that requires more elements or characters than this cannot be shortened.
 const MAX_DEMANDED: u64 = 1024;
+/// Member of shortened structured content that says what is missing.
+const NOTICE_MEMBER: &str = "marquetry/notice";
 /// Mark at the end of a cut string.
 const CUT: &str = "…";
 
@@ -44,7 +46,7 @@ pub fn is_shortenable(schema: &Value) -> bool {
 
 /// Shortens the JSON text of `value` to `room` bytes, or as far as the schema allows. None when it
 /// cannot be shortened.
-pub(crate) fn shorten(value: &RawValue, schema: &Value, room: usize) -> Option<String> {
+pub(crate) fn shorten(value: &RawValue, schema: &Value, room: usize) -> Option<ShortenedJson> {
     // From mild to severe. Only the schema limits the last one.
     let steps = [
         (room / 4, 256, true, room),
@@ -57,14 +59,78 @@ pub(crate) fn shorten(value: &RawValue, schema: &Value, room: usize) -> Option<S
         (0, 0, false, usize::MAX),
     ];
     let nothing = Map::new();
-    steps.into_iter().find_map(|(string_bytes, elements, keeps_optional, room)| {
+    let json = steps.into_iter().find_map(|(string_bytes, elements, keeps_optional, room)| {
         let schemas = Schemas { root: schema };
         let nothing = &nothing;
         let shortening =
             Shortening { schemas, nothing, string_bytes, elements, keeps_optional, room };
         let mut out = String::new();
         shortening.write(value, schema, &mut out, 0).then_some(out)
-    })
+    })?;
+    let allows_member = match (Schemas { root: schema }).rule(schema) {
+        Rule::Free => true,
+        Rule::Plain(keywords) => allows_more_members(keywords),
+        Rule::Fixed { .. } => false,
+    };
+    Some(ShortenedJson { json, allows_member })
+}
+
+/// Returns whether a schema allows a member that it does not declare, of any type.
+fn allows_more_members(keywords: &Map<String, Value>) -> bool {
+    let is_open = |name: &str| keywords.get(name).is_none_or(|rule| *rule == Value::Bool(true));
+    is_open("additionalProperties")
+        && is_open("unevaluatedProperties")
+        && !keywords.contains_key("maxProperties")
+}
+
+/// JSON that was shortened by its schema.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ShortenedJson {
+    json: String,
+    /// Whether the schema allows a further member.
+    allows_member: bool,
+}
+
+impl ShortenedJson {
+    /// Returns the JSON with a notice where the schema allows one: as the first member, or at the
+    /// beginning of the longest text that was cut. A client may show its model this JSON alone.
+    pub(crate) fn with_notice(&self, notice: &str) -> String {
+        let Ok(Value::Object(members)) = serde_json::from_str(&self.json) else {
+            return self.json.clone();
+        };
+        if self.allows_member && !members.contains_key(NOTICE_MEMBER) {
+            let name = Value::from(NOTICE_MEMBER);
+            let rest = self.json.trim_start().trim_start_matches('{');
+            let comma = if members.is_empty() { "" } else { "," };
+            return format!("{{{name}:{}{comma}{rest}", Value::from(notice));
+        }
+        let mut value = Value::Object(members);
+        let Some(text) = longest_cut_text(&mut value) else { return self.json.clone() };
+        // The text stays as long as it was, because the schema may bound its length.
+        let Some(rest) = text.len().checked_sub(notice.len() + 1) else {
+            return self.json.clone();
+        };
+        *text = format!(
+            "{notice}\n{}{CUT}",
+            &text[..text.floor_char_boundary(rest - CUT.len().min(rest))]
+        );
+        value.to_string()
+    }
+}
+
+/// Returns the longest string that ends with the mark of a cut.
+fn longest_cut_text(value: &mut Value) -> Option<&mut String> {
+    match value {
+        Value::String(text) if text.ends_with(CUT) => Some(text),
+        Value::Array(values) => {
+            values.iter_mut().filter_map(longest_cut_text).max_by_key(|text| text.len())
+        }
+        Value::Object(members) => {
+            let values = members.iter_mut().map(|(_, value)| value);
+            values.filter_map(longest_cut_text).max_by_key(|text| text.len())
+        }
+        _ => None,
+    }
 }
 
 /// The changes that a schema allows.
@@ -407,7 +473,7 @@ mod tests {
         assert!(validator.is_valid(value), "the example itself");
         assert!(is_shortenable(schema), "{schema}");
         let raw = RawValue::from_string(value.to_string()).unwrap();
-        let short = shorten(&raw, schema, room).unwrap();
+        let short = shorten(&raw, schema, room).unwrap().json;
         assert!(short.len() <= room, "{} bytes: {short}", short.len());
         let short: Value = serde_json::from_str(&short).unwrap();
         assert!(validator.is_valid(&short), "{short}");
@@ -513,6 +579,6 @@ mod tests {
         let deep = format!("{}1{}", "[".repeat(100_000), "]".repeat(100_000));
         let raw = RawValue::from_string(deep).unwrap();
         let schema = json!({"type": "array"});
-        assert_eq!(shorten(&raw, &schema, 100).as_deref(), Some("[]"));
+        assert_eq!(shorten(&raw, &schema, 100).unwrap().json, "[]");
     }
 }

@@ -9,7 +9,7 @@ use crate::{ClientProfile, Shows, known_clients};
 /// Settings of one client. An absent setting keeps the value of the known profile.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(default)]
+#[serde(deny_unknown_fields, default)]
 #[non_exhaustive]
 pub struct ClientSettings {
     /// Parts of an answer that the client shows its model: "content", "structured" (in place of

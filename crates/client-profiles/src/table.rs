@@ -17,7 +17,6 @@ struct Row {
     title: String,
     source: String,
     read: String,
-    #[serde(flatten)]
     settings: ClientSettings,
 }
 

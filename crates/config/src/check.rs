@@ -210,7 +210,7 @@ mod tests {
         }
         let toml = "[knowledge]\ndatabase = 'postgres://me@h/k?sslrootcert=/no/such.pem'\n";
         let error = Config::from_toml(toml, "m.toml").unwrap().check().unwrap_err().to_string();
-        assert!(error.contains("sslrootcert, \"/no/such.pem\""), "{error}");
+        assert!(error.contains("sslrootcert \"/no/such.pem\""), "{error}");
         check("[knowledge]\ndatabase = 'postgres://me:secret@h:5432/k'\n", expect![""]);
     }
 }

@@ -31,6 +31,7 @@ use marquetry_client_files::{
     ClientFile, ClientServer, ReadOptions, expand::workspace_of, not_started,
     transport::TransportError,
 };
+use marquetry_client_profiles::ClientOverrides;
 use marquetry_nearest::nearest;
 use marquetry_oauth::server::ResourceServer;
 use schemars::JsonSchema;
@@ -59,6 +60,7 @@ pub mod sections {
         InferenceDepth, InferenceDepthError, Oversize, Processing, ProcessingPatch, ResourceLinks,
         SettingsPatch, SizeMeasure, TextResources, YamlMimeType,
     };
+    pub use marquetry_client_profiles::{ClientOverrides, ClientSettings, Shows};
     pub use marquetry_gateway::ToolFilter;
     pub use marquetry_knowledge::{
         KnowledgeConfig,
@@ -117,6 +119,11 @@ pub struct Config {
     pub gateway: GatewayConfig,
     /// Storage of large and binary tool answers as artifacts.
     pub artifacts: ArtifactsConfig,
+    /// What clients show their models of an answer, by the beginning of the name that a client
+    /// gives; `default` is for clients that are not known. A setting replaces that of the known
+    /// profile. The name decides about formats only, never about rights.
+    #[schemars(example = serde_json::json!({"my-agent": {"shows": "content", "max_tokens": 20_000}}))]
+    pub clients: ClientOverrides,
     /// This server's own tools, by groups. Listed tools cost every conversation a few thousand
     /// tokens. A tool of a group that is off cannot be called.
     pub tools: ToolsConfig,

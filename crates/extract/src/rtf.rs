@@ -248,10 +248,10 @@ impl<'a> Reader<'a> {
                 self.state.is_hidden = false;
             }
             b"title" if self.state.destination == Destination::Ignored => {
-                self.state.destination = Destination::Title
+                self.state.destination = Destination::Title;
             }
             b"author" if self.state.destination == Destination::Ignored => {
-                self.state.destination = Destination::Author
+                self.state.destination = Destination::Author;
             }
             b"fonttbl"
             | b"colortbl"
@@ -331,7 +331,7 @@ impl<'a> Reader<'a> {
             Destination::Text => self.text.push_str(text),
             Destination::Title if self.title.len() < MAX_TITLE_BYTES => self.title.push_str(text),
             Destination::Author if self.author.len() < MAX_TITLE_BYTES => {
-                self.author.push_str(text)
+                self.author.push_str(text);
             }
             _ => {}
         }

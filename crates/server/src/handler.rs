@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use marquetry_artifact_tools::{ArtifactTools, LIST, READ};
+use marquetry_artifact_tools::{ArtifactTools, LIST, QUERY, READ, SEARCH};
 use marquetry_artifacts::{Captured, Capturer, Settings, ToolCall};
 use marquetry_config::{SERVER_NAME, sections::Limits};
 use marquetry_gateway::{CallFailure, Catalog, Gateway, List, ToolAnswer, Unreachable};
@@ -28,6 +28,7 @@ use serde_json::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
+    clients::Clients,
     console::{CallRecord, Recorder},
     knowledge::Knowledge,
     tools::{BuiltIns, CustomTools},
@@ -48,6 +49,8 @@ pub(crate) struct GatewayHandler {
     pub(crate) capturer: Capturer,
     /// Capture settings of custom tools; upstreams have their own.
     pub(crate) capture_settings: Settings,
+    /// What clients show their models.
+    pub(crate) clients: Clients,
     pub(crate) limits: Limits,
     /// Records calls for the console.
     pub(crate) recorder: Recorder,
@@ -106,8 +109,9 @@ impl Handler for GatewayHandler {
         let catalog = self.gateway.catalog();
         let count = self.listed_tools(&catalog).count();
         let (range, next_cursor) = self.page(count, cursor)?;
-        let all = self.listed_tools(&catalog);
-        let tools = all.skip(range.start).take(range.len()).cloned().collect();
+        let all = self.listed_tools(&catalog).skip(range.start).take(range.len());
+        let client = self.clients.of(cx);
+        let tools = all.map(|tool| client.listed(tool)).collect();
         Ok(ListToolsResult { tools, next_cursor })
     }
 
@@ -376,9 +380,11 @@ impl GatewayHandler {
         record: &CallRecord,
     ) -> Box<RawValue> {
         let scope = self.artifacts.scope_of(cx);
+        let client = self.clients.of(cx);
         let call = ToolCall::new(&scope, call.name)
             .with_arguments(call.arguments)
-            .with_output_schema(call.output_schema);
+            .with_output_schema(call.output_schema)
+            .with_audience(Some(&client.audience));
         let captured = self.capturer.capture(call, settings, result).await;
         record.captured(&captured, settings);
         if matches!(captured, Captured::Changed { .. }) {
@@ -407,7 +413,7 @@ impl GatewayHandler {
     fn instructions(&self) -> String {
         let mut text = "Large and binary tool answers are saved as artifacts: the answer then names each artifact and shows what fits. ".to_owned();
         if self.built_ins.has(READ) {
-            text.push_str(&format!("{LIST} lists them, {READ} reads them in parts."));
+            text.push_str(&format!("{LIST} lists them, {SEARCH} and {QUERY} find what is in them, {READ} reads them in parts."));
         } else {
             text.push_str("They can be read as resources.");
         }

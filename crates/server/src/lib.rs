@@ -8,6 +8,7 @@ mod app;
 mod changes;
 #[cfg(feature = "cli")]
 pub mod cli;
+mod clients;
 mod console;
 mod events;
 mod faults;

@@ -1,13 +1,17 @@
 //! The decision table: what is saved, what is shown, and which status says so.
 
+use std::sync::Arc;
+
 use marquetry_artifacts::{
-    Artifact, Settings,
+    Artifact, Audience, MemoryStore, Report, Scope, Settings, ToolCall,
     report::{Outcome, SavedArtifact, Status, StructuredShown},
     settings::{Oversize, SizeMeasure},
 };
-use serde_json::{Value, json};
+use serde_json::{Value, json, value::RawValue};
 
-use crate::support::{FailingStore, PNG, capture, capture_into, capture_of, capture_raw, settings};
+use crate::support::{
+    FailingStore, PNG, capture, capture_into, capture_of, capture_raw, capturer, settings,
+};
 
 const AT: [u64; 5] = [99, 100, 101, 200, 201];
 
@@ -118,7 +122,7 @@ async fn withheld_answers_show_nothing() {
     assert_eq!(seen.report().status, Status::ProcessedSavedAndWithheld);
     assert_eq!(seen.report().truncated.unwrap().shown_bytes, 0);
     assert!(seen.texts().is_empty() && !seen.raw_result().contains("xxxx"));
-    assert_eq!(seen.content()[0]["type"], "resource_link");
+    assert_eq!(seen.content()[1]["type"], "resource_link");
     assert_eq!(seen.only().content, "x".repeat(201 - 39));
 
     let seen = capture_raw(&settings, &of_size(200)).await;
@@ -164,11 +168,8 @@ async fn several_texts_share_the_limit() {
     let texts = seen.texts();
     assert_eq!(texts.len(), 2, "nothing follows what was cut");
     assert_eq!(texts[0], "a".repeat(150));
-    assert!(
-        texts[1].starts_with("bbb") && texts[1].ends_with("[cut here: the answer is too large]")
-    );
-    assert_eq!(texts.concat().len(), 280, "the limit is used up");
-    assert_eq!(seen.content()[1]["annotations"]["priority"], 1);
+    assert_eq!(texts[1], "b".repeat(130), "the limit is used up");
+    assert_eq!(seen.content()[2]["annotations"]["priority"], 1);
     assert_eq!(seen.artifacts.len(), 3);
 }
 
@@ -443,10 +444,10 @@ async fn odd_images_that_stay_are_put_in_order() {
         let warnings = &seen.report().items[0].warnings;
         assert!(warnings[0].ends_with(&format!(", but the bytes are {are}")), "{warnings:?}");
     }
-    // Other types are not checked.
+    // Services of models refuse images of other types.
     let image = json!({"type": "image", "data": "/////w==", "mimeType": "image/x-unheard-of"});
     let seen = capture(&Settings::default(), json!({"content": [image]})).await;
-    assert_eq!(seen.content()[0], image);
+    assert_eq!(seen.content()[0]["type"], "resource_link");
 }
 
 #[tokio::test]
@@ -474,11 +475,11 @@ async fn the_notice_says_where_to_read_on() {
     let text = "line of text\n".repeat(100);
     let answer = json!({"content": [{"type": "text", "text": text}]});
     let seen = capture(&limits(100, 900), answer).await;
-    let shown = seen.report().truncated.unwrap().shown_bytes as usize;
+    let shown = seen.report().truncated.unwrap().head_bytes as usize;
     let rest =
         format!("Read on with the tool 'read_artifact', name as above and start_byte={shown}.");
     assert!(seen.notice().contains(&rest), "{}", seen.notice());
-    let start = seen.content()[0]["text"].as_str().unwrap().to_owned();
+    let start = seen.content()[1]["text"].as_str().unwrap().to_owned();
     assert!(start.starts_with(&text[..shown]) && text[shown..].starts_with("\nline"), "{start}");
 }
 
@@ -657,4 +658,65 @@ async fn content_that_is_no_list_is_saved_beside_structured_content() {
     let whole = seen.artifacts.iter().find(|artifact| artifact.record.name == whole.name);
     assert_eq!(serde_json::from_slice::<Value>(&whole.unwrap().content).unwrap(), answer);
     assert!(!seen.notice().contains("is lost"), "{}", seen.notice());
+}
+
+/// Captures an answer for a client that shows structured content in place of text.
+async fn for_replacing_client(answer: &Value, schema: &Value) -> (Value, Report) {
+    let mut audience = Audience::default();
+    audience.max_tokens = Some(500);
+    audience.replaces_text = true;
+    let scope = Scope::local();
+    let call = ToolCall::new(&scope, "srv__tool")
+        .with_output_schema(Some(schema))
+        .with_audience(Some(&audience));
+    let raw = RawValue::from_string(answer.to_string()).unwrap();
+    let captured =
+        capturer(Arc::new(MemoryStore::default())).capture(call, &Settings::default(), raw).await;
+    let report = captured.report().unwrap().clone();
+    (serde_json::from_str(captured.into_result().get()).unwrap(), report)
+}
+
+#[tokio::test]
+async fn a_client_that_shows_structured_content_alone_sees_the_notice() {
+    let text: String = (0..500).map(|number| format!("line {number}\n")).collect();
+    let answer = json!({
+        "content": [{"type": "text", "text": text}],
+        "structuredContent": {"content": text},
+    });
+    let schema = json!({"type": "object", "properties": {"content": {"type": "string"}}});
+    let (result, report) = for_replacing_client(&answer, &schema).await;
+    assert_eq!(result.get("structuredContent"), None);
+    assert_eq!(report.structured.unwrap().shown, StructuredShown::Dropped);
+    let notice = result["content"][0]["text"].as_str().unwrap();
+    assert!(notice.starts_with("[The answer of tool 'srv__tool' has "), "{notice}");
+    let shown = result["content"][1]["text"].as_str().unwrap();
+    assert!(shown.starts_with("line 0\n") && shown.ends_with("line 499\n"), "{shown}");
+}
+
+#[tokio::test]
+async fn shortened_structured_content_carries_the_notice() {
+    let rows: Vec<String> = (0..500).map(|number| format!("row {number}")).collect();
+    let answer = json!({"content": [], "structuredContent": {"rows": rows}});
+    let mut schema = json!({
+        "type": "object",
+        "properties": {"rows": {"type": "array", "items": {"type": "string"}}},
+    });
+    let seen = capture_of(&limits(100, 1_000), &answer.to_string(), &schema).await;
+    let notice =
+        seen.result()["structuredContent"]["marquetry/notice"].as_str().unwrap().to_owned();
+    assert!(notice.contains("is saved as"), "{notice}");
+
+    // A schema without room for another member has it at the beginning of a text that was cut.
+    schema = json!({
+        "type": "object",
+        "properties": {"content": {"type": "string"}},
+        "required": ["content"],
+        "additionalProperties": false,
+    });
+    let answer = json!({"content": [], "structuredContent": {"content": "x".repeat(50_000)}});
+    let seen = capture_of(&limits(100, 4_000), &answer.to_string(), &schema).await;
+    let structured = &seen.result()["structuredContent"];
+    let shown = structured["content"].as_str().unwrap();
+    assert!(shown.starts_with("[The answer of tool") && shown.ends_with("x…"), "{shown}");
+    assert!(jsonschema::is_valid(&schema, structured));
 }

@@ -44,9 +44,9 @@ async fn notices() {
     check(
         &capture(&small(), json!({"content": [{"type": "text", "text": "long ".repeat(200)}]}))
             .await,
-        expect![[r"
-            [The answer of tool 'srv__tool' has 1039 bytes, more than the limit of 400: 364 of the 1000 bytes of its text are shown. It is saved as artifact 'srv__tool_text_0_63cbe1e4.txt' (version 0). Read on with the tool 'read_artifact', name as above and start_byte=364.
-            - 'srv__tool_text_0_63cbe1e4.txt' version 0: text/plain, 1000 bytes]"]],
+        expect![[r#"
+            [The answer of tool 'srv__tool' has 1039 bytes, more than the limit of 400: 330 of the 1000 bytes of its text are shown. It is saved as artifact 'srv__tool_text_0_63cbe1e4.txt' (version 0). Read on with the tool 'read_artifact', name as above and start_byte=231.
+            - 'srv__tool_text_0_63cbe1e4.txt' version 0: text/plain, 1000 bytes]"#]],
     );
     check(
         &capture(&small(), many(13)).await,
@@ -156,7 +156,11 @@ async fn a_whole_result() {
           "content": [
             {
               "type": "text",
-              "text": "[{\"id\": 1, \"tag\": \"a\"}, {\"id\": 2, \"tag\": \"b\"}]\n                                                                                                                                                                                                                                                                                                                             \n[cut here: the answer is too large]"
+              "text": "[The answer of tool 'srv__tool' has 808 bytes, more than the limit of 400: 330 of the 447 bytes of its text are shown. It is saved as 5 artifacts. The first is 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact', name as below.\n- structuredContent is left out here; 'read_artifact' with name 'srv__tool_structured_e6984080.json' and version 0 gives all of it\n- 'srv__tool_json_0_63cbe1e4.json' version 0: application/json, 447 bytes, array of 2: id, tag\n- 'srv__tool_image_1_044c3cd7.png' version 0: image/png, 70 bytes\n- 'srv__tool_resource_2_notes.txt' version 0: text/plain, 37 bytes; it holds no content, since the answer gave only the resource's URI: file:///notes.txt\n- 'srv__tool_items_953aeb70.json' version 0: application/json, 21 bytes\n- 'srv__tool_structured_e6984080.json' version 0: application/json, 11 bytes, object with 1 key: total]"
+            },
+            {
+              "type": "text",
+              "text": "[{\"id\": 1, \"tag\": \"a\"}, {\"id\": 2, \"tag\": \"b\"}]\n                                                                                                                                                                                        \n[… 117 bytes are left out here …]\n                                                                                                   "
             },
             {
               "type": "resource_link",
@@ -178,10 +182,6 @@ async fn a_whole_result() {
               "description": "Resource content from MCP tool srv__tool: only its URI, without content",
               "mimeType": "text/plain",
               "size": 37
-            },
-            {
-              "type": "text",
-              "text": "[The answer of tool 'srv__tool' has 808 bytes, more than the limit of 400: 364 of the 447 bytes of its text are shown. It is saved as 5 artifacts. The first is 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact', name as below.\n- structuredContent is left out here; 'read_artifact' with name 'srv__tool_structured_e6984080.json' and version 0 gives all of it\n- 'srv__tool_json_0_63cbe1e4.json' version 0: application/json, 447 bytes, array of 2: id, tag\n- 'srv__tool_image_1_044c3cd7.png' version 0: image/png, 70 bytes\n- 'srv__tool_resource_2_notes.txt' version 0: text/plain, 37 bytes; it holds no content, since the answer gave only the resource's URI: file:///notes.txt\n- 'srv__tool_items_953aeb70.json' version 0: application/json, 21 bytes\n- 'srv__tool_structured_e6984080.json' version 0: application/json, 11 bytes, object with 1 key: total]"
             }
           ],
           "isError": false,
@@ -199,10 +199,11 @@ async fn a_whole_result() {
               "status": "processed_saved_and_truncated",
               "size_bytes": 808,
               "estimated_tokens": 158,
-              "message": "The answer of tool 'srv__tool' has 808 bytes, more than the limit of 400: 364 of the 447 bytes of its text are shown. It is saved as 5 artifacts. The first is 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact', name as below.",
+              "message": "The answer of tool 'srv__tool' has 808 bytes, more than the limit of 400: 330 of the 447 bytes of its text are shown. It is saved as 5 artifacts. The first is 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact', name as below.",
               "truncated": {
                 "total_bytes": 447,
-                "shown_bytes": 364
+                "shown_bytes": 330,
+                "head_bytes": 231
               },
               "save": {
                 "status": "success",

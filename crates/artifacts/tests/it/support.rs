@@ -59,11 +59,14 @@ impl Seen {
         self.result()["content"].as_array().expect("content is a list").clone()
     }
 
-    /// The last item.
+    /// Position of the notice: first if something is missing, else last.
+    fn notice_index(&self) -> usize {
+        if self.report().truncated.is_some() { 0 } else { self.content().len() - 1 }
+    }
+
     #[track_caller]
     pub(crate) fn notice(&self) -> String {
-        let content = self.content();
-        let notice = content.last().unwrap()["text"].as_str().unwrap().to_owned();
+        let notice = self.content()[self.notice_index()]["text"].as_str().unwrap().to_owned();
         let message = &self.report().message;
         assert!(notice.starts_with(&format!("[{message}")), "{notice}\n{message}");
         notice
@@ -73,7 +76,7 @@ impl Seen {
     pub(crate) fn texts(&self) -> Vec<String> {
         let mut content = self.content();
         if !self.is_unchanged() {
-            content.pop();
+            content.remove(self.notice_index());
         }
         content.iter().filter_map(|item| item["text"].as_str()).map(str::to_owned).collect()
     }
@@ -163,8 +166,9 @@ fn check(
     }
     // Links and the notice are what the protocol calls by these names.
     let content = result["content"].as_array().unwrap();
-    let Ok(Content::Text { text, .. }) = Content::deserialize(&content[content.len() - 1]) else {
-        panic!("the last item is the notice");
+    let place = if report.truncated.is_some() { 0 } else { content.len() - 1 };
+    let Ok(Content::Text { text, .. }) = Content::deserialize(&content[place]) else {
+        panic!("item {place} is the notice");
     };
     assert!(text.len() <= 4096, "the notice has {} bytes", text.len());
     for item in content

@@ -16,13 +16,13 @@ const OPERAND: &str = "$!operand";
 
 /// Returns a definition whose calls are steps: recursion is the only way to repeat something that
 /// is not an iteration.
-pub(super) fn metered<'p>(def: Def<&'p str>) -> Def<&'p str> {
+pub(super) fn metered(def: Def<&str>) -> Def<&str> {
     let body = pipe(Term::Call(STEP, Vec::new()), rewritten(def.body));
     Def { body, ..def }
 }
 
 /// Returns a term in which iterations, and operations that make values, are followed by a meter.
-fn rewritten<'p>(term: Term<&'p str>) -> Term<&'p str> {
+fn rewritten(term: Term<&str>) -> Term<&str> {
     match term {
         Term::Recurse => then(Term::Recurse, STEP),
         Term::Str(format, parts) => {
@@ -102,7 +102,7 @@ fn operation<'p>(
     }
 }
 
-fn rewritten_pattern<'p>(pattern: Pattern<&'p str>) -> Pattern<&'p str> {
+fn rewritten_pattern(pattern: Pattern<&str>) -> Pattern<&str> {
     match pattern {
         Pattern::Var(name) => Pattern::Var(name),
         Pattern::Arr(patterns) => {
@@ -117,8 +117,12 @@ fn rewritten_pattern<'p>(pattern: Pattern<&'p str>) -> Pattern<&'p str> {
     }
 }
 
-#[expect(clippy::unnecessary_box_returns, reason = "the terms of the parser are boxed")]
-fn boxed<'p>(term: Box<Term<&'p str>>) -> Box<Term<&'p str>> {
+#[expect(
+    clippy::boxed_local,
+    clippy::unnecessary_box_returns,
+    reason = "the terms of the parser are boxed"
+)]
+fn boxed(term: Box<Term<&str>>) -> Box<Term<&str>> {
     Box::new(rewritten(*term))
 }
 

@@ -107,7 +107,7 @@ impl Probe {
         let largest = largest(vector);
         let rounded =
             vector.iter().map(|value| (value / largest * Self::LARGEST).round() as i16).collect();
-        Some(Self { rounded, exact })
+        Some(Self { exact, rounded })
     }
 }
 

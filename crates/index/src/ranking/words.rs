@@ -215,7 +215,7 @@ impl Analyzer {
         let mut terms: Vec<String> = Vec::new();
         match script_of(word) {
             Some(language) => {
-                self.term(word, language, &mut |term: &str| terms.push(term.to_owned()))
+                self.term(word, language, &mut |term: &str| terms.push(term.to_owned()));
             }
             None if said_in.is_stop_word(word) => return None,
             None => {

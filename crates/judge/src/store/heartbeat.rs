@@ -42,7 +42,7 @@ pub async fn with_heartbeat<T>(
 #[cfg(any(feature = "libsql", test))]
 impl TestRun {
     /// Returns the batch as it is `now`: failed if its last sign is too old.
-    pub(super) fn as_of(self, last_sign: Timestamp, now: Timestamp) -> Self {
+    pub(super) fn seen_at(self, last_sign: Timestamp, now: Timestamp) -> Self {
         let silence = now.millis().saturating_sub(last_sign.millis());
         let is_silent = u128::from(silence) > HEARTBEAT_TIMEOUT.as_millis();
         if self.status != RunStatus::Running || !is_silent {
@@ -76,13 +76,13 @@ mod tests {
         let store = MemoryStore::new();
         let run = store.start_run(NewRun::default()).await.unwrap();
         let began = run.started_at;
-        assert_eq!(run.clone().as_of(began, after(began, 60_000)), run);
+        assert_eq!(run.clone().seen_at(began, after(began, 60_000)), run);
         // A clock that was set back.
-        assert_eq!(run.clone().as_of(after(began, 1), began), run);
+        assert_eq!(run.clone().seen_at(after(began, 1), began), run);
         let last_sign = after(began, 7);
-        let silent = run.clone().as_of(last_sign, after(began, 60_008));
+        let silent = run.clone().seen_at(last_sign, after(began, 60_008));
         assert_eq!((silent.status, silent.completed_at), (RunStatus::Failed, Some(last_sign)));
         let ended = store.finish_run(&run.id, RunStatus::Completed).await.unwrap();
-        assert_eq!(ended.clone().as_of(began, after(began, 100_000)), ended);
+        assert_eq!(ended.clone().seen_at(began, after(began, 100_000)), ended);
     }
 }

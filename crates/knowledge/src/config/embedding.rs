@@ -170,7 +170,7 @@ impl EmbeddingConfig {
         }
         options.check().map_err(|error| {
             let reason = error.to_string();
-            let key = if reason.contains("(dimension)") { "dimension" } else { "base_url" };
+            let key = if reason.contains("dimension must") { "dimension" } else { "base_url" };
             InvalidSetting::new(key, reason)
         })?;
         Ok(EmbeddingChoice::Remote(Box::new(options)))

@@ -609,7 +609,7 @@ async fn tasks_are_private_to_the_principal() {
     for method in ["tasks/get", "tasks/cancel"] {
         let stolen = request(&site, method, id, &["Bearer hush-ci"], json!({ "taskId": id })).await;
         let why = stolen.body["error"]["message"].as_str().unwrap_or_default();
-        assert!(why.contains("no such task"), "{}", stolen.body);
+        assert!(why.contains("unknown task"), "{}", stolen.body);
     }
     let got = request(&site, "tasks/get", id, &[&ann], json!({ "taskId": id })).await;
     let text = &got.body["result"]["result"]["content"][0]["text"];

@@ -221,13 +221,16 @@ impl JobState {
             self.used_keys.insert(key.to_owned(), 1);
             return key.to_owned();
         };
-        let (number, unused) = (last.saturating_add(1)..)
-            .map(|number| (number, format!("{key}-{number}")))
-            .find(|(_, candidate)| !self.used_keys.contains_key(candidate))
-            .expect("a task has fewer questions than numbers");
-        self.used_keys.insert(key.to_owned(), number);
-        self.used_keys.insert(unused.clone(), 1);
-        unused
+        let mut number = last;
+        loop {
+            number = number.saturating_add(1);
+            let unused = format!("{key}-{number}");
+            if !self.used_keys.contains_key(&unused) {
+                self.used_keys.insert(key.to_owned(), number);
+                self.used_keys.insert(unused.clone(), 1);
+                return unused;
+            }
+        }
     }
 }
 

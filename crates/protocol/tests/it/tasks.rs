@@ -237,7 +237,7 @@ async fn a_task_can_be_held() {
         assert!(matches!(again.result().await, Err(ClientError::TaskCancelled)));
         let unknown = rpc(client.task("0123").get().await);
         assert_eq!(unknown.code, error_code::INVALID_PARAMS);
-        assert!(rpc(client.task("0123").cancel().await).message.contains("no such task"));
+        assert!(rpc(client.task("0123").cancel().await).message.contains("unknown task"));
     }
 }
 

@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     changes::Changes,
+    clients::Clients,
     console::{
         ListListener, Recorder, ServerBackend, UpstreamObserver, console_options, watch_upstreams,
     },
@@ -160,6 +161,7 @@ impl Components {
             knowledge: self.knowledge.clone(),
             capturer: capturer(self.store.clone(), &self.config),
             capture_settings: self.config.artifacts.settings(),
+            clients: Clients::new(self.config.clients.clone()),
             limits: self.config.limits.clone(),
             recorder: self.recorder.clone(),
         };

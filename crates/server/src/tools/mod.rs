@@ -6,7 +6,7 @@ mod plantuml;
 
 use std::sync::Arc;
 
-use marquetry_artifact_tools::{ArtifactTools, DELETE, LIST, READ};
+use marquetry_artifact_tools::{ArtifactTools, DELETE, LIST, QUERY, READ, SEARCH};
 use marquetry_config::Config;
 use marquetry_protocol::{
     RpcError,
@@ -77,7 +77,7 @@ impl BuiltIns {
             }
         }
         if config.tools.artifacts {
-            names.extend([LIST, READ, DELETE]);
+            names.extend([LIST, READ, SEARCH, QUERY, DELETE]);
         }
         names.extend(Knowledge::reserved_tools(config));
         names
@@ -142,6 +142,8 @@ fn listed(tool: &Tool) -> Tool {
         CHECK => ("Check a PlantUML diagram", reads),
         LIST => ("List artifacts", reads),
         READ => ("Read an artifact", reads),
+        SEARCH => ("Search an artifact", reads),
+        QUERY => ("Query an artifact", reads),
         DELETE => {
             // Without hints MCP assumes a tool that writes and destroys.
             ("Delete an artifact", json!({"idempotentHint": true, "openWorldHint": false}))

@@ -94,7 +94,7 @@ fn configuration_errors_name_the_place_and_exit_2() {
         &["serve", "--listen", "0.0.0.0:0"],
         expect![[r"
         exit 2
-        error: command line: --listen: 0.0.0.0:0 can be reached from other machines, whose callers would need no token; set up [auth], listen on 127.0.0.1, or add --insecure, and name the hosts in server.allowed_hosts
+        error: command line: --listen: 0.0.0.0:0 can be reached from other machines, whose callers would need no token; set up [auth], listen on 127.0.0.1, or add --insecure, and list the hosts in server.allowed_hosts
     "]],
     );
     // A configuration that cannot be served is invalid.
@@ -105,7 +105,7 @@ fn configuration_errors_name_the_place_and_exit_2() {
             &[command, "--config", "open.toml"],
             expect![[r"
             exit 2
-            error: open.toml:2:10: server.listen: 0.0.0.0:0 can be reached from other machines, whose callers would need no token; set up [auth], listen on 127.0.0.1, or add --insecure, and name the hosts in server.allowed_hosts
+            error: open.toml:2:10: server.listen: 0.0.0.0:0 can be reached from other machines, whose callers would need no token; set up [auth], listen on 127.0.0.1, or add --insecure, and list the hosts in server.allowed_hosts
         "]],
         );
     }

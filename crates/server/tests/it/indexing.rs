@@ -532,7 +532,7 @@ fn a_missing_folder_is_neither_pruned_nor_watched() {
     let missing = "in: there is no such file or directory";
     check(&world.run(&["index", "in", "--prune"]), 1, "1 file: ", missing);
     let watching = world.run(&["index", "in", "--prune", "--watch"]);
-    check(&watching, 1, "", "failed to watch in: there is no such file or directory");
+    check(&watching, 1, "", "in: there is no such file or directory\nerror: failed to watch");
     assert_eq!(world.json(&["search", "one"]).0["hits"].as_array().unwrap().len(), 1);
 }
 

@@ -190,7 +190,7 @@ async fn wrong_context_is_refused_before_anything_is_kept() {
         "data": {"items": [{"key": "a", "value": 1}]}});
     let failure = world.say(json!({"message": "Hi", "context": [of_bob]})).await.unwrap_err();
     assert_eq!(failure.code, ErrorCode::InvalidParams);
-    assert!(failure.message.contains("somebody else"), "{failure}");
+    assert!(failure.message.contains("another user"), "{failure}");
     let alice = world.access("alice").caller;
     let mut filter = marquetry_rag::RecordFilter::new("default");
     filter.types = vec![CHAT.to_owned()];

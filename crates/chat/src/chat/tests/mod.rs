@@ -288,8 +288,8 @@ async fn a_model_that_fails_loses_nothing() {
             ErrorCode::Unavailable,
             "raise timeout_ms and answer_timeout_ms in [knowledge.chat]",
         ),
-        (ProviderAnswer::text("  "), ErrorCode::Unavailable, "said nothing"),
-        (ProviderAnswer::text("<think>hm</think>"), ErrorCode::Unavailable, "said nothing"),
+        (ProviderAnswer::text("  "), ErrorCode::Unavailable, "its text is empty"),
+        (ProviderAnswer::text("<think>hm</think>"), ErrorCode::Unavailable, "its text is empty"),
     ];
     for (answer, code, why) in cases {
         let answers = [ProviderAnswer::text("Four."), answer.clone(), ProviderAnswer::text("Six.")];

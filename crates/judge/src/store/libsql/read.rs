@@ -273,7 +273,7 @@ fn read_run(row: &Row) -> Result<TestRun, DatabaseError> {
         failed_tests: row.get(8)?,
         error_tests: row.get(9)?,
     };
-    Ok(run.as_of(time(row, 10)?, Timestamp::now()))
+    Ok(run.seen_at(time(row, 10)?, Timestamp::now()))
 }
 
 pub(super) fn overrides(database: Sql<'_>, id: &str) -> Result<Vec<Override>, DatabaseError> {

@@ -71,7 +71,7 @@ pub enum ViewError {
 /// A line ends with `\n`. A first line that does not fit is cut.
 ///
 /// ```
-/// use marquetry_artifacts::view;
+/// use marquetry_artifact_tools::view;
 ///
 /// let view = view::lines(b"one\ntwo\nthree\n", 2, 10, 5)?;
 /// assert_eq!((view.text, view.total_lines, view.next_line), ("two\n", 3, Some(3)));
@@ -131,10 +131,10 @@ pub fn lines(
 /// character that begins earlier. None when there is no whole character, or the part is not text.
 ///
 /// This shows part of a large artifact without reading the rest. Bytes of an image may happen to be
-/// letters, so ask [`is_text`](crate::mime::is_text) first.
+/// letters, so ask [`is_text`](marquetry_artifacts::mime::is_text) first.
 ///
 /// ```
-/// use marquetry_artifacts::view;
+/// use marquetry_artifact_tools::view;
 ///
 /// let text = "aä€".as_bytes();
 /// assert_eq!(view::characters(&text[2..5]), None);
@@ -162,7 +162,7 @@ pub fn characters(piece: &[u8]) -> Option<(&str, usize)> {
 /// the limit.
 ///
 /// ```
-/// use marquetry_artifacts::view::{self, Piece};
+/// use marquetry_artifact_tools::view::{self, Piece};
 ///
 /// let view = view::bytes("aä€".as_bytes(), 0..100, 5);
 /// assert_eq!((view.content, view.next_start), (Piece::Text("aä"), Some(3)));

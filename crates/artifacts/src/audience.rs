@@ -1,0 +1,84 @@
+//! The reader of an answer: what a client shows its model.
+
+use serde_json::value::RawValue;
+
+/// Beginning of a text by which its tokens are estimated, in bytes: 0.2 ms at most.
+const MAX_ESTIMATED_BYTES: usize = 16 * 1024;
+
+/// What the client of a call shows its model, and how much of it. The limits apply beside those of
+/// [`Settings`](crate::Settings).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Audience {
+    /// Maximum number of tokens of the shown part, as estimated.
+    pub max_tokens: Option<u64>,
+    /// Maximum number of characters of the shown part.
+    pub max_chars: Option<u64>,
+    /// Whether the client shows structured content in place of text. Structured content that does
+    /// not fit is left out then, because its reader would not see the notice.
+    pub replaces_text: bool,
+    /// MIME types of images that reach the model; the usual four if `None`.
+    pub image_types: Option<Vec<String>>,
+    /// Largest image that reaches the model, in bytes after decoding.
+    pub max_image_bytes: Option<u64>,
+}
+
+/// MIME types of images that the services of all large models accept.
+const USUAL_IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
+
+impl Audience {
+    /// Returns the limit of the shown part in bytes: `limit`, or less if a text like `sample` has
+    /// more tokens or characters within it.
+    pub(crate) fn limit(&self, limit: u64, sample: &RawValue) -> u64 {
+        // Every character has at least one byte, and every token too.
+        let by_chars = limit.min(self.max_chars.unwrap_or(u64::MAX));
+        let Some(max_tokens) = self.max_tokens.filter(|tokens| *tokens < by_chars) else {
+            return by_chars;
+        };
+        let sample = sample.get();
+        let sample = &sample[..sample.floor_char_boundary(MAX_ESTIMATED_BYTES)];
+        let tokens = marquetry_tokens::estimate(sample).max(1);
+        by_chars.min(max_tokens.saturating_mul(sample.len() as u64) / tokens)
+    }
+
+    /// Returns whether an image of this type and size reaches the model.
+    pub(crate) fn sees_image(&self, mime_type: &str, bytes: u64) -> bool {
+        let is_known = match &self.image_types {
+            Some(types) => types.iter().any(|known| known.eq_ignore_ascii_case(mime_type)),
+            None => USUAL_IMAGE_TYPES.contains(&mime_type),
+        };
+        is_known && self.max_image_bytes.is_none_or(|max| bytes <= max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(text: &str) -> Box<RawValue> {
+        RawValue::from_string(serde_json::to_string(text).unwrap()).unwrap()
+    }
+
+    #[test]
+    fn the_limit_follows_the_tokens_of_the_text() {
+        let mut audience = Audience::default();
+        let prose = sample(&"The quick brown fox jumps over the lazy dog. ".repeat(2_000));
+        assert_eq!(audience.limit(65_536, &prose), 65_536);
+        audience.max_tokens = Some(8_000);
+        let of_prose = audience.limit(65_536, &prose);
+        assert!((32_000..45_000).contains(&of_prose), "{of_prose}");
+        let numbers = sample(&"8.31,4.77,0.02\n".repeat(2_000));
+        assert!(audience.limit(65_536, &numbers) < of_prose);
+        audience.max_chars = Some(7_000);
+        assert_eq!(audience.limit(65_536, &prose), 7_000);
+    }
+
+    #[test]
+    fn images_that_services_refuse_do_not_reach_the_model() {
+        let audience = Audience::default();
+        assert!(audience.sees_image("image/png", 1 << 20));
+        for refused in ["image/svg+xml", "image/bmp", "image/tiff", "image/jpg"] {
+            assert!(!audience.sees_image(refused, 1), "{refused}");
+        }
+    }
+}
