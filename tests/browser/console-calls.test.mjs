@@ -219,10 +219,10 @@ test("malformed JSON of a field is neither sent nor lost, and an unset item is n
     await page.locator(".summary").innerText(),
     /any: malformed JSON, line 2, column 3: .*deep\.words\.0: has no value/s,
   );
-  assert.match(await page.locator(".runbar").innerText(), /It cannot be sent like this/);
+  assert.match(await page.locator(".runbar").innerText(), /Malformed JSON cannot be sent/);
   assert.equal(await page.getByRole("button", { name: "Send anyway" }).count(), 0);
   await page.getByRole("button", { name: "Compare revisions" }).click();
-  assert.match(await page.locator(".runbar").innerText(), /It cannot be sent like this/);
+  assert.match(await page.locator(".runbar").innerText(), /Malformed JSON cannot be sent/);
   assert.match(page.url(), /#\/tools/);
   // A link has no part of it, and the JSON shows it as it was typed.
   await page.getByRole("button", { name: "Link" }).click();
@@ -434,7 +434,7 @@ test("a token that no header can hold is asked for again", { timeout: 60_000 }, 
   await input.fill(" annas-secret-word-0123456789abcdef ");
   await page.keyboard.press("Enter");
   await page.waitForFunction(() => document.getElementById("token") === null);
-  await has(page, "No tool was called");
+  await has(page, "No tool has been called");
   await page.context().close();
   await own.stop();
 });
@@ -545,7 +545,7 @@ test("a call whose arguments were too large says so, and offers no empty form", 
   const own = await startServer({ config: "[console]\nmax_calls_bytes = 8000000\n" });
   t.after(() => own.stop());
   for (const [length, why] of [
-    [2_000_000, "were too large to be kept"],
+    [2_000_000, "were too large to store"],
     [600_000, "are too long for an address"],
   ]) {
     const { id } = await callTool(own, "lab__echo", { text: "x".repeat(length) });

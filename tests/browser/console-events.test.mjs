@@ -237,7 +237,7 @@ test("a pinned message stays above the log until it is unpinned", LIMIT, async (
   await seen(page, "All messages");
   await page.getByRole("button", { name: "Unpin" }).click();
   await go(page, "#/messages?q=nothing%20has%20this");
-  await seen(page, "No message fits.");
+  await seen(page, "No message matches.");
   assert.equal(await page.getByText("Pinned").count(), 0);
   await page.context().close();
 });

@@ -105,7 +105,7 @@ test("a field hides what its schema marks as secret, however it is marked", asyn
       .evaluateAll((all, pattern) => all.filter((it) => new RegExp(pattern).test(it.value)).length, "xyzzy|314159");
     assert.equal(hidden, isText ? 0 : 1, name);
     // JSON of several members cannot be hidden in part; its field says so.
-    if (isText) assert.match(await page.locator("main .body").innerText(), /A secret in it is shown/, name);
+    if (isText) assert.match(await page.locator("main .body").innerText(), /A secret in this text is visible/, name);
   }
 });
 

@@ -122,7 +122,7 @@ test("a changed list comes into the page, and an open form stays until its user 
   await go(page, "#/tools/grows__new_2");
   await page.getByText("No tool is called grows__new_2").waitFor();
   await callTool(server, "grows__grow", {});
-  await page.getByText("The tool is there now.").waitFor();
+  await page.getByText("The tool is available now.").waitFor();
   await page.context().close();
 });
 
@@ -140,7 +140,7 @@ test("changes of a server stay until its user has seen them, and say since when"
     assert.match(await page.locator("main").innerText(), /Changed since .*\d:\d\d/);
   }
   await page.getByRole("button", { name: "Seen" }).click();
-  await page.getByText("unchanged since you have seen it").waitFor();
+  await page.getByText("you have seen all changes").waitFor();
   await page.reload();
   await page.getByText(/unchanged since .*\d:\d\d/).waitFor();
   assert.equal(await changes.count(), 0);

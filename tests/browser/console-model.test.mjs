@@ -40,7 +40,7 @@ test("the settings that decided are named, and another limit shows what it gives
   await page.getByText(`mcp_tool_llm_return_max_bytes = ${LIMIT}`).waitFor();
   await page.getByText('oversize = "truncate"').waitFor();
   const shown = async (limit) => {
-    await page.getByRole("button", { name: `What a limit of ${limit} gives` }).click();
+    await page.getByRole("button", { name: `Show the answer with a limit of ${limit}` }).click();
     const head = page.getByRole("heading", { name: `With a limit of ${limit}, the model would see` });
     await head.waitFor();
     return page.getByLabel("what the model would see").textContent();

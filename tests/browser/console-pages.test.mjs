@@ -42,7 +42,7 @@ const PAGES = () => [
   ["tool-schema", "#/tools/lab__form?tab=schema", "As the agent gets it"],
   ["calls", "#/calls", "lab__large|list_artifacts"],
   ["call", `#/calls/${call}`, "lab__large"],
-  ["call-model", `#/calls/${call}?tab=model`, "Upstream said"],
+  ["call-model", `#/calls/${call}?tab=model`, "Upstream sent"],
   ["call-messages", `#/calls/${call}?tab=messages`, "In the log"],
   ["call-timeline", `#/calls/${call}?tab=timeline`, "upstream answered"],
   ["call-save", `#/calls/${call}?tab=save`, "marquetry test"],
@@ -53,14 +53,14 @@ const PAGES = () => [
   ["prompt", "#/prompts/lab__greet", "who"],
   ["artifacts", "#/artifacts", "lab__large"],
   ["artifact", `#/artifacts/${encodeURIComponent(artifact)}?version=0`, "0123456789abcde"],
-  ["knowledge", "#/knowledge", "Ask something"],
+  ["knowledge", "#/knowledge", "Search the documents"],
   ["found", "#/knowledge?q=how+long+does+sourdough+rest", "Press Enter to search"],
   ["calls-filtered", "#/calls?q=fails&outcome=tool_failed", "lab__fails"],
   ["messages-filtered", "#/messages?q=tools%2Fcall", "tools/call"],
   ["tool-filled", `#/tools/lab__form?args=${encodeURIComponent('{"path":"/x","mode":"read"}')}`, "Arguments"],
   ["revisions", "#/revisions", "lab__echo"],
   ["revision", `#/revisions/lab__echo?args=${encodeURIComponent('{"text":"hi"}')}`, "Arguments as JSON"],
-  ["nowhere", "#/nowhere", "leads nowhere"],
+  ["nowhere", "#/nowhere", "does not exist"],
 ];
 
 for (const theme of THEMES) {

@@ -62,7 +62,7 @@ test("the list is that of the result; it is filtered, goes on, and is walked thr
   for (const key of ["ArrowDown", "ArrowDown", "End", "ArrowUp", "Enter"]) await view.page.keyboard.press(key);
   assert.equal(await text(view, "#name"), "a128.txt");
   await view.frame.fill("#filter", "no such name");
-  await becomes(view, "#list-note", /No name or type has this text/);
+  await becomes(view, "#list-note", /No name or type contains this text/);
   await view.close();
 });
 

@@ -77,7 +77,7 @@ const PAGES = () => [
   ["compare", `${at("compare")}?a=${first.run.id}&b=${second.run.id}`, "regression"],
   ["compare-half", `${at("compare")}?b=${second.run.id}`, "Choose two runs"],
   ["judges", at("judges"), "checked by a person|κ"],
-  ["nowhere", at("nowhere"), "leads nowhere"],
+  ["nowhere", at("nowhere"), "does not exist"],
   ["no-run", at("run", "none"), "no run has the id"],
   ["no-result", at("result", "none"), "no result has the id"],
   ["no-case", at("case", "none"), "No result of this case"],
@@ -167,7 +167,7 @@ test("a verdict is overridden by keyboard, with who and why, and the judge is me
   const before = await ask(server, "judges");
   assert.deepEqual([before.items.length, before.items[0].kappa], [1, 1]);
   const page = await openPage(browser, server, `${at("result", rows.id)}?trial=2`);
-  await page.getByText("Say whether it passed").focus();
+  await page.getByText("Record a verdict").focus();
   await page.keyboard.press("Enter");
   await page.keyboard.press("Tab");
   await page.keyboard.press("Space");
@@ -179,7 +179,7 @@ test("a verdict is overridden by keyboard, with who and why, and the judge is me
   await page.keyboard.press("Enter");
   await page.getByText("Stored. κ of this judge against people: 0.40").waitFor();
   assert.match(
-    await page.getByRole("group", { name: "What people said" }).innerText(),
+    await page.getByRole("group", { name: "People’s verdicts" }).innerText(),
     /failed\s+ann\s+<b>One row<\/b> is missing\./,
   );
   const { items } = await ask(server, `results/${rows.id}/overrides`);
@@ -204,11 +204,11 @@ test("two runs are chosen by keyboard, and the address has them", async () => {
   const rows = await page.locator("tbody tr").allInnerTexts();
   assert.deepEqual(
     rows.map((row) => row.split("\t").at(-1)),
-    ["regression", "regression", "too few trials", "no fall shown"],
+    ["regression", "regression", "too few trials", "no regression"],
   );
   await page.getByRole("button", { name: "Swap" }).click();
   await page.waitForFunction((id) => location.hash.includes(`a=${id}`), second.run.id);
-  await page.getByText("no fall, higher").first().waitFor();
+  await page.getByText("no regression, higher").first().waitFor();
   await page.context().close();
 });
 
@@ -357,7 +357,7 @@ test("tests are for administrators, and an override is in the name of its caller
   assert.match(await other.locator("main").innerText(), /scope admin/);
   await other.context().close();
   const page = await openPage(browser, own, at("result", results[0].id), { token: ann });
-  await page.getByText("Say whether it passed").click();
+  await page.getByText("Record a verdict").click();
   assert.equal(await page.getByLabel("Your name").count(), 0);
   await page.getByLabel("it passed").check();
   await page.getByLabel("Why").fill("The call is right.");

@@ -194,7 +194,7 @@ test("the panel shows what the View tells the model", { timeout: 60_000 }, async
       structuredContent: { chosen: 7 },
     }),
   );
-  await page.getByText("What the View tells the model").click();
+  await page.getByText("Context that the View gives the model").click();
   const context = page.getByLabel("Context for the model");
   await until(async () => (await context.innerText()).includes("the second"));
   assert.equal(await context.innerText(), 'the second‹202E›<img src=x>\n{"chosen":7}');

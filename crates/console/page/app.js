@@ -72,7 +72,7 @@ async function show() {
   if (shown && !isSame) title.focus({ preventScroll: true });
   shown = at;
   if (!known) {
-    fill(body, empty("This address leads nowhere.", link("#/", "Go to the first page")));
+    fill(body, empty("This page does not exist.", link("#/", "Go to the first page")));
     main.dataset.ready = location.hash;
     return;
   }
@@ -131,11 +131,11 @@ function askForToken(why) {
         start();
       },
     },
-    h("h2", "A token is needed"),
+    h("h2", "A token is required"),
     why ? h("p.bad", { role: "alert" }, why) : null,
     h("label", { for: input.id }, "Token"),
     input,
-    h("p.muted", "It is kept for this tab alone, and sent to this server alone."),
+    h("p.muted", "It is stored only in this tab, and sent only to this server."),
     h("button", { type: "submit" }, "Use this token"),
   );
   document.getElementById("token")?.remove();
@@ -239,7 +239,7 @@ const keysAreOn = () => localStorage.getItem(KEYS) !== "off";
 function help() {
   if (document.getElementById("help")) return;
   const rows = [
-    ["Ctrl+K", "go anywhere"],
+    ["Ctrl+K", "go to a page, a server or a tool"],
     ["Ctrl+Enter", "run the tool"],
     ["/", "filter"],
     ["j k Enter", "down, up, open"],
@@ -261,7 +261,7 @@ function help() {
       "dl",
       rows.map(([key, what]) => [h("dt", h("kbd", key)), h("dd", what)]),
     ),
-    h("label", { for: works.id, class: "switch" }, works, " single keys work"),
+    h("label", { for: works.id, class: "switch" }, works, " enable single-key shortcuts"),
     button("Close", () => box.close(), { autofocus: true }),
   );
   box.id = "help";

@@ -65,7 +65,7 @@ async function all(context) {
     nothing.hidden = found.length > 0;
     fill(
       nothing,
-      h("p", kept.length ? "No call fits." : "No tool was called since the server started."),
+      h("p", kept.length ? "No call matches." : "No tool has been called since the server started."),
       h("p", link("#/tools", "Call a tool")),
     );
   };
@@ -125,7 +125,7 @@ export function pastCalls(tool) {
   const box = h("div", "loading…");
   data(`calls?tool=${encodeURIComponent(tool)}`).then(
     ({ calls: found }) => {
-      if (!found.length) return fill(box, empty("The tool was not called since the server started."));
+      if (!found.length) return fill(box, empty("The tool has not been called since the server started."));
       return fill(
         box,
         table(
@@ -213,7 +213,7 @@ async function one(context) {
       h("summary", `Arguments, ${bytes(record.arguments.bytes)}`),
       args
         ? tree(parse(args))
-        : empty(record.arguments.bytes ? "They were too large to be kept." : "The call had none."),
+        : empty(record.arguments.bytes ? "The arguments were too large to store." : "The call had no arguments."),
     ),
     callParts({ record, result, tool, context, tab: context.query.get("tab") ?? "result", isOwnPage: true }),
   ];
@@ -222,7 +222,7 @@ async function one(context) {
 /** The link to a form with the arguments of a call. Secrets, which the record hides, are unset there. */
 function again({ arguments: { json, bytes: size } }, tool) {
   const refused = (why) => `It cannot be called again from here: its arguments ${why}.`;
-  if (!json && size) return refused("were too large to be kept");
+  if (!json && size) return refused("were too large to store");
   const args = json
     ? `?args=${encodeURIComponent(stringify(withoutSecrets(withoutHidden(parse(json)), tool.inputSchema) ?? {}))}`
     : "";
@@ -251,7 +251,7 @@ export function callParts({ record, result, tool, sent, context, tab, isOwnPage 
             () =>
               result
                 ? resultView(result, tool?.outputSchema)
-                : empty(record && !record.model ? "The call has no result." : "The result was too large to be kept."),
+                : empty(record && !record.model ? "The call has no result." : "The result was too large to store."),
           ],
           [
             "model",

@@ -76,7 +76,7 @@ export async function resources(context) {
         h("summary", "Templates"),
         table(
           "Templates",
-          ["Template", "Name", "What it is"],
+          ["Template", "Name", "Description"],
           templates.map((it) => [
             button(
               it.uriTemplate,
@@ -194,7 +194,10 @@ export async function artifacts(context) {
               it.details?.source_tool_name ?? "",
             ]),
           )
-        : empty("No answer was saved as an artifact yet.", "Answers that are too large or not text become artifacts."),
+        : empty(
+            "No answer has been saved as an artifact yet.",
+            "Answers that are too large or not text become artifacts.",
+          ),
       found.next_cursor ? h("p.muted", "the first 200; filter to see others") : null,
     );
   };
@@ -309,7 +312,7 @@ export async function knowledge(context) {
   const place = h("div", { "aria-live": "polite" });
   const search = async () => {
     if (!input.value.trim()) {
-      fill(place, empty("Ask something of the documents."));
+      fill(place, empty("Search the documents."));
       return;
     }
     fill(place, "searching…");
@@ -323,8 +326,8 @@ export async function knowledge(context) {
           ? hits.map(passage)
           : found.structuredContent === undefined
             ? resultView(found)
-            : empty("No passage fits.", "Try other words."),
-        h("details", h("summary", "What the model was given"), resultView({ content: found.content })),
+            : empty("No passage matches.", "Try other words."),
+        h("details", h("summary", "The text for the model"), resultView({ content: found.content })),
       );
     } catch (error) {
       fill(place, failure(error, search));
@@ -343,7 +346,7 @@ export async function knowledge(context) {
     h("button", { type: "submit", "data-run": "" }, "Search"),
   );
   // A link fills the form; the search is a call of a tool, which its user makes.
-  fill(place, empty(input.value.trim() ? "Press Enter to search." : "Ask something of the documents."));
+  fill(place, empty(input.value.trim() ? "Press Enter to search." : "Search the documents."));
   return [form, place];
 }
 

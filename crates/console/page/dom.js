@@ -184,7 +184,7 @@ function ask(question, detail, yes, signal) {
       question,
       () => done(box.returnValue === "yes"),
       h("h2", question),
-      h("pre.literal", { tabIndex: 0, "aria-label": "What it is about" }, detail),
+      h("pre.literal", { tabIndex: 0, "aria-label": "Details" }, detail),
       h(
         "p",
         button("No", () => box.close(), { autofocus: true }),

@@ -209,7 +209,7 @@ export function jsonField(at, start) {
   const note =
     !at.isHidden &&
     mentionsSecret(at.parts, at.root) &&
-    h("span.muted", "A secret in it is shown as you type it, and not kept.");
+    h("span.muted", "A secret in this text is visible while you type, and is not stored.");
   return {
     element: framed(at, input, note),
     get() {

@@ -21,10 +21,10 @@ function connect() {
 }
 
 function callsTable(list) {
-  if (!list.length) return empty("No tool was called since the server started.", link("#/tools", "Call one"));
+  if (!list.length) return empty("No tool has been called since the server started.", link("#/tools", "Call one"));
   return table(
     "Last calls",
-    ["Call", "Outcome", "Time", "Upstream said", "Model sees", "At"],
+    ["Call", "Outcome", "Time", "Upstream sent", "Model sees", "At"],
     list.map((call) => [
       link(to("calls", call.id), call.tool),
       badge(call.outcome),
@@ -38,7 +38,7 @@ function callsTable(list) {
 
 const WHAT = {
   "elicitation/create": "asks",
-  "sampling/createMessage": "asks for an answer of a model",
+  "sampling/createMessage": "asks a model",
   "roots/list": "asks for the folders of the client",
 };
 
@@ -100,7 +100,7 @@ export async function home(context) {
       number("running", stats.running),
       number("median", duration(stats.p50_us) || "–"),
       number("95 %", duration(stats.p95_us) || "–"),
-      number("kept from the model", bytes(stats.kept_from_model_bytes)),
+      number("withheld from the model", bytes(stats.kept_from_model_bytes)),
     );
   };
   const draw = async () => {
@@ -201,7 +201,7 @@ async function one(context, log) {
   const restart = button("Restart", async () => {
     try {
       await post(`servers/${encodeURIComponent(context.name)}/restart`);
-      fill(said, "It is restarted.");
+      fill(said, "The server is restarting.");
     } catch (error) {
       fill(said, h("span.bad", error.message));
     }
@@ -216,7 +216,7 @@ async function one(context, log) {
       " ",
       visible(found.problem ?? ""),
       found.retry_in_ms
-        ? `${found.problem ? ". " : ""}It is started again within ${Math.ceil(found.retry_in_ms / 1000)} s.`
+        ? `${found.problem ? ". " : ""}It restarts within ${Math.ceil(found.retry_in_ms / 1000)} s.`
         : "",
     ),
     h("p", restart, " ", said),
@@ -262,7 +262,7 @@ async function one(context, log) {
       h("h2", "Standard error"),
       details.stderr.length
         ? literal(details.stderr.join("\n"), "Standard error")
-        : empty("The server has written nothing there since its start."),
+        : empty("The server has written nothing to standard error since its start."),
     ),
   ];
 }
@@ -291,7 +291,7 @@ function compared(name, lists) {
     keep();
     return null;
   }
-  const since = before.at ? new Date(before.at).toLocaleString() : "this browser looked last";
+  const since = before.at ? new Date(before.at).toLocaleString() : "your last visit";
   const lines = ["tools", "prompts"].flatMap((kind) => [
     ...now[kind].filter((it) => !before[kind]?.includes(it)).map((it) => `+ ${it}`),
     ...(before[kind] ?? []).filter((it) => !now[kind].includes(it)).map((it) => `− ${it}`),
@@ -310,7 +310,7 @@ function compared(name, lists) {
       () => {
         keep();
         // The focus stays here when the button goes.
-        fill(box, h("p.muted", "unchanged since you have seen it")).focus();
+        fill(box, h("p.muted", "you have seen all changes")).focus();
       },
       { class: "small" },
     ),

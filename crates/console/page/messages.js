@@ -176,8 +176,8 @@ async function all(context) {
     fill(
       nothing,
       filter.value || kept.length
-        ? "No message fits."
-        : "The log is empty. It fills as agents, servers and Views speak.",
+        ? "No message matches."
+        : "The log is empty. Messages of agents, servers and Views appear here.",
     );
   };
   /** Adds messages that are not there yet: an event may tell of one that was fetched. */

@@ -1,16 +1,16 @@
-// What the model sees of a call, and the settings that decided.
+// What the model sees of a call, and the settings that applied.
 
 import { text } from "./api.js";
 import { button, bytes, fill, h, link, table, to } from "./dom.js";
 import { stringify } from "./json.js";
 import { literal, tree } from "./result.js";
 
-/** What the upstream said beside what the model sees, and the settings that decided. */
+/** Compares the answer of the upstream with what the model sees, and shows the settings that applied. */
 export function modelView(record) {
   const { upstream, model, capture, decided } = record;
   const tokens = (count) => (count === undefined ? "" : `about ${Math.ceil(count / 4)} tokens`);
   const rows = [
-    ["Upstream said", upstream ? bytes(upstream.bytes) : "–", tokens(upstream?.bytes)],
+    ["Upstream sent", upstream ? bytes(upstream.bytes) : "–", tokens(upstream?.bytes)],
     ["Model sees", model ? bytes(model.bytes) : "–", tokens(model?.bytes)],
   ];
   const why = !upstream
@@ -35,7 +35,7 @@ export function modelView(record) {
     decided.length
       ? h(
           "div",
-          h("h2", "Settings that decided"),
+          h("h2", "Settings that applied"),
           h(
             "ul",
             decided.map((it) => h("li", h("code", `${it.setting} = ${stringify(it.value)}`), `: ${it.effect}`)),
@@ -61,7 +61,7 @@ export function modelView(record) {
     capture ? tree(capture, "report") : null,
     h(
       "p",
-      upstream?.kept ? show("said", "what the upstream said") : null,
+      upstream?.kept ? show("said", "the upstream's answer") : null,
       " ",
       model?.kept ? show("shown", "what the model sees") : null,
     ),
@@ -92,7 +92,7 @@ function otherLimit(record, place) {
     limits.map((limit) => [
       button(bytes(limit), () => tryIt(limit), {
         class: "small",
-        "aria-label": `What a limit of ${bytes(limit)} gives`,
+        "aria-label": `Show the answer with a limit of ${bytes(limit)}`,
       }),
       " ",
     ]),

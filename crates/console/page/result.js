@@ -284,7 +284,7 @@ export function binary(data, mimeType) {
   try {
     raw = Uint8Array.from(atob(data), (it) => it.charCodeAt(0));
   } catch {
-    return h("p.bad", `the data is no base64 (${bytes(data.length)} of ${mimeType})`);
+    return h("p.bad", `the data is not valid base64 (${bytes(data.length)} of ${mimeType})`);
   }
   const url = () => URL.createObjectURL(new Blob([raw], { type: mimeType }));
   const name = `file.${(mimeType.split("/")[1] ?? "bin").replace(/[^a-z0-9]/gi, "") || "bin"}`;
@@ -358,10 +358,10 @@ export function resultView(result, outputSchema) {
   const parts = [];
   if (result.isError) {
     const [what, why] = result._meta?.["marquetry/upstream"]
-      ? ["no answer", "The tool gave no answer: its server was not reached, or ended."]
-      : ["the tool failed", "The tool was reached and says that it failed."];
+      ? ["no answer", "The tool did not answer: its server could not be reached, or exited."]
+      : ["the tool failed", "The tool ran, and reported a failure."];
     parts.push(
-      h("p.bad", { role: "alert" }, badge("failed", what), ` ${why} The model sees this text and may try otherwise.`),
+      h("p.bad", { role: "alert" }, badge("failed", what), ` ${why} The model sees this text, and may try again.`),
     );
   }
   if (result.structuredContent !== undefined) {
@@ -374,7 +374,7 @@ export function resultView(result, outputSchema) {
           "h2",
           "Structured content ",
           outputSchema
-            ? badge(errors.length ? "bad" : "ok", errors.length ? "breaks its schema" : "fits its schema")
+            ? badge(errors.length ? "bad" : "ok", errors.length ? "violates its schema" : "matches its schema")
             : null,
         ),
         errors.length
@@ -390,7 +390,7 @@ export function resultView(result, outputSchema) {
   }
   const blocks = Array.isArray(result.content) ? result.content : [];
   parts.push(blocks.slice(0, 200).map(block));
-  if (blocks.length > 200) parts.push(h("p", `${blocks.length - 200} blocks more`));
+  if (blocks.length > 200) parts.push(h("p", `${blocks.length - 200} more blocks`));
   if (!blocks.length && result.structuredContent === undefined) parts.push(h("p.muted", "The answer has no content."));
   return h("div.result", parts);
 }

@@ -63,7 +63,7 @@ async function exchange(message, { revision, session, schema, log, signal }) {
           ? { result: { action: "decline" } }
           : got.method === "ping"
             ? { result: {} }
-            : { error: { code: -32601, message: "the era inspector does not answer this" } };
+            : { error: { code: -32601, message: "the page Revisions does not answer requests" } };
       exchange({ jsonrpc: "2.0", id: got.id, ...answer }, { revision, session, log, signal }).catch(() => {});
     }
   };

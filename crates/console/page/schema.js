@@ -237,7 +237,7 @@ export function problemsIn(schema, value) {
 export function check(schema, value, root = schema, path = [], depth = 0, known = new Map()) {
   if (schema === true || schema === undefined || depth > MAX_DEPTH || value instanceof Malformed) return [];
   const wrong = (message, at = path) => ({ path: at, message });
-  if (schema === false) return [wrong("nothing is allowed here")];
+  if (schema === false) return [wrong("no value is allowed here")];
   if (typeof schema !== "object" || schema === null) return [];
   const errors = [];
   const deeper = (part, it, at = path) => check(part, it, root, at, depth + 1, known);
@@ -269,15 +269,15 @@ export function check(schema, value, root = schema, path = [], depth = 0, known 
   for (const part of listOf(schema.allOf)) errors.push(...deeper(part, value));
   if (Array.isArray(schema.anyOf)) {
     const all = schema.anyOf.map((part) => deeper(part, value));
-    if (!all.some((it) => !it.length)) errors.push(...nearest(all, path, "fits none of the choices"));
+    if (!all.some((it) => !it.length)) errors.push(...nearest(all, path, "matches none of the choices"));
   }
   if (Array.isArray(schema.oneOf)) {
     const all = schema.oneOf.map((part) => deeper(part, value));
     const count = all.filter((it) => !it.length).length;
-    if (count === 0) errors.push(...nearest(all, path, "fits none of the choices"));
-    if (count > 1) errors.push(wrong(`fits ${count} of the choices; expected exactly one`));
+    if (count === 0) errors.push(...nearest(all, path, "matches none of the choices"));
+    if (count > 1) errors.push(wrong(`matches ${count} of the choices; expected exactly one`));
   }
-  if (schema.not !== undefined && !deeper(schema.not, value).length) errors.push(wrong("is what the schema excludes"));
+  if (schema.not !== undefined && !deeper(schema.not, value).length) errors.push(wrong("is excluded by the schema"));
   if (schema.if !== undefined)
     errors.push(...deeper(deeper(schema.if, value).length ? schema.else : schema.then, value));
   return errors;
@@ -374,11 +374,11 @@ function ofArray(schema, value, path, deeper, wrong) {
     const twice = value.findIndex(
       (item, index) => item !== undefined && value.slice(0, index).some((other) => isEqual(item, other)),
     );
-    if (twice >= 0) errors.push(wrong("is there twice", [...path, twice]));
+    if (twice >= 0) errors.push(wrong("is a duplicate", [...path, twice]));
   }
   if (schema.contains !== undefined) {
     const count = value.filter((item, index) => !deeper(schema.contains, item, [...path, index]).length).length;
-    if (count < (schema.minContains ?? 1)) errors.push(wrong("lacks an item that the schema demands"));
+    if (count < (schema.minContains ?? 1)) errors.push(wrong("lacks an item that the schema requires"));
     if (count > schema.maxContains) errors.push(wrong("has too many items of one kind"));
   }
   return errors;
@@ -403,7 +403,7 @@ function ofObject(schema, value, path, deeper, wrong) {
     const fits = patterns.filter(([pattern]) => fitsPattern(pattern, name));
     fits.forEach(([, part]) => errors.push(...deeper(part, value[name], at)));
     if (!known && !fits.length && schema.additionalProperties !== undefined) {
-      if (schema.additionalProperties === false) errors.push(wrong("is not a member that the schema knows", at));
+      if (schema.additionalProperties === false) errors.push(wrong("is not a member of the schema", at));
       else errors.push(...deeper(schema.additionalProperties, value[name], at));
     }
   }

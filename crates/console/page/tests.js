@@ -100,7 +100,7 @@ export async function tests(context) {
   if (!kind) context.title.textContent = "Tests";
   try {
     const make = PAGES[kind];
-    if (!make) return [top, empty("This address leads nowhere.", link("#/tests", "All runs"))];
+    if (!make) return [top, empty("This page does not exist.", link("#/tests", "All runs"))];
     return [top, await make(context, name)];
   } catch (error) {
     if (error.status === 404 && !(await isEnabled())) return notEnabled();
@@ -122,11 +122,11 @@ function notEnabled() {
       h("pre", { tabIndex: 0, "aria-label": "Command" }, "ENABLE_TESTING=true marquetry serve"),
       h(
         "p",
-        'Who starts tests can run programs as the user of this server: without authentication, programs on this machine; with it, tokens with the scope "admin". Results of ',
+        'Anyone who may start tests can run programs as the user of this server: without authentication, every program on this machine; with authentication, callers with the scope "admin". Results of ',
         h("code", "marquetry test"),
         " and of ",
         h("code", "marquetry test-server"),
-        " are in the same database, and are shown here then.",
+        " are stored in the same database, and are shown here, too.",
       ),
     ),
   ];
@@ -331,7 +331,7 @@ async function run(context, id) {
         ? null
         : h(
             "li.muted",
-            "No step was heard of since this page was opened: the run may belong to another process, or have ended with it.",
+            "No step has been reported since this page was opened: the run may belong to another process, which may have ended.",
           ),
     );
   };
@@ -550,10 +550,10 @@ async function compare(context) {
     ),
     h("p", link(inTests("run", a), "The run before"), " ", link(inTests("run", b), "The run after")),
     h("div.changes", table("Cases of both runs", ["Case", "Before", "After", "Change"], rows)),
-    sorted.length > 500 ? h("p.muted", `500 of ${sorted.length} cases are shown, those that fell first.`) : null,
+    sorted.length > 500 ? h("p.muted", `500 of ${sorted.length} cases are shown, the largest drops first.`) : null,
     h(
       "p.muted",
-      "A regression is shown at 95 % confidence. It takes at least 5 trials with a verdict on each side: repetitions of a case count.",
+      "A regression is shown at 95 % confidence. It requires at least 5 trials with a verdict in each run; repetitions of a case count.",
     ),
   ];
 }
@@ -561,12 +561,12 @@ async function compare(context) {
 function changeText({ change, base, new: after }) {
   if (change === "regression") return "regression";
   if (change === "insufficient_data") return "too few trials";
-  return (after?.rate ?? 0) > (base?.rate ?? 0) ? "no fall, higher" : "no fall shown";
+  return (after?.rate ?? 0) > (base?.rate ?? 0) ? "no regression, higher" : "no regression";
 }
 
 /** Cohen's κ in words of Landis and Koch, 1977. */
 export function kappaText(kappa) {
-  if (kappa === undefined || kappa === null) return "not defined: both always said the same";
+  if (kappa === undefined || kappa === null) return "not defined: both always gave the same verdict";
   const words =
     [
       [0.8, "almost perfect"],
@@ -582,8 +582,8 @@ async function judges() {
   const { items } = await get("judges");
   if (!items.length)
     return empty(
-      "No verdict of a judge was checked by a person yet.",
-      "Open a result, and say whether its trial passed.",
+      "No person has checked a verdict of a judge yet.",
+      "Open a result, and record whether its trial passed.",
     );
   const rows = items.map((it) => [
     h("span.name", it.model),

@@ -73,7 +73,7 @@ export async function tools(context) {
 /** Says what has become of a tool whose form is open. The form stays until its user wants the new one. */
 function changeOf(before, now, context) {
   const anew = button("Load the new form", context.again, { class: "small" });
-  if (!before) return now ? h("p.warn", "The tool is there now. ", anew) : null;
+  if (!before) return now ? h("p.warn", "The tool is available now. ", anew) : null;
   if (!now) return h("p.warn", "The server does not offer this tool any more. It may come back.");
   return isEqual(before.inputSchema, now.inputSchema)
     ? null
@@ -100,7 +100,7 @@ async function one(context, tool) {
   const output = h(
     "section.output",
     { "aria-label": "Result", "aria-live": "off" },
-    empty("The result comes here.", h("kbd", "Ctrl+Enter"), " runs the tool."),
+    empty("The result appears here.", h("kbd", "Ctrl+Enter"), " runs the tool."),
   );
   const form = createForm(schema, args, () => {
     isFormNewer = true;
@@ -265,7 +265,7 @@ async function one(context, tool) {
       fill(
         status,
         `${errors.length === 1 ? "1 problem" : `${errors.length} problems`}${tab === "form" ? "" : `: ${problemLine(errors[0].path, errors[0].message)}`} `,
-        isMalformed ? "It cannot be sent like this." : button("Send anyway", () => run(true), { class: "small" }),
+        isMalformed ? "Malformed JSON cannot be sent." : button("Send anyway", () => run(true), { class: "small" }),
       );
       return;
     }
@@ -415,8 +415,8 @@ export function refusedView({ error, status }) {
   const advice = {
     "-32602": "The arguments or the name are wrong. Look at the schema.",
     "-32601": "The server does not know this method.",
-    "-32020": "A header does not repeat what the body says.",
-    "-32603": "The server has a fault; its log says more.",
+    "-32020": "A header contradicts the body.",
+    "-32603": "Internal error. The log of the server has details.",
   }[error.code];
   return h(
     "div.failure",

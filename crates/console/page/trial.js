@@ -171,7 +171,7 @@ function oneTrial(context, id, trial, said, at) {
     h(
       "section.card",
       h("h2", "Answer of the model"),
-      trial.answer ? literal(trial.answer, "Answer") : empty("The model said nothing at the end."),
+      trial.answer ? literal(trial.answer, "Answer") : empty("The model ended without an answer."),
     ),
   ];
 }
@@ -323,7 +323,7 @@ function verdictOf(trial) {
   );
 }
 
-/** What people said of the trial, and a form to say it. */
+/** People's verdicts on the trial, and a form for a verdict. */
 function opinions(id, trial, said) {
   const kappa = h("p", { role: "status" });
   const vote = trial.votes[0];
@@ -335,7 +335,7 @@ function opinions(id, trial, said) {
       kappa,
       found
         ? `${prefix}κ of this judge against people: ${kappaText(found.kappa)}.`
-        : "No verdict of this judge was checked by a person yet.",
+        : "No person has checked a verdict of this judge yet.",
     );
   };
   tell("").catch(() => {});
@@ -345,7 +345,7 @@ function opinions(id, trial, said) {
       list,
       said.length
         ? table(
-            "What people said",
+            "People’s verdicts",
             ["Verdict", "Who", "Why", "When"],
             said.map((it) => [
               mark(it.passed ? "passed" : "failed"),
@@ -356,7 +356,7 @@ function opinions(id, trial, said) {
           )
         : h(
             "p.muted",
-            "Nobody has checked this trial. Your verdict does not change the result: the judge is measured by it.",
+            "No person has checked this trial. Your verdict does not change the result; it measures the judge.",
           ),
     );
   drawList();
@@ -424,6 +424,6 @@ function opinions(id, trial, said) {
     h("h2", "Checked by people"),
     list,
     kappa,
-    h("details", { open: false }, h("summary", said.length ? "Say otherwise" : "Say whether it passed"), form),
+    h("details", { open: false }, h("summary", said.length ? "Record another verdict" : "Record a verdict"), form),
   );
 }

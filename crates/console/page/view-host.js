@@ -300,7 +300,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
     const said = await text(`calls/${encodeURIComponent(call)}/${upstream ? "said" : "shown"}`).catch(() => undefined);
     if (said !== undefined) return happened({ result: parse(said) });
     const why =
-      (upstream ?? model) ? "the result was too large to be kept" : (problem?.message ?? "the call has no result");
+      (upstream ?? model) ? "the result was too large to store" : (problem?.message ?? "the call has no result");
     told("note", `The View gets no result: ${why}.`);
     return happened({ cancelled: why });
   };
@@ -365,7 +365,7 @@ async function listed(uri, { contents = [] }) {
 /** The recorded arguments of a call, as far as they were kept. */
 function recorded({ json, bytes }, told) {
   if (!json) {
-    if (bytes) told("note", "The arguments were too large to be kept; the View gets none.");
+    if (bytes) told("note", "The arguments were too large to store; the View gets none.");
     return {};
   }
   if (json.includes(HIDDEN)) told("note", "Secret arguments are not recorded; the View gets the others.");

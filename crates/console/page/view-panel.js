@@ -162,7 +162,7 @@ function toldToModel() {
     );
   const now = h("pre.literal", { tabIndex: 0, "aria-label": "Context for the model" });
   const said = h("ol");
-  const element = h("details", { hidden: true }, h("summary", "What the View tells the model"), now, said);
+  const element = h("details", { hidden: true }, h("summary", "Context that the View gives the model"), now, said);
   return {
     element,
     add(kind, value) {
@@ -208,7 +208,7 @@ async function viewTools(box, all, serverTools, callTool) {
           )
             return;
           run.disabled = true;
-          fill(output, "the View works…");
+          fill(output, "the View is running the tool…");
           try {
             fill(output, resultView(await callTool(tool.name, args), tool.outputSchema));
           } catch (error) {

@@ -98,7 +98,7 @@ export class ArtifactReader {
     const args = { name, start_byte: this.at, max_bytes: this.at === 0 ? FIRST_PIECE : PIECE };
     if (version !== undefined) args.version = version;
     const result = await this.#view.callTool(this.#tool, args, { signal });
-    if (result.isError) throw new Error(textOf(result) || "read_artifact failed without saying why");
+    if (result.isError) throw new Error(textOf(result) || "read_artifact failed without giving a reason");
     const piece = pieceOf(result, this.at);
     if (piece.end <= this.at && this.#artifact.size > 0) throw new Error("read_artifact gave no bytes");
     this.at = piece.end;

@@ -110,7 +110,7 @@ export function start() {
     const size = state.artifacts.length;
     const isFiltered = byId("filter").value.trim() !== "";
     const none = isFiltered
-      ? "No name or type has this text."
+      ? "No name or type contains this text."
       : "There are no artifacts. Large answers of tools, and those that are not text, become artifacts.";
     const damaged = state.damaged > 0 ? `, ${count(state.damaged)} damaged` : "";
     byId("list-note").textContent =
@@ -276,7 +276,7 @@ export function start() {
   async function allowed(size, what, isCurrent) {
     if (size <= READ_AT_ONCE || state.content.isAllowed) return;
     if (size > MAX_BYTES_HELD)
-      throw new Error(`It has ${bytes(size)}, and this page holds at most ${bytes(MAX_BYTES_HELD)}`);
+      throw new Error(`The artifact has ${bytes(size)}; this page holds at most ${bytes(MAX_BYTES_HELD)}`);
     await new Promise((resolve) => {
       const button = el("button", { class: "first", type: "button", click: resolve }, `Read all ${bytes(size)}`);
       byId("body").replaceChildren(
@@ -304,7 +304,7 @@ export function start() {
         el(
           "div",
           { class: "player" },
-          el("p", { class: "muted" }, "This is not a list of objects or of lists: the tree shows it."),
+          el("p", { class: "muted" }, "Only a list of objects or of lists can be a table. The tree shows this value."),
         ),
       );
       return undefined;
@@ -568,7 +568,7 @@ export function start() {
     const args = { name: artifact.name };
     if (artifact.version !== undefined) args.version = artifact.version;
     const result = await view.callTool(read_artifact, args, { signal: state.work.signal });
-    if (result.isError) throw new Error(textOf(result) || "read_artifact failed without saying why");
+    if (result.isError) throw new Error(textOf(result) || "read_artifact failed without giving a reason");
     const [block] = contentOf(result);
     return block?.type === "image" && typeof block.data === "string" ? new Blob([bytesOf(block.data)]) : undefined;
   }
@@ -592,7 +592,7 @@ export function start() {
         class: "picture-frame",
         tabindex: "0",
         role: "group",
-        "aria-label": "Picture. Arrow keys move it, plus and minus zoom, 0 fits it, 1 shows its own size.",
+        "aria-label": "Picture. Arrow keys move it, plus and minus zoom, 0 fits it, 1 shows its actual size.",
       },
       image,
     );
@@ -601,7 +601,7 @@ export function start() {
       out: el("button", { class: "quiet", type: "button", "aria-label": "Zoom out" }, "−"),
       in: el("button", { class: "quiet", type: "button", "aria-label": "Zoom in" }, "+"),
       fit: el("button", { class: "quiet", type: "button" }, "Fit"),
-      whole: el("button", { class: "quiet", type: "button" }, "Own size"),
+      whole: el("button", { class: "quiet", type: "button" }, "Actual size"),
     };
     image.addEventListener("load", () => {
       const panZoom = new PanZoom(

@@ -55,7 +55,7 @@ export function problemsOf(source) {
       problems.push({
         line: number,
         kind: "bad",
-        text: `@end${name} ends nothing: there is no @start${name} before it.`,
+        text: `@end${name} has no @start${name} before it.`,
       });
   });
   for (const { name, number } of open.slice(0, 3)) {

@@ -284,7 +284,7 @@ export function start() {
       frame.setAttribute("role", "group");
       frame.setAttribute(
         "aria-label",
-        "Picture. Arrow keys move it, plus and minus zoom, 0 fits it, 1 shows its own size.",
+        "Picture. Arrow keys move it, plus and minus zoom, 0 fits it, 1 shows its actual size.",
       );
       byId("no-picture").hidden = true;
       byId("zoom").hidden = false;

@@ -107,7 +107,7 @@ export function textOf(result) {
 /** Calls a tool and resolves with its data; an error of the tool rejects. */
 export async function ask(view, name, args, options) {
   const result = await view.callTool(name, args, options);
-  if (result.isError) throw new Error(textOf(result) || `${name} failed without saying why`);
+  if (result.isError) throw new Error(textOf(result) || `${name} failed without giving a reason`);
   const data = structured(result);
   if (data === undefined) throw new Error(`${name} gave an answer that this page does not understand`);
   return data;
@@ -117,7 +117,7 @@ export async function ask(view, name, args, options) {
 export function plain(error) {
   const text = String(error?.message ?? error).trim();
   return text === ""
-    ? "It failed without saying why."
+    ? "It failed without giving a reason."
     : text[0].toUpperCase() + text.slice(1) + (/[.!?…]$/.test(text) ? "" : ".");
 }
 

@@ -98,10 +98,10 @@ export class View {
 
   /** Greets the host. Rejects if there is no host, if it does not answer, or if it speaks another version. */
   async connect() {
-    if (this.#state !== "new") throw new HostError("this View was connected before", { reason: "closed" });
+    if (this.#state !== "new") throw new HostError("this View has already been connected", { reason: "closed" });
     if (!this.#window.parent || this.#window.parent === this.#window) {
       this.#state = "closed";
-      throw new HostError("this page is shown inside a host of MCP Apps, and there is none", { reason: "no-host" });
+      throw new HostError("this page must be shown by a host of MCP Apps", { reason: "no-host" });
     }
     this.#state = "greeting";
     this.#window.addEventListener("message", this.#listener);
