@@ -63,7 +63,7 @@ export interface ExpectedCall {
   result?: ExpectedResult;
 }
 
-/** What the result of an expected call must be. */
+/** The expected result of a call. */
 export interface ExpectedResult {
   /** Whether the call succeeds. */
   success?: boolean;
@@ -85,13 +85,13 @@ export interface Expectations {
   /** The model's last text. */
   answer?: Matcher;
   allCallsSucceed?: boolean;
-  /** Longest time of the work on the prompt, in milliseconds. */
+  /** Maximum time of the work on the prompt, in milliseconds. */
   maxDurationMs?: number;
-  /** Longest time of one tool call, in milliseconds. */
+  /** Maximum time of one tool call, in milliseconds. */
   maxCallMs?: number;
-  /** Most tokens of the work on the prompt, requests and answers together. */
+  /** Maximum tokens of the work on the prompt, requests and answers together. */
   maxTokens?: number;
-  /** Least `toolAccuracy`, 0 to 1. */
+  /** Minimum `toolAccuracy`, 0 to 1. */
   minToolAccuracy?: number;
 }
 
@@ -142,7 +142,7 @@ export interface TestCase {
   expect?: Expectations;
   /** Times that the test is tried: 1 to 100. */
   repetitions?: number;
-  /** Least share of trials that must pass: more than 0, and at most 1. */
+  /** Minimum share of trials that must pass: more than 0, and at most 1. */
   requiredPassRate?: number;
   limits?: Limits;
   /** Text for the people who read the results. */
@@ -249,7 +249,7 @@ export interface TokenUsage {
   costUsd?: number;
 }
 
-/** What code has checked. */
+/** The result of the checks by code. */
 export interface CheckResult {
   /** The member of the test that asks for it. */
   name: string;
@@ -411,7 +411,7 @@ export interface ResultPage {
   nextCursor?: string;
 }
 
-/** How often something happened, with Wilson's interval at 95 %. */
+/** A rate, with Wilson's interval at 95 %. */
 export interface Rate {
   count: number;
   of: number;
@@ -469,7 +469,7 @@ export interface CaseHistory {
   passHat3?: number;
 }
 
-/** What has changed between two runs. */
+/** The changes between two runs. */
 export type Change = "regression" | "none" | "insufficient_data";
 
 /** A case in two runs. */
@@ -547,7 +547,7 @@ export interface TestEnded {
   outcome: Outcome;
 }
 
-/** What tests do at the moment. `missed` means that the reader was too slow: ask for the state anew. */
+/** A step of running tests. `missed` means that the reader was too slow: fetch the state again. */
 export type TestEvent =
   | { event: "open"; data: Record<string, never> }
   | { event: "runStarted" | "runEnded"; data: TestRun }
@@ -555,7 +555,7 @@ export type TestEvent =
   | { event: "ended"; data: TestEnded }
   | { event: "missed"; data: { count: number } };
 
-/** Why an operation failed. */
+/** The reason why an operation failed. */
 export type MCPTestErrorCode =
   | "not-a-test-server"
   | "no-test-server"
@@ -567,7 +567,7 @@ export type MCPTestErrorCode =
   | "too-long"
   | "batch-failed";
 
-/** A failure of the client, or an answer of the server that is no result. */
+/** A failure of the client, or an answer of the server that is not a result. */
 export declare class MCPTestError extends Error {
   readonly code: MCPTestErrorCode;
   /** HTTP status, if the server answered with an error. */
@@ -633,7 +633,7 @@ export declare class MCPTestSDK {
   /** Compares two runs by their ids. */
   compare(base: string, newer: string): Promise<Comparison>;
   judges(): Promise<JudgeAgreement[]>;
-  /** Returns what people said of the trials of a result, the oldest first. */
+  /** Returns people's verdicts on the trials of a result, the oldest first. */
   overrides(result: string): Promise<Override[]>;
   /** Stores a person's verdict; a later one of the same author replaces it. */
   putOverride(result: string, verdict: NewOverride): Promise<Override>;

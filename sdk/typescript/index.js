@@ -17,7 +17,7 @@ const OPTIONS = ["baseUrl", "token", "fetch", "testPorts", "mainPorts"];
 /** Longest event of a stream, in characters: one result with its calls is one event. */
 const MAX_EVENT = 64 * 1024 * 1024;
 
-/** A failure of the client or an answer of the server that is no result. */
+/** A failure of the client or an answer of the server that is not a result. */
 export class MCPTestError extends Error {
   constructor(code, message, { status, cause } = {}) {
     super(message, cause === undefined ? undefined : { cause });

@@ -87,4 +87,4 @@ impl ToolOutput for ChatOutput {
     }
 }
 
-const DESCRIPTION: &str = "Sends a message to the configured model, cites to it what dataReferences and tags name, and keeps the chat.";
+const DESCRIPTION: &str = "Sends a message to the configured model with passages of dataReferences and tags, and stores the chat.";

@@ -12,11 +12,11 @@ use serde::{
 /// Capture settings of one upstream or one tool.
 ///
 /// A table has the keys of `[artifacts]` except `store` and `directory`. A table turns capture on,
-/// even below `false`.
+/// even if the level above has `false`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(untagged)]
 pub enum Capture {
-    /// `true`: as for the level above. `false`: answers pass through as they are.
+    /// `true`: the settings of the level above. `false`: answers pass through unchanged.
     Switch(bool),
     /// Some settings differ from the level above.
     Settings(#[schemars(with = "serde_json::Map<String, serde_json::Value>")] Box<SettingsPatch>),

@@ -21,15 +21,15 @@ pub struct ConsoleConfig {
     /// Number of tool calls that are kept.
     pub max_calls: NonZeroUsize,
     /// Size of all kept calls together, in bytes: arguments, answers, reports and everything else.
-    /// Of arguments, an answer or a report larger than an eighth of this, only the size is kept.
+    /// If arguments, an answer or a report exceed an eighth of this, only their size is kept.
     pub max_calls_bytes: NonZeroUsize,
     /// Number of messages of agents and upstreams that are kept. Only the first 64 KiB of each are
     /// kept.
     pub max_messages: NonZeroUsize,
     /// Size of all kept messages together, in bytes.
     pub max_messages_bytes: NonZeroUsize,
-    /// Logs messages to and from upstreams, too, while a page listens. Those that belong to no call
-    /// are shown to administrators alone.
+    /// Logs messages to and from upstreams, too, while a page listens. Only administrators see
+    /// those that belong to no call.
     pub log_upstream_messages: bool,
     /// Number of events that are kept, for pages that lose their connection for a while.
     pub max_events: NonZeroUsize,
@@ -63,12 +63,12 @@ pub struct ConsoleConfig {
     /// Requests of a View that wait for an answer at a time.
     pub max_view_requests: NonZeroUsize,
     /// Requests of one kind (links, messages, downloads) that the user may deny a View in a row.
-    /// Further ones are refused without asking the user, until the View is opened anew.
+    /// Further ones are refused without asking the user, until the View is opened again.
     pub max_view_denials: NonZeroU32,
     /// Largest context that a View may give the model, in bytes of JSON.
     pub max_view_context_bytes: NonZeroUsize,
-    /// A View whose page answers nothing for this long is removed, in milliseconds. One whose page
-    /// never shows it is removed after 30 s.
+    /// Time after which a View is removed if its page does not answer, in milliseconds. A View that
+    /// its page never shows is removed after 30 s.
     pub view_idle_ms: NonZeroU64,
 }
 

@@ -27,8 +27,8 @@ pub struct GatewayConfig {
     /// Time after the server's start during which lists wait for upstreams that are still starting,
     /// in milliseconds; 0 answers at once. Not every client asks again when tools arrive later.
     /// Without it, lists wait up to the `start_timeout_ms` of each upstream. Set it below the
-    /// client's own time limit if an upstream may hang. A failed upstream is not waited for. A call
-    /// of an unknown tool waits as long for the upstream with that prefix.
+    /// client's own time limit if an upstream may hang. Lists do not wait for a failed
+    /// upstream. A call of an unknown tool waits equally long for the upstream with its prefix.
     #[schemars(example = 3_000)]
     pub list_wait_ms: Option<u64>,
     /// Shortest time between two fetches of a list whose lifetime (`ttlMs`) is over, in

@@ -15,11 +15,12 @@ pub struct Limits {
     pub max_request_bytes: NonZeroUsize,
     /// Nesting of one message from a client, in arrays and objects.
     pub max_nesting: NonZeroUsize,
-    /// Open HTTP connections. At the limit, a new connection closes the one that was silent for the
-    /// longest, of the address with the most silent ones; if none is silent, it gets status 503.
+    /// Open HTTP connections. At the limit, a new connection closes the longest silent connection
+    /// of the address that has the most silent ones. If no connection is silent, the new one gets
+    /// status 503.
     pub max_connections: NonZeroUsize,
-    /// Open HTTP connections of one address. At the limit, a new connection closes the one of the
-    /// same address that was silent for the longest. Addresses of this machine have only the limit
+    /// Open HTTP connections of one address. At the limit, a new connection closes the longest
+    /// silent connection of the same address. Addresses of this machine have only the limit
     /// `max_connections`.
     pub max_connections_per_address: NonZeroUsize,
     /// Maximum time for the head of an HTTP request to arrive, and for a connection to be idle, in
@@ -116,7 +117,7 @@ pub struct Limits {
     pub max_upstream_list: NonZeroUsize,
     /// Resource links in tool answers that are stored for all agents together: a link routes a read
     /// to its upstream. A link works only for the agent that received it. At this limit, the agent
-    /// whose links were used longest ago loses the oldest.
+    /// that has not used its links for the longest time loses its oldest link.
     pub max_resource_routes: NonZeroUsize,
     /// Resource links that are stored for one agent: a principal of `[auth]`, or else a session.
     /// The oldest is dropped first.

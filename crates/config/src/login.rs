@@ -26,7 +26,7 @@ pub struct LoginConfig {
     /// Environment variable with the client secret.
     pub client_secret_env: Option<String>,
     /// Issuer that the client id belongs to; no other issuer receives it. Required with a secret;
-    /// without it, the first issuer that the upstream names.
+    /// by default the first issuer that the upstream names.
     pub issuer: Option<String>,
     /// URL of this server's client metadata document, which is the client id at authorization
     /// servers that support such documents.

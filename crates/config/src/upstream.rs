@@ -213,7 +213,7 @@ pub(crate) struct UpstreamTable {
     /// Overrides `gateway.call_timeout_ms` for this upstream.
     #[schemars(example = 30_000)]
     call_timeout_ms: Option<u64>,
-    /// Lets the model of `[knowledge.chat]` answer when this server asks for a message of a model
+    /// Lets the model of `[knowledge.chat]` answer when this server asks for a model's message
     /// (`sampling/createMessage`) during a call of a client without sampling. The server writes the
     /// prompt, and the model may cost money: `limits.max_questions_per_call` and the limits of
     /// `[knowledge.chat]` apply.

@@ -25,13 +25,13 @@ const TEMPLATES: [(&str, &str, &str, &str); 3] = [
     (
         SEARCH,
         "Vector Search",
-        "Passages of the documents that are kept here, by words and meaning, as JSON.",
+        "Passages of stored documents, by words and meaning, as JSON.",
         "application/json",
     ),
     (
         MEDIA,
         "Media Resource",
-        "What a record holds: a document, a picture, sound. With ?size=256 a thumbnail of a picture.",
+        "Content of a record: a document, a picture, sound. With ?size=256 a thumbnail of a picture.",
         "*/*",
     ),
 ];

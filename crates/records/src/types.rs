@@ -121,32 +121,32 @@ impl ModelType {
             description: "A user, who owns and reads records",
             attributes: &[
                 text("status", "NORMAL, ACTIVE, DISABLED and the like"),
-                text("description", "Who it is"),
-                text("email", "An address"),
+                text("description", "A description of the user"),
+                text("email", "An email address"),
             ],
         },
         Self {
             name: "auth.group",
             title: "Group",
-            description: "Users under one name, and a place in which records lie",
+            description: "Users under one name, and a folder of records",
             attributes: &[
                 of("members", AttributeKind::Uris, "URIs of the users and groups in it"),
-                text("description", "What it is for"),
+                text("description", "The purpose of the group"),
                 text("groupType", "DATA, USER, ACCOUNT and the like"),
             ],
         },
         Self {
             name: "common.tag",
             title: "Tag",
-            description: "A name under which records are found",
-            attributes: &[text("description", "What it is for")],
+            description: "A label by which records are found",
+            attributes: &[text("description", "The purpose of the tag")],
         },
         Self {
             name: "data.data",
             title: "Document",
-            description: "A document or a medium, with its bytes",
+            description: "A document, a picture or a recording, with its bytes",
             attributes: &[
-                text("description", "What it is"),
+                text("description", "A description of the document"),
                 text("fileName", "The name of the original file"),
                 of("size", AttributeKind::Integer, "Its size in bytes"),
                 text("sourceUri", "The URI of its source"),
@@ -157,7 +157,7 @@ impl ModelType {
             name: "data.note",
             title: "Note",
             description: "A text",
-            attributes: &[text("text", "What it says"), text("description", "What it is about")],
+            attributes: &[text("text", "The text"), text("description", "The subject of the text")],
         },
         Self {
             name: "olio.charPerson",
@@ -170,7 +170,7 @@ impl ModelType {
                 text("gender", "The gender"),
                 of("age", AttributeKind::Integer, "The age in years"),
                 of("race", AttributeKind::Texts, "The races"),
-                text("description", "Looks and nature"),
+                text("description", "Appearance and personality"),
                 text("narrative", "The narrative description"),
             ],
         },
@@ -224,7 +224,7 @@ impl ModelType {
                     AttributeKind::Integer,
                     "The number of older messages that were dropped",
                 ),
-                of("dataReferences", AttributeKind::Uris, "Records that it is about"),
+                of("dataReferences", AttributeKind::Uris, "Records that it cites"),
                 text("setting", "The place of the story"),
             ],
         },
@@ -234,12 +234,12 @@ impl ModelType {
             description: "Facts that a model gets with each message of its owner, until they expire",
             attributes: &[
                 of("items", AttributeKind::Array, "The facts: a list of {key, value}"),
-                text("expires", "Time (RFC 3339) from which it does not count any more"),
+                text("expires", "Time (RFC 3339) of its expiry"),
                 uri(
                     "chatRequest",
                     "The chat that it belongs to; without it, all chats of its owner",
                 ),
-                text("schema", "Schema of its data: urn:am7:narrative:reminder, also without it"),
+                text("schema", "Schema of its data; urn:am7:narrative:reminder by default"),
             ],
         },
         Self {
@@ -249,13 +249,13 @@ impl ModelType {
             attributes: &[
                 of("state", AttributeKind::Object, "The state"),
                 text("timestamp", "Its time (RFC 3339); without it, the time of its last change"),
-                text("expires", "Time (RFC 3339) from which it does not count any more"),
+                text("expires", "Time (RFC 3339) of its expiry"),
                 uri(
                     "chatRequest",
                     "The chat that it belongs to; without it, all chats of its owner",
                 ),
                 of("number", AttributeKind::Integer, "Its number, if the model wrote it"),
-                text("schema", "Schema of its data: urn:am7:narrative:keyframe, also without it"),
+                text("schema", "Schema of its data; urn:am7:narrative:keyframe by default"),
             ],
         },
         Self {
@@ -265,7 +265,7 @@ impl ModelType {
             attributes: &[
                 text("model", "The name of the chat model"),
                 of("messages", AttributeKind::Array, "The messages, the oldest first"),
-                of("stream", AttributeKind::Boolean, "Whether answers come in pieces"),
+                of("stream", AttributeKind::Boolean, "Whether answers are streamed"),
             ],
         },
         Self {
@@ -273,8 +273,8 @@ impl ModelType {
             title: "Chat message",
             description: "A message of a chat",
             attributes: &[
-                text("role", "Who says it: system, user, assistant"),
-                text("content", "What is said"),
+                text("role", "The author: system, user or assistant"),
+                text("content", "The text"),
             ],
         },
         Self {
@@ -300,11 +300,11 @@ impl ModelType {
 
 const CHUNK: [AttributeType; 6] = [
     AttributeType { required: true, ..text("content", "The text") },
-    AttributeType { required: true, ..uri("vectorReferenceUri", "What it is a piece of") },
-    text("vectorReferenceType", "The type of what it is a piece of"),
-    of("chunk", AttributeKind::Integer, "Its place, from 0"),
-    of("chunkCount", AttributeKind::Integer, "How many pieces there are"),
-    of("score", AttributeKind::Number, "How well it fits a question"),
+    AttributeType { required: true, ..uri("vectorReferenceUri", "Its source record") },
+    text("vectorReferenceType", "The type of its source record"),
+    of("chunk", AttributeKind::Integer, "Its index, from 0"),
+    of("chunkCount", AttributeKind::Integer, "The number of pieces"),
+    of("score", AttributeKind::Number, "Its relevance to a question"),
 ];
 
 const CHUNK_OF_CHAT: [AttributeType; 9] = {
@@ -317,8 +317,8 @@ const CHUNK_OF_CHAT: [AttributeType; 9] = {
         count,
         uri("chatConfig", "The chat's configuration"),
         uri("promptConfig", "The chat's prompts"),
-        uri("systemCharacter", "Who the model was"),
-        uri("userCharacter", "Who the user was"),
+        uri("systemCharacter", "The character of the model"),
+        uri("userCharacter", "The character of the user"),
     ]
 };
 

@@ -23,7 +23,7 @@ export declare class McpContext {
   /** The attribute `id`. */
   readonly id: string | undefined;
   /**
-   * Who the content comes from: the server, the caller of the server, or a quoted source. Rely on it only in text of a
+   * The source of the content: the server, the caller of the server, or a quoted source. Rely on it only in text of a
    * server, since anybody can write the attribute.
    */
   readonly trust: "server" | "caller" | "untrusted" | undefined;
@@ -47,7 +47,7 @@ export declare class McpContext {
   toJSON(): Record<string, unknown>;
 }
 
-/** A tag that is no complete block and stays text. */
+/** A tag that is not a complete block and stays text. */
 export interface Problem {
   /** `malformed-tag`: the start tag does not end, or another tag begins inside of it. `unclosed`: it has no end tag. */
   kind: "malformed-tag" | "unclosed";
@@ -56,7 +56,7 @@ export interface Problem {
   at: number;
 }
 
-/** Most problems that {@link parse} reports. */
+/** Maximum number of problems that {@link parse} reports. */
 export declare const MAX_PROBLEMS: number;
 
 /** Parses a text: its blocks in order, without overlap, and its problems. */
@@ -68,7 +68,7 @@ export declare class McpContextParser {
   static parse(content: string): McpContext[];
 }
 
-/** What people see of a text. */
+/** The part of a text that people see. */
 export interface FilterOptions {
   /** Keeps ephemeral blocks; `false` if absent. */
   showEphemeral?: boolean;

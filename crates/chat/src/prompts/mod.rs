@@ -277,12 +277,12 @@ fn chat_system_prompt() -> Prompt {
         arguments: vec![
             prompt_argument(
                 "character",
-                "Who it is: a word such as \"assistant\", or the name or am7:// URI of a character",
+                "Persona: a word such as \"assistant\", or the name or am7:// URI of a character",
                 true,
             ),
             prompt_argument(
                 "tone",
-                "How it speaks, such as \"professional\"; \"neutral\" if not said",
+                "Tone, such as \"professional\"; \"neutral\" by default",
                 false,
             ),
             prompt_argument(CONTEXT, CONTEXT_DESCRIPTION, false),

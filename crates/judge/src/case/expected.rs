@@ -164,10 +164,10 @@ pub struct ResultExpectation {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Expectations {
-    /// Least number of tool calls.
+    /// Minimum number of tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_calls: Option<u32>,
-    /// Most tool calls.
+    /// Maximum number of tool calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_calls: Option<u32>,
     /// Calls that must not be made: names of tools, or objects with a name and the server or the
@@ -180,16 +180,16 @@ pub struct Expectations {
     /// Whether every tool call must succeed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub all_calls_succeed: Option<bool>,
-    /// Longest time of the work on the prompt, in milliseconds.
+    /// Maximum time of the work on the prompt, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_duration_ms: Option<u64>,
-    /// Longest time of one tool call, in milliseconds.
+    /// Maximum time of one tool call, in milliseconds.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_call_ms: Option<u64>,
-    /// Most tokens of the work on the prompt, requests and answers together.
+    /// Maximum tokens of the work on the prompt, requests and answers together.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,
-    /// Least `toolAccuracy`, from 0 to 1.
+    /// Minimum `toolAccuracy`, from 0 to 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub min_tool_accuracy: Option<f64>,
 }

@@ -9,28 +9,28 @@ use serde::{Deserialize, Serialize};
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 #[non_exhaustive]
 pub struct Limits {
-    /// Most requests to the model that works; 20 by default.
+    /// Maximum requests to the agent's model; 20 by default.
     pub max_turns: u32,
-    /// Most tool calls; 50 by default.
+    /// Maximum tool calls; 50 by default.
     pub max_tool_calls: u32,
-    /// Most tokens, of requests and answers, of both models; 200,000 by default. If a provider
+    /// Maximum tokens of the requests and answers of both models; 200,000 by default. If a provider
     /// reports no usage, they are estimated.
     pub max_tokens: u64,
-    /// Most time of a trial, in milliseconds; 300,000 by default.
+    /// Maximum time of a trial, in milliseconds; 300,000 by default.
     pub timeout_ms: u64,
-    /// Most time of one tool call, in milliseconds; 60,000 by default.
+    /// Maximum time of one tool call, in milliseconds; 60,000 by default.
     pub call_timeout_ms: u64,
-    /// Most time until a server has started and listed its tools, in milliseconds; 30,000 by
+    /// Maximum time until a server has started and listed its tools, in milliseconds; 30,000 by
     /// default.
     pub connect_timeout_ms: u64,
-    /// Most cost in US dollars. It requires the `price` of each model. Without it, 1 where the
-    /// `price` of the models is given.
+    /// Maximum cost in US dollars. It requires the `price` of each model. By default 1 if the
+    /// models have a `price`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_cost_usd: Option<f64>,
-    /// Most tools that the model gets; 128 by default, which is OpenAI's limit.
+    /// Maximum tools that the model gets; 128 by default, which is OpenAI's limit.
     pub max_tools: u32,
-    /// Longest result of a tool that the model is shown and that is recorded, in bytes; 65,536 by
-    /// default. The rest is cut off.
+    /// Maximum bytes of a tool result that are shown to the model and recorded; 65,536 by default.
+    /// The rest is cut off.
     pub max_result_bytes: u64,
 }
 

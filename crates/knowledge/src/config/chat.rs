@@ -35,7 +35,7 @@ pub struct ChatConfig {
     pub api_key_env: Option<String>,
     /// Time limit of one attempt, in milliseconds.
     pub timeout_ms: NonZeroU64,
-    /// Time limit of a whole answer, also of one that arrives steadily, in milliseconds.
+    /// Time limit of a whole answer, in milliseconds, even if it arrives steadily.
     pub answer_timeout_ms: NonZeroU64,
     /// Number of retries when the provider is busy or cannot be reached.
     pub retries: u32,
@@ -57,14 +57,14 @@ pub struct ChatConfig {
     /// Longest text of all blocks of one message together, in bytes: metrics, reminders, keyframe
     /// and citations, in this order. The answer lists as `left_out` what did not fit.
     pub max_context_bytes: NonZeroUsize,
-    /// What happens to older forms of context in a message, such as `(Reminder: {…})` and
+    /// Treatment of older forms of context in a message, such as `(Reminder: {…})` and
     /// `${image.TAGS}`: "neutralise" leaves them as text that no parser takes for a block,
-    /// "upgrade" makes them blocks that say that they come from the caller, and looks up images.
+    /// "upgrade" converts them to blocks with `trust="caller"`, and looks up images.
     pub legacy_tokens: LegacyTokens,
     /// Number of messages after which the model writes a keyframe of the chat, the state of the
     /// conversation as a record; 0: never. A keyframe costs a call of the model.
     pub keyframe_every: u32,
-    /// Longest text of all contexts and messages of Views of tools (MCP Apps) that go along with
+    /// Longest text of all contexts and messages of Views of tools (MCP Apps) that are sent with
     /// one message, in bytes. The newest are sent.
     pub max_view_context_bytes: NonZeroUsize,
     /// Longest message, in bytes.

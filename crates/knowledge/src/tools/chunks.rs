@@ -30,11 +30,11 @@ struct ChunkArguments {
     chunk_type: Option<ChunkType>,
     /// Sentences or words in a passage, 5 by default. Below 1 counts as 1.
     chunk_size: Option<i64>,
-    /// How many of them consecutive passages share.
+    /// Units that consecutive passages share.
     overlap: Option<usize>,
     /// 512 by default.
     max_tokens: Option<NonZeroUsize>,
-    /// If false, the record is made searchable by these passages.
+    /// If false, makes the record searchable by these passages.
     #[serde(default)]
     preview: bool,
     /// The nextIndex of an earlier answer.
@@ -236,4 +236,4 @@ impl ChunkView {
     }
 }
 
-const DESCRIPTION: &str = "Shows the passages that a text is cut into, with their places in it.";
+const DESCRIPTION: &str = "Cuts a text into passages, and returns them with their positions.";

@@ -235,7 +235,7 @@ fn markdown(extracted: &Extracted) -> String {
     text
 }
 
-const DESCRIPTION: &str = "Gives the text of a document: what a reader of it sees.";
+const DESCRIPTION: &str = "Returns the text of a document, as a reader sees it.";
 
 /// Returns whether a page or heading is in the shown part of the text.
 fn is_shown(from: usize, to: usize, shown: &Range<usize>) -> bool {

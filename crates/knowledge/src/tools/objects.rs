@@ -64,7 +64,7 @@ struct UpdateArguments {
     #[serde(rename = "type")]
     kind: Option<String>,
     object_id: Option<String>,
-    /// The revision you have seen; if it has another, nothing changes.
+    /// The expected revision; if it differs, nothing changes.
     revision: Option<u64>,
     name: Option<String>,
     group_path: Option<String>,
@@ -91,7 +91,7 @@ struct DeleteArguments {
     #[serde(rename = "type")]
     kind: Option<String>,
     object_id: Option<String>,
-    /// The revision you have seen; if it has another, nothing is removed.
+    /// The expected revision; if it differs, nothing is removed.
     revision: Option<u64>,
 }
 
@@ -459,11 +459,11 @@ fn content(text: Option<String>, base64: Option<String>) -> Result<Option<Conten
     }
 }
 
-const CREATE_DESCRIPTION: &str = "Keeps a new record, and answers with its URI. am7_vectorize makes it findable by what it says.";
+const CREATE_DESCRIPTION: &str =
+    "Stores a new record, and returns its URI. am7_vectorize makes its text searchable.";
 const GET_DESCRIPTION: &str = "Reads a record by its am7:// URI. resources/read gives any content.";
 const UPDATE_DESCRIPTION: &str =
-    "Changes a record; what is not given stays. Searches find what it says from then on.";
-const DELETE_DESCRIPTION: &str =
-    "Removes a record for good, with the passages that searches found of it.";
+    "Changes a record; omitted arguments change nothing. Searches use its new text.";
+const DELETE_DESCRIPTION: &str = "Permanently removes a record and its searchable passages.";
 const LIST_DESCRIPTION: &str =
-    "Lists the records that you may read, in pages. am7_vector_search finds what they say.";
+    "Lists the records that you may read, in pages. am7_vector_search searches their text.";

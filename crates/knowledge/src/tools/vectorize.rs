@@ -59,11 +59,11 @@ struct VectorizeArguments {
     /// Sentences or words in a passage, 5 by default.
     #[schemars(range(min = 1))]
     chunk_size: Option<i64>,
-    /// How many of them consecutive passages share.
+    /// Units that consecutive passages share.
     overlap: Option<usize>,
     /// 512 by default.
     max_tokens: Option<NonZeroUsize>,
-    /// false leaves a record unchanged that is searchable already.
+    /// If false, skips a record that is already searchable.
     replace_existing: Option<bool>,
     /// Only the database's own model.
     model: Option<String>,

@@ -10,7 +10,7 @@ use serde::{
 
 use super::{matcher::Matcher, source::Source};
 
-/// What a step must result in. Which keys are allowed depends on the kind of the step.
+/// The expected result of a step. The kind of the step decides which keys are allowed.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Expect {
@@ -57,13 +57,13 @@ pub(crate) struct Expect {
 pub(crate) struct FinalExpect {
     /// All artifacts that exist: `none`, or the list. Marquetry's own scenarios must have this key.
     pub(crate) artifacts: Option<Artifacts>,
-    /// What each upstream received, by name.
+    /// The calls that each upstream received, by name.
     pub(crate) upstreams: BTreeMap<String, UpstreamExpect>,
     /// The bodies of all requests to the chat model, in OpenAI's format, in order.
     pub(crate) model: Option<Matcher>,
 }
 
-/// What an upstream received.
+/// The calls that an upstream received.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpstreamExpect {

@@ -61,7 +61,7 @@ fn lay_over(base: &mut Value, over: &Value) {
 pub struct AgentAnswers {
     /// The values that the user enters into every form.
     pub elicit: Option<Map<String, Value>>,
-    /// The text that the agent's model answers every sampling request with.
+    /// The answer of the agent's model to every sampling request.
     pub sample: Option<String>,
     /// The URIs of its roots.
     pub roots: Option<Vec<String>>,
@@ -80,7 +80,7 @@ pub struct ModelAnswer {
     pub status: Option<u16>,
     /// Message of the failure.
     pub message: String,
-    /// A body that is no valid answer.
+    /// A body that is not a valid answer.
     pub garbage: Option<String>,
     /// Never answers.
     pub silence: bool,
@@ -118,7 +118,7 @@ pub struct Upstream {
     /// Its Views (MCP Apps), by URI.
     #[serde(default)]
     pub(crate) views: BTreeMap<String, View>,
-    /// Its prompts: the one message of each by its name.
+    /// Its prompts: the single message of each, by name.
     #[serde(default)]
     pub(crate) prompts: BTreeMap<String, Source>,
 }
@@ -164,7 +164,7 @@ pub(crate) struct Tool {
     pub(crate) output_schema: Option<Value>,
     /// Its `_meta`.
     pub(crate) meta: Option<Map<String, Value>>,
-    /// What every call is answered with.
+    /// The answer to every call.
     pub(crate) answer: Option<Answer>,
     /// Answers to the first call, the second, …; the last one serves all further calls.
     #[serde(default)]

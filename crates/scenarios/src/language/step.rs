@@ -14,7 +14,7 @@ use super::{
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct Step {
-    /// What the step shows; for reports.
+    /// The behaviour that the step shows, for reports.
     pub(crate) title: Option<String>,
     /// The transports, revisions and stores that it runs with.
     pub(crate) only: Vec<Only>,

@@ -62,7 +62,7 @@ pub(crate) struct DrawnDiagram {
 /// Result of `checkPlantUML`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct CheckedDiagram {
-    /// PlantUML understands the diagram.
+    /// Whether the diagram is valid.
     pub(crate) valid: bool,
     /// The first error.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -95,7 +95,7 @@ pub(crate) enum DiagramFormat {
 /// Result of `encodePlantUML`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 pub(crate) struct EncodedDiagram {
-    /// Where the diagram can be seen; give it to the user.
+    /// URL that shows the diagram; give it to the user.
     pub(crate) url: String,
     /// The code at the end of the URL.
     pub(crate) encoded: String,
@@ -309,7 +309,8 @@ fn fault_of(error: &EngineError, code: &str) -> Option<DiagramFault> {
 
 const RENDER_DESCRIPTION: &str = "Draws a PlantUML diagram as SVG, with the PlantUML of this machine: nothing is sent anywhere. An error names its line.";
 
-const CHECK_DESCRIPTION: &str = "Says whether PlantUML understands a diagram, and in which line the first error is. Nothing is sent anywhere.";
+const CHECK_DESCRIPTION: &str =
+    "Checks a PlantUML diagram, and returns the line of the first error. Nothing is sent anywhere.";
 
 const ENCODE_DESCRIPTION: &str = "Turns PlantUML source text into a URL that shows the diagram: sequence, class, state, activity, mind map, Gantt and \
      others. Nothing is sent anywhere; the text is compressed into the URL.";

@@ -26,7 +26,7 @@ use crate::query;
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct ConfigurationRunRequest {
-    /// Name of the run; that of the configuration if absent.
+    /// Name of the run; the name of the configuration if absent.
     name: Option<String>,
     /// The tests. The servers and the judge of the configuration replace their own.
     cases: Vec<TestCase>,

@@ -61,7 +61,7 @@ fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
     match operation {
         Operation::Health => json!({
             "operationId": "health",
-            "summary": "Tells whether tests can be run here. Needs no token.",
+            "summary": "Returns whether tests can be run here. Needs no token.",
             "responses": answers(json_of::<Health>(schemas), &[]),
         }),
         Operation::Run => json!({
@@ -72,7 +72,7 @@ fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
         }),
         Operation::Batch => json!({
             "operationId": "runBatch",
-            "summary": "Runs many tests as one run. The events are `started` (TestRun), `result` (ResultEvent) for each test, and `completed` (TestRun) or `failed` (Error). Closing the connection stops the batch, and so does not reading for a minute.",
+            "summary": "Runs many tests as one run. The events are `started` (TestRun), `result` (ResultEvent) for each test, and `completed` (TestRun) or `failed` (Error). The batch stops if the client closes the connection or reads nothing for a minute.",
             "requestBody": {"required": true, "content": json_of::<BatchRequest>(schemas)},
             "responses": answers(
                 json!({"text/event-stream": {"schema": {"type": "string"}}}),
@@ -105,13 +105,13 @@ fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
         }),
         Operation::Overrides => json!({
             "operationId": "overrides",
-            "summary": "Returns what people said of the trials of a result, the oldest first.",
+            "summary": "Returns people's verdicts on the trials of a result, the oldest first.",
             "parameters": [id()],
             "responses": answers(json_of::<Page<Override>>(schemas), &["404"]),
         }),
         Operation::Override => json!({
             "operationId": "putOverride",
-            "summary": "Stores a person's verdict on a trial; a later one of the same author replaces it. The result stays as it is: the judge is measured by it.",
+            "summary": "Stores a person's verdict on a trial; a later one of the same author replaces it. The result stays unchanged; the verdict measures the judge.",
             "parameters": [id()],
             "requestBody": {"required": true, "content": json_of::<OverrideRequest>(schemas)},
             "responses": answers(json_of::<Override>(schemas), &[&BODY_FAILURES[..], &["404"]].concat()),
@@ -156,7 +156,7 @@ fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
         }),
         Operation::Events => json!({
             "operationId": "events",
-            "summary": "Streams what tests do at the moment. The events are `open` first, then the last steps of the tests that run; `runStarted` and `runEnded` (TestRun), `progress` (ProgressEvent), `ended` (EndedEvent), and `missed` ({count}) if the reader was too slow.",
+            "summary": "Streams the progress of running tests. The events are `open` first, then the last steps of the tests that run; `runStarted` and `runEnded` (TestRun), `progress` (ProgressEvent), `ended` (EndedEvent), and `missed` ({count}) for events that a slow reader lost.",
             "parameters": [
                 text("run", "Id of a run; without it, all tests."),
             ],
@@ -164,7 +164,7 @@ fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
         }),
         Operation::Configurations => json!({
             "operationId": "configurations",
-            "summary": "Returns a page of configurations, the newest first. Of several with one name, the first is the current one.",
+            "summary": "Returns a page of configurations, the newest first. The first configuration of a name is the current one.",
             "parameters": [
                 text("name", "Name of a configuration."),
                 {
@@ -180,7 +180,7 @@ fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
         }),
         Operation::CreateConfiguration => json!({
             "operationId": "createConfiguration",
-            "summary": "Stores servers and a judge under a name. Values of variables, headers and keys are references such as `${NAME}`: secrets are refused. A configuration of the same name is a new version; the older ones stay for their runs.",
+            "summary": "Stores servers and a judge under a name. Values of variables, headers and keys are references such as `${NAME}`: secrets are refused. A configuration of an existing name is a new version; the older ones stay for the runs that used them.",
             "requestBody": {"required": true, "content": json_of::<NewConfiguration>(schemas)},
             "responses": answers(json_of::<Configuration>(schemas), &BODY_FAILURES),
         }),
@@ -192,7 +192,7 @@ fn describe(operation: Operation, schemas: &mut SchemaGenerator) -> Value {
         }),
         Operation::DeleteConfiguration => json!({
             "operationId": "deleteConfiguration",
-            "summary": "Deletes a configuration, and returns it. One that a run has is not deleted.",
+            "summary": "Deletes a configuration, and returns it. A configuration that a run uses is not deleted (409).",
             "parameters": [id()],
             "responses": answers(json_of::<Configuration>(schemas), &["404", "409"]),
         }),
@@ -273,10 +273,8 @@ fn answers(content: Value, failures: &[&str]) -> Value {
     answers.insert("200".to_owned(), json!({"description": "The answer.", "content": content}));
     for status in failures.iter().chain(&["401", "403", "500"]) {
         let content = json!({"application/json": {"schema": error}});
-        answers.insert(
-            (*status).to_owned(),
-            json!({"description": "Why there is no answer.", "content": content}),
-        );
+        answers
+            .insert((*status).to_owned(), json!({"description": "The error.", "content": content}));
     }
     answers.into()
 }

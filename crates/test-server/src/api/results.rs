@@ -39,7 +39,7 @@ pub(super) struct OverrideRequest {
     trial: u32,
     /// Whether the trial passed, in the person's opinion.
     passed: bool,
-    /// Why; 1 to 4,096 bytes.
+    /// The reason; 1 to 4,096 bytes.
     reason: String,
     /// Author of the verdict, at most 200 bytes. Defaults to "local". A server with authentication
     /// takes the caller, and refuses another name.
