@@ -9,7 +9,7 @@ export const REVISION = "2026-07-28";
 const TOKEN = "marquetry.token";
 const META = "io.modelcontextprotocol/";
 
-/** The token is kept for this tab, and sent in a header. Text that a header cannot hold does not count. */
+/** The token is stored for this tab, and sent in a header. Text that a header cannot hold is ignored. */
 export const token = {
   get: () => /^[!-~]*$/.exec(sessionStorage.getItem(TOKEN) ?? "")?.[0] ?? "",
   set(text) {
@@ -80,7 +80,7 @@ export const post = (path, body) =>
 /** Gets an answer that the console keeps, as text. */
 export const text = async (path) => (await got(path)).text();
 
-/** A header may hold printable ASCII alone; other text goes in base64. */
+/** A header may hold only printable ASCII; other text is sent in base64. */
 export function headerText(value) {
   if (/^[!-~]([ -~]*[!-~])?$/.test(value) && !value.startsWith("=?base64?")) return value;
   const raw = new TextEncoder().encode(value);
@@ -94,7 +94,7 @@ export function repeated(schema, args, headers) {
     const mark = property?.["x-mcp-header"];
     if (value === undefined || value === null) continue;
     if (typeof value === "object") repeated(property, value, headers);
-    // The server ignores a mark that is no name of a header.
+    // The server ignores a mark that is not a valid header name.
     else if (typeof mark === "string" && /^[\w!#$%&'*+.^`|~-]+$/.test(mark))
       headers[`Mcp-Param-${mark}`] = headerText(String(value));
   }
@@ -206,7 +206,7 @@ export async function* events(body, heard = () => {}) {
   }
 }
 
-/** Follows the events of the console: each is dispatched on `live` under its name; "reset" asks pages to fetch anew. */
+/** Follows the events of the console: each is dispatched on `live` under its name; "reset" asks pages to fetch again. */
 export const live = new EventTarget();
 let position;
 let state = "connecting";
@@ -264,7 +264,7 @@ async function readEvents(onevent) {
 }
 
 let isFollowing = false;
-/** Keeps the stream open while the page is seen, and comes back after a loss. */
+/** Keeps the stream open while the page is visible, and reconnects after a loss. */
 export async function follow() {
   if (isFollowing) return;
   isFollowing = true;
@@ -294,7 +294,7 @@ export async function follow() {
   }
 }
 
-/** Waits for a while, and for the page to be seen. */
+/** Waits for a while, and until the page is visible. */
 function wake(pause) {
   return new Promise((done) => {
     const later = () =>
@@ -304,8 +304,8 @@ function wake(pause) {
 }
 
 /**
- * Browsers allow six connections to a host: a page that nobody sees gives its own back after this
- * time, in milliseconds.
+ * Browsers allow six connections to a host: a hidden page closes its own after this time, in
+ * milliseconds.
  */
 export const HIDDEN_FOR = 3000;
 let hiding;

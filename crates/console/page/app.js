@@ -68,7 +68,7 @@ async function show() {
   const body = h("div.body");
   document.title = `${at.name ? `${at.name} · ` : ""}${known?.label ?? ""} · Marquetry`;
   fill(main, title, body);
-  // Those who do not see the page hear where they are now. The first page is where they began.
+  // The focus tells users of a screen reader that the page has changed. The first page needs no focus.
   if (shown && !isSame) title.focus({ preventScroll: true });
   shown = at;
   if (!known) {
@@ -77,9 +77,9 @@ async function show() {
     return;
   }
   /**
-   * What pages are given: the address, and ways to change it and to hear of events. When events
-   * were lost, `onReset` lets a page fetch its data anew; what the user typed, opened and runs
-   * stays.
+   * The context of a page: the address, and ways to change it and to listen to events. When events
+   * were lost, `onReset` lets a page fetch its data again; text that the user has typed, and parts
+   * that are open or running, stay.
    */
   const context = {
     ...at,
@@ -87,7 +87,7 @@ async function show() {
     title,
     again: show,
     on(name, listener) {
-      // A page that was left while it loaded hears nothing.
+      // A page that was left while it loaded gets no events.
       if (shown !== at) return;
       live.addEventListener(name, listener);
       left.push(() => live.removeEventListener(name, listener));
@@ -147,7 +147,7 @@ document.addEventListener("token-needed", (event) => {
   if (!document.getElementById("token")) askForToken(event.detail);
 });
 
-/** Goes anywhere: pages, tools, servers, prompts, resources, artifacts, the last calls, by a part of their names. */
+/** Finds pages, tools, servers, prompts, resources, artifacts and the last calls by a part of their names. */
 async function palette() {
   if (document.getElementById("palette")) return;
   const close = () => box.close();
@@ -342,7 +342,7 @@ document.body.replaceChildren(
   main,
   h("div", { id: "status", role: "status", class: "hidden" }),
 );
-// What sticks below the header stays in sight, however many lines the header has.
+// Sticky elements stay visible below the header, regardless of the number of its lines.
 const header = document.body.querySelector("header");
 new ResizeObserver(() => document.documentElement.style.setProperty("--header", `${header.offsetHeight}px`)).observe(
   header,

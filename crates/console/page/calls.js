@@ -166,7 +166,7 @@ export function progressBar(it) {
 async function one(context) {
   const fetched = () => data(`calls/${encodeURIComponent(context.name)}`);
   const progress = h("div");
-  // It is listened before the record is fetched: a call may end while its page loads.
+  // Events are followed before the record is fetched: a call may end while its page loads.
   const ended = new Promise((done) =>
     context.on("call.ended", ({ detail }) => {
       if (detail.id === context.name) done();
@@ -226,7 +226,7 @@ function again({ arguments: { json, bytes: size } }, tool) {
   const args = json
     ? `?args=${encodeURIComponent(stringify(withoutSecrets(withoutHidden(parse(json)), tool.inputSchema) ?? {}))}`
     : "";
-  // Browsers follow no address of some megabytes.
+  // Browsers do not follow addresses of several megabytes.
   return args.length > 500_000
     ? refused("are too long for an address")
     : link(`${to("tools", tool.name)}${args}`, "Call it again");

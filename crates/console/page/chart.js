@@ -5,7 +5,7 @@ import { duration, fill, h, svg, table } from "./dom.js";
 export const percent = (share) => `${Math.round(share * 100)} %`;
 const ms = (count) => (count === undefined ? "–" : count === 0 ? "0" : duration(Math.round(count * 1000)));
 
-/** A figure that draws itself anew when its width changes. `draw` makes the SVG for a width. */
+/** A figure that is drawn again when its width changes. `draw` makes the SVG for a width. */
 function figure(title, draw, heads, rows) {
   const place = h("div.chart-place");
   let last = 0;

@@ -66,7 +66,7 @@ function nameInList(chat, all) {
 
 const storedChat = (uri) => data(`chats/messages?uri=${encodeURIComponent(uri)}`);
 
-/** Lets the list fetch the chats anew: one is new, or has another place in it. */
+/** Lets the list fetch the chats again: one is new, or has another place in it. */
 function refreshList() {
   live.dispatchEvent(new CustomEvent("catalog", { detail: { changed: "chats" } }));
 }
@@ -208,7 +208,7 @@ class LiveTurn {
   }
 }
 
-/** Says what the server has stored of a turn that the user has stopped, or that has failed. */
+/** Returns which part of a stopped or failed turn the server has stored. */
 function endNote(stage, isStopped) {
   if (stage === "answered") {
     return isStopped
@@ -264,7 +264,7 @@ function notesOf({ finish, problems = [], left_out: left = [] }) {
   ];
 }
 
-/** The turn of this tab that two stored messages are. */
+/** The turn of this tab that two stored messages belong to. */
 const turnOf = (uri, asked, answer) =>
   turns.get(uri)?.findLast((it) => it.message === asked?.content && it.answer === answer?.content);
 
@@ -347,7 +347,7 @@ class Pictures {
   }
 }
 
-/** What went to the model with a message of this tab: counts that open to the blocks. */
+/** The blocks that went to the model with a message of this tab: counts that open to the blocks. */
 function blocksOf(text) {
   const { contexts } = new blocksModule.McpContextFilter().filter(text);
   const kinds = new Map([
@@ -388,7 +388,7 @@ function itemsOf(kind, block) {
   ];
 }
 
-/** What a block is about: the keys of its facts, else its kind. */
+/** The subject of a block: the keys of its facts, else its kind. */
 function itemName(kind, payload) {
   const [, one] = KINDS.find(([known]) => known === kind);
   const keys = factKeys(payload);
@@ -438,7 +438,7 @@ const sourceLink = (uri, text) =>
       )
     : null;
 
-/** What went to the model with an older message: the server has stored which blocks, not their content. */
+/** The blocks of an older message: the server has stored their kinds and URIs, not their content. */
 function storedContext(context) {
   const items = context.flatMap((it) => {
     const kind = KINDS.some(([known]) => known === it.kind) ? it.kind : "other";

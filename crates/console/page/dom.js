@@ -92,7 +92,7 @@ addEventListener(
   },
   true,
 );
-// The list of a select takes the end of the click away; a key tells that it is over.
+// The list of a select swallows the end of the click; a key shows that the click is over.
 for (const name of ["pointerup", "pointercancel", "keydown"])
   addEventListener(
     name,
@@ -103,7 +103,7 @@ for (const name of ["pointerup", "pointercancel", "keydown"])
       }),
     true,
   );
-/** Acts now, or after the click that is going on: a button that moves under the pointer is not clicked. */
+/** Acts now, or after the current click: a button that moves under the pointer is not clicked. */
 export const afterClick = (act) => (isPressed ? waiting.push(act) : act());
 
 /** Moves the focus to the first control inside of an element. */
@@ -201,7 +201,7 @@ export function empty(why, ...next) {
   return h("div.empty", h("p", why), next.length ? h("p", ...next) : null);
 }
 
-/** A failure says what failed and offers to try again. */
+/** A failure names its cause, and offers to try again. */
 export function failure(error, retry) {
   const since = new Date().toLocaleTimeString();
   return h(
@@ -213,7 +213,7 @@ export function failure(error, retry) {
   );
 }
 
-/** The place of content that is loaded when it is wanted. */
+/** A placeholder for content that is loaded when it is needed. */
 export function lazily(load) {
   const place = h("div", "loading…");
   load().then(
@@ -432,7 +432,7 @@ export function time(ms) {
   );
 }
 
-/** Says something to those who do not see the page change. */
+/** Announces a change of the page to assistive technology. */
 export function say(text) {
   const region = document.getElementById("status");
   if (region) region.textContent = text;
@@ -480,8 +480,8 @@ export function filterBox(context, label, draw) {
 }
 
 /**
- * A list at the side of a page, with a filter that searches `text`. `fetch` gets its items anew
- * when the list `kind` of the server has changed; `changed` is told of them.
+ * A list at the side of a page, with a filter that searches `text`. `fetch` gets its items again
+ * when the list `kind` of the server has changed; `changed` receives them.
  */
 export function sideList(
   context,

@@ -115,7 +115,7 @@ export function numberField(at, start) {
     element: framed(at, input),
     get() {
       const text = input.value.trim();
-      // Text that is no number is kept as it is, so that the check says what was found.
+      // Text that is not a number is kept unchanged, so that the check names the found text.
       return text === "" ? UNSET : /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/.test(text) ? parse(text) : text;
     },
   };

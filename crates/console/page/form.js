@@ -24,7 +24,7 @@ const UNSET = undefined;
 const INPUTS = "input, textarea, select, button.add";
 const MOST = 100;
 
-/** Makes a form for a schema: { element, get(), set(value), check() }. `onchange` is told of each change. */
+/** Makes a form for a schema: { element, get(), set(value), check() }. `onchange` is called for each change. */
 export function createForm(schema, start, onchange = () => {}) {
   const summary = h("div.summary", { role: "alert", tabIndex: -1 });
   const element = h("form.form", { novalidate: true, onsubmit: (event) => event.preventDefault() });
@@ -108,7 +108,7 @@ export function createForm(schema, start, onchange = () => {}) {
     for (let it = around(target); it; it = around(it.parentElement)) touched.add(it);
   };
   for (const name of ["input", "change", "click"]) element.addEventListener(name, touch);
-  // A field that was changed is checked when the focus leaves it. What others lack is told by Run alone.
+  // A field that was changed is checked when the focus leaves it. Only Run reports missing values of other fields.
   element.addEventListener("focusout", ({ target, relatedTarget }) =>
     afterClick(() => {
       const left = [];
@@ -273,7 +273,7 @@ function objectField(at, start) {
   };
   for (const name of names) {
     const begins = Object.hasOwn(value, name) ? value[name] : UNSET;
-    // A schema may demand members without end. Those are opened by their buttons.
+    // A schema may require members without end. Those are opened by their buttons.
     if (begins !== UNSET || (required.has(name) && at.count.left > 0 && at.path.length < 10)) open(name, begins);
   }
   offer();
@@ -307,7 +307,7 @@ function objectField(at, start) {
 
 /**
  * Makes an object of names and values. One with a name twice, or with a value that has no name,
- * stands as text until it is mended.
+ * stays as text until it is corrected.
  */
 function objectOf(members) {
   const names = members.map(([name]) => name);
@@ -501,7 +501,7 @@ function unionField(at, start) {
   const show = (index, value) => {
     current = index;
     select.value = String(index);
-    // What was typed for another branch comes back with it.
+    // Values that were typed for another branch return with it.
     if (index >= 0 && !kept.has(index)) {
       const branch = branches[index].schema;
       kept.set(

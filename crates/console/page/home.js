@@ -113,7 +113,7 @@ export async function home(context) {
   };
   const { questions } = await draw();
   let asked;
-  // Calls without a pause between them do not put it off for ever.
+  // A series of calls without a pause does not postpone it forever.
   const later = () => {
     asked ??= setTimeout(() => {
       asked = undefined;
@@ -278,7 +278,7 @@ function compared(name, lists) {
     try {
       localStorage.setItem(key, JSON.stringify({ ...now, at: Date.now() }));
     } catch {
-      /* A full store costs the comparison alone. */
+      /* If the store is full, only the comparison is lost. */
     }
   };
   let before;

@@ -37,7 +37,7 @@ export function stringify(value, indent = 0, level = 0) {
 const TOKEN =
   /[ \t\n\r]*([{}[\],:]|"(?:[^"\\\0-\x1f]|\\(?:["\\/bfnrt]|u[\da-fA-F]{4}))*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)?/y;
 
-/** Returns the position where text stops to be JSON. Not all messages of browsers name it. */
+/** Returns the position at which text is not JSON any more. Not all messages of browsers name it. */
 function endOfJson(text) {
   const open = [];
   let wanted = "value";
@@ -83,7 +83,7 @@ export function problemText(text) {
 
 /**
  * Text that was typed as JSON and is malformed, or that cannot be sent for another `problem`. It
- * stands in a value until it is mended, so that it is neither lost nor sent as a text.
+ * stays in a value until it is corrected, so that it is neither lost nor sent as a text.
  */
 export class Malformed {
   constructor(text, problem = `malformed JSON, ${problemText(text)}`) {
@@ -92,7 +92,7 @@ export class Malformed {
   }
 }
 
-/** Returns what a member or an item is called. */
+/** Returns the name of a member or an item. */
 export const nameOf = (key) => (key === "" ? "(empty name)" : String(key));
 
 /** Says what is wrong, and where. */
@@ -129,7 +129,7 @@ export function isEqual(a, b) {
   return keys.length === Object.keys(b).length && keys.every((key) => Object.hasOwn(b, key) && isEqual(a[key], b[key]));
 }
 
-/** What the server puts in the place of secrets. */
+/** The text by which the server replaces secrets. */
 export const HIDDEN = "(hidden)";
 
 /** Texts may have a secret inside: `curl -u me:(hidden)`. */

@@ -228,7 +228,7 @@ async function all(context) {
   });
   context.on("message", (event) => {
     if (isPaused) return;
-    // The server searches the texts, which an event has not.
+    // Only the server can search the texts: an event does not have them.
     if (filter.value) {
       if (!asked) soon(fetchNew, 500);
       return;

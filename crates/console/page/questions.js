@@ -5,7 +5,7 @@ import { createForm } from "./form.js";
 import { visible } from "./result.js";
 
 /**
- * Shows the questions of the tool `name` in `output`. Returns what its call is sent again with;
+ * Shows the questions of the tool `name` in `output`. Returns the answers with which the call is sent again;
  * `resend` sends the call that `signal` stops, since other questions of the tool's server would
  * wait for these.
  */

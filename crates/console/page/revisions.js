@@ -12,7 +12,7 @@ const MOST_ROUNDS = 10;
 const META = "io.modelcontextprotocol/";
 const UI = { [`${META}ui`]: { mimeTypes: ["text/html;profile=mcp-app"] } };
 
-/** What a client of the kind declares. Before 2025-06-18 nothing could be asked of the user. */
+/** The capabilities that a kind of client declares. Before 2025-06-18 servers could not ask the user. */
 const SETS = {
   none: { label: "no capabilities", of: () => ({}) },
   all: {
@@ -138,7 +138,7 @@ function messagesOf(log) {
   );
 }
 
-/** What the gateway and the upstream said to each other in the call. */
+/** The messages between the gateway and the upstream in the call. */
 async function upstreamSide(call) {
   if (!call) return empty("The call has no record.");
   const { messages } = await data(`messages?call=${encodeURIComponent(call)}`);

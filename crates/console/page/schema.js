@@ -228,12 +228,12 @@ function typeOf(value) {
   return Object.keys(TYPES).find((type) => type !== "number" && TYPES[type](value)) ?? "number";
 }
 
-/** Returns what is wrong with the values of a form. Problems with `isMalformed` have no value that could be sent. */
+/** Returns the problems of the values of a form. Problems with `isMalformed` have no value that could be sent. */
 export function problemsIn(schema, value) {
   return [...malformedIn(value), ...check(schema, value)];
 }
 
-/** Returns what is wrong with a value: [{ path, message }], where `path` is a list of names and indices. */
+/** Returns the problems of a value: [{ path, message }], where `path` is a list of names and indices. */
 export function check(schema, value, root = schema, path = [], depth = 0, known = new Map()) {
   if (schema === true || schema === undefined || depth > MAX_DEPTH || value instanceof Malformed) return [];
   const wrong = (message, at = path) => ({ path: at, message });
@@ -516,7 +516,7 @@ export function mentionsSecret(parts, root) {
 
 /**
  * Returns a value without its secrets; undefined if it is one. A schema marks them wherever it may
- * apply, also in a branch that was not chosen, and a name tells them too.
+ * apply, also in a branch that was not chosen; names of secrets count, too.
  */
 export function withoutSecrets(value, schema) {
   const clean = (it, parts) => {

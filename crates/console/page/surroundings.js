@@ -1,4 +1,4 @@
-// What a View is told of the page around it: theme, sizes, and the standard CSS variables.
+// The host context of a View: theme, sizes, and the standard CSS variables.
 
 export const DARK = matchMedia("(prefers-color-scheme: dark)");
 const LEVELS = [
@@ -65,7 +65,7 @@ export const fonts = (sheets = document.styleSheets) =>
     .map((rule) => rule.cssText)
     .join("\n");
 
-/** What a View is told. `theme` is 'light', 'dark' or undefined for that of the page. */
+/** The host context of a View. `theme` is 'light', 'dark' or undefined for that of the page. */
 export function surroundings(container, { displayMode, theme }) {
   const width = Math.max(200, container.clientWidth || container.parentElement?.clientWidth || 600);
   return {

@@ -1,4 +1,4 @@
-// Data of tests: the API below api/test/, and the stream of what tests do.
+// Data of tests: the API below api/test/, and the stream of their progress.
 
 import { ask, events, HIDDEN_FOR, refusal } from "./api.js";
 
@@ -24,7 +24,7 @@ export async function isEnabled() {
 }
 
 /**
- * Reads the events of tests while the page is shown, and comes back after a loss. `refresh` is
+ * Reads the events of tests while the page is shown, and reconnects after a loss. `refresh` is
  * called whenever events may have been missed: after each start of the stream too. `on` is given
  * the name and the data of each event.
  */
@@ -61,7 +61,7 @@ export function watch(context, run, refresh, on) {
       try {
         await read();
       } catch (error) {
-        // No later attempt gets another answer.
+        // Later attempts would get the same answer.
         if (error.status === 401 || error.status === 403 || error.status === 404) return;
       }
       await new Promise((done) => setTimeout(done, pause));

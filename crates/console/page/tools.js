@@ -28,7 +28,7 @@ function remember(name, args, schema) {
       JSON.stringify([...new Set(all)].filter((it) => it.length <= 10_000).slice(0, 10)),
     );
   } catch {
-    /* A full store costs the history alone. */
+    /* If the store is full, only the history is lost. */
   }
 }
 

@@ -1,4 +1,4 @@
-// One result of a test: its trials as turns and calls, the verdict with its evidence, and what people say of it.
+// One result of a test: its trials as turns and calls, the verdict with its evidence, and people's verdicts.
 
 import { duration, empty, failure, fill, h, link, newId, say, table } from "./dom.js";
 import { timeline } from "./chart.js";

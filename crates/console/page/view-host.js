@@ -15,7 +15,7 @@ const sizeOf = (json) => encoder.encode(json).length;
 /**
  * Shows the View of a call in `container`; `ended` resolves when a running call is over. `own` has
  * the arguments and the result of a call that this page has made, of which a record leaves out
- * secrets. `told(kind, value)` learns of what the View says of itself. Returns `{ close, callTool,
+ * secrets. `told(kind, value)` receives reports of the View. Returns `{ close, callTool,
  * ping, setTheme, setWidth, enlarge }`.
  */
 export async function openView(container, { record, uri, ended, own, told = () => {} }) {
@@ -128,7 +128,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
   };
   const flooded = () => fail("The View was removed: it sends too many messages.");
   const onMessage = (event) => {
-    // The proxy counts what it passes on. What a View sends past it counts here, since it keeps this page busy.
+    // The proxy counts the messages that it passes on. Messages past it count here: they keep this page busy.
     if (isInside(event.source) && !hasRoom()) return flooded();
     if (event.source !== frame.contentWindow || event.origin !== origin) return;
     // The proxy says these; it passes no such message of the View on.
@@ -138,7 +138,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
     try {
       json = JSON.stringify(event.data);
     } catch {
-      /* What is no JSON is no message. */
+      /* Values that are not JSON are not messages. */
     }
     if (json === undefined) return;
     const bytes = sizeOf(json);
@@ -170,7 +170,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
     changed();
   };
 
-  /** Shows the questions of a tool below the View, also in full screen. Returns what its call is sent again with. */
+  /** Shows the questions of a tool below the View, also in full screen. Returns the answers for its call. */
   const answersFor = async (name, found, signal, resend) => {
     const { activeElement } = document;
     const output = h("div");
@@ -220,7 +220,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
         found = await call(await answersFor(name, found, signal, call), signal);
       return found;
     },
-    // A View reads and lists what its own server has, and of no other.
+    // A View reads and lists the resources of its own server only.
     forward: ({ server, method, params }, { signal }) => result(method, params, { signal, server }),
     sample: () => {
       throw new Error("this host has no model");
@@ -296,7 +296,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
     if (outcome === "cancelled")
       return happened({ cancelled: problem?.message ?? "the agent cancelled the call, or disconnected" });
     if (own && (same || !upstream)) return happened({ result: own.result });
-    // The View gets what the server said, of which the model is shown a part.
+    // The View gets the whole answer of the server; the model sees a part of it.
     const said = await text(`calls/${encodeURIComponent(call)}/${upstream ? "said" : "shown"}`).catch(() => undefined);
     if (said !== undefined) return happened({ result: parse(said) });
     const why =
@@ -316,7 +316,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
         happened({ callAppTool: { call: number, name, arguments: given } });
       }),
     ping: () => happened({ ping: {} }),
-    /** Lets the View save its state, and removes it. It goes on, unseen, until it has answered or its time is over. */
+    /** Lets the View save its state, and removes it. It continues, hidden, until it has answered or its time is over. */
     close(reason = "the page is left") {
       if (isClosed || isLeft) return;
       show("inline");

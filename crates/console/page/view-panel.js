@@ -94,7 +94,7 @@ function panelOf({ record, uri, signal, own, again }) {
     },
     (error) => told("error", error.message),
   );
-  // At once, if it can be: what is left is taken out of the page, and a frame outside of the page is gone.
+  // At once, if possible: a panel that is left is removed from the page, and its frame with it.
   const close = () =>
     view
       ? view.close()
@@ -150,7 +150,7 @@ function switches(opened, restart) {
   );
 }
 
-/** What the View has told the model: its context, of which the last one counts, and messages. */
+/** The last context that the View has given the model, and its messages. */
 function toldToModel() {
   const of = (content) =>
     visible(

@@ -116,7 +116,7 @@ code {{ padding: .1rem .3rem }} pre {{ padding: .8rem; overflow-x: auto }}
 <pre>{endpoint}</pre>
 <p>{access} Add it to your client's <code>mcp.json</code>:</p>
 <pre>{config}</pre>
-<p>For a look by hand: <code>npx @modelcontextprotocol/inspector</code> with the transport <em>Streamable HTTP</em> and the endpoint above.</p>
+<p>To try the server by hand: <code>npx @modelcontextprotocol/inspector</code> with the transport <em>Streamable HTTP</em> and the endpoint above.</p>
 <ul>
 <li><a href=\"{prefix}/healthz\">/healthz</a> shows the state of this server and of the servers behind it, <a href=\"{prefix}/livez\">/livez</a> and <a href=\"{prefix}/readyz\">/readyz</a> are for supervisors.</li>
 <li><code>POST /mcp/v1/tools/list</code> and other methods answer plain HTTP; <a href=\"{prefix}/api/tools\">/api/tools</a> lists the diagram tools.</li>

@@ -10,7 +10,7 @@ const PIECE = 256 << 10;
 export const MAX_BYTES_HELD = 32 << 20;
 
 /**
- * What is known of an artifact by its MIME type: "table", "json", "json-lines", "picture", "sound",
+ * The kind of an artifact by its MIME type: "table", "json", "json-lines", "picture", "sound",
  * "film", "text" or "bytes".
  */
 export function kindOf(mimeType) {
@@ -41,13 +41,13 @@ export function kindOf(mimeType) {
   return "bytes";
 }
 
-/** Bytes out of base64. Throws an error if it is none. */
+/** Decodes base64. Throws an error if the text is not base64. */
 export function bytesOf(base64) {
   const binary = atob(base64.replace(/\s/g, ""));
   return Uint8Array.from(binary, (character) => character.charCodeAt(0));
 }
 
-/** What one answer of read_artifact has: `{text | bytes, start, end, size, next, version}`. */
+/** One answer of read_artifact: `{text | bytes, start, end, size, next, version}`. */
 export function pieceOf(result, start) {
   const report = result._meta?.[REPORT] ?? {};
   const [block] = contentOf(result);
@@ -106,13 +106,13 @@ export class ArtifactReader {
     return piece;
   }
 
-  /** The next piece as text; what is not UTF-8 becomes U+FFFD. */
+  /** The next piece as text; bytes that are not UTF-8 become U+FFFD. */
   async nextText(signal) {
     const piece = await this.next(signal);
     return piece.text ?? this.#decoder.decode(piece.bytes, { stream: !this.isDone });
   }
 
-  /** All that is left, in one array. `onPiece` is told after each piece. */
+  /** The remaining bytes, in one array. `onPiece` is called after each piece. */
   async restOfBytes(signal, onPiece = () => {}) {
     const parts = [];
     while (!this.isDone) {

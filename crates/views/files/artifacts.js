@@ -1,4 +1,4 @@
-// The View of list_artifacts and read_artifact: a list, and what the chosen artifact holds.
+// The View of list_artifacts and read_artifact: a list, and the content of the chosen artifact.
 import {
   ask,
   byId,
@@ -239,7 +239,7 @@ export function start() {
   /** Reads the next piece of text into the content; pieces that were read stay for other tabs. */
   async function readPiece() {
     const { content } = state;
-    // One at a time, whoever asks.
+    // One at a time, for all callers together.
     content.reading ??= (async () => {
       try {
         const source = await reader();
@@ -272,7 +272,7 @@ export function start() {
     return content.whole;
   }
 
-  /** Resolves at once for what is small, and otherwise when the user has pressed a button. */
+  /** Resolves at once for a small artifact, and otherwise when the user has pressed a button. */
   async function allowed(size, what, isCurrent) {
     if (size <= READ_AT_ONCE || state.content.isAllowed) return;
     if (size > MAX_BYTES_HELD)
@@ -297,7 +297,7 @@ export function start() {
     const value = await parsed(isCurrent);
     if (!isCurrent()) return undefined;
     const data = tableOf(value);
-    // What is no table is a tree, unless the user asked for a table.
+    // A value that is not a table is a tree, unless the user asked for a table.
     if (!data && !state.content.isTabChosen) return openTab("Tree");
     if (!data) {
       byId("body").replaceChildren(
@@ -737,7 +737,7 @@ export function start() {
     }
   }
 
-  /** Opens what read_artifact was called for. Without calls of tools, what it answered is all there is. */
+  /** Opens the artifact of the call of read_artifact. Without calls of tools, only its answer is shown. */
   async function openRead(args, result) {
     const { name, version } = namedIn(args);
     let record;

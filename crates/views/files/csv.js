@@ -102,7 +102,7 @@ export class CsvReader {
   #endRow() {
     const isBlank = this.#row.length === 0 && this.#cell === "" && !this.#isQuoted;
     this.#endCell();
-    // A blank line is no row.
+    // A blank line is not a row.
     if (!isBlank) this.rows.push(this.#row);
     this.#row = [];
   }

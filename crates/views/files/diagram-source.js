@@ -1,4 +1,4 @@
-// What can be said of a diagram's text without a PlantUML engine.
+// Checks of a diagram's text without a PlantUML engine.
 import { codePoint, count, hiddenCharacters } from "./page.js";
 
 /** Largest diagram that `encodePlantUML` takes, in bytes of UTF-8. */
@@ -70,13 +70,13 @@ function lineOfByte(text, at) {
   return before.split("\n").length;
 }
 
-/** How much of what servers accept a URL uses, for people. */
+/** The share of the accepted length that a URL uses, for people. */
 export function lengthOf(length) {
   const kind = length > REFUSED_URL ? "bad" : length > LONG_URL ? "warn" : "ok";
   return { kind, part: Math.min(1, length / REFUSED_URL), text: `${count(length)} characters` };
 }
 
-/** What a check of the engine says: `{isValid, kind, problem}`. */
+/** The result of a check by the engine: `{isValid, kind, problem}`. */
 export function checked(data) {
   const error = data.error ?? data.errors?.[0];
   const isValid = data.valid !== false && !error;

@@ -299,7 +299,7 @@ export function start() {
     picture.src = url;
   }
 
-  /** Why there is no picture, and whether the link shows one. */
+  /** The reason why there is no picture, and whether the link shows one. */
   function absence(result) {
     if (source.value.trim() === "") return ["Write a diagram, or open one from its link.", false];
     if (result?.isError) return ["The diagram has a mistake; its line is marked.", false];

@@ -41,7 +41,7 @@ export function parseJsonLines(text) {
   return values;
 }
 
-/** A list of objects, or of lists, as a table: `{columns, rows}`; undefined if the value is no such list. */
+/** A list of objects, or of lists, as a table: `{columns, rows}`; undefined for other values. */
 export function tableOf(value) {
   const list = listIn(value);
   if (!list || list.length === 0) return undefined;

@@ -1,4 +1,4 @@
-// What the pages of all Views have in common: elements, text that is shown as it is, the start of a page.
+// Functions that the pages of all Views share: elements, text that is shown as it is, the start of a page.
 import { View, applyContext, watchSize } from "./view.js";
 
 /**
@@ -76,7 +76,7 @@ export function literal(text) {
   return new RegExp(text.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&"), "giu");
 }
 
-/** What a tool answered as data: its structured content, or its text if that is JSON. */
+/** The answer of a tool as data: its structured content, or its text if that is JSON. */
 export function structured(result) {
   if (result.structuredContent !== null && typeof result.structuredContent === "object")
     return result.structuredContent;
@@ -126,7 +126,7 @@ export function count(number) {
   try {
     return Number(number).toLocaleString(document.documentElement.dataset.locale ?? "en");
   } catch {
-    // The host's locale is none.
+    // The host's locale is not valid.
     return String(number);
   }
 }
@@ -176,7 +176,7 @@ export async function copy(text) {
 
 /**
  * Does work when a button is pressed, and on Enter in a field. A frame without `allow-forms`
- * submits no form, and tells nobody that the user tried, so these pages have none.
+ * neither submits a form nor reports the attempt, so these pages have no forms.
  */
 export function submits(field, button, work) {
   button?.addEventListener("click", work);

@@ -37,7 +37,7 @@ function bounded(scale) {
 
 /**
  * Makes a picture in a frame movable. The frame is focusable; `buttons` are those of a toolbar by
- * what they do: "in", "out", "fit" and "whole" (its own size). `changed` is told the scale.
+ * what they do: "in", "out", "fit" and "whole" (its actual size). `changed` receives the scale.
  */
 export class PanZoom {
   #frame;
@@ -105,7 +105,7 @@ export class PanZoom {
     const size = this.#size();
     this.#place = kept(this.#place, size, this.#room());
     const { scale, x, y } = this.#place;
-    // Width and height, not a scale: a drawing is drawn anew and stays sharp.
+    // Width and height, not a scale: a drawing is drawn again and stays sharp.
     this.#image.style.width = `${size.width * scale}px`;
     this.#image.style.height = `${size.height * scale}px`;
     this.#image.style.transform = `translate(${Math.round(x)}px, ${Math.round(y)}px)`;

@@ -1,4 +1,4 @@
-// What a search found, as values: order, citation, words to mark, a place in a source.
+// Passages of a search as values: order, citation, words to mark, a place in a source.
 
 /** Most passages that are shown; `am7_vector_search` gives at most 100. */
 const MAX_PASSAGES = 200;
@@ -12,7 +12,7 @@ const STOP_WORDS = new Set(
 /** Scripts that do not put spaces between words. */
 const UNSPACED = /^[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]/u;
 
-/** The passages in the data of a result; what is no passage is left out. */
+/** The passages in the data of a result; other items are left out. */
 export function passagesOf(data) {
   const list = Array.isArray(data?.results) ? data.results.slice(0, MAX_PASSAGES) : [];
   return list
@@ -100,7 +100,7 @@ export function patternOf(query) {
 }
 
 /**
- * Whether a part of a source is still what a passage says. Passages have other quotes and spaces,
+ * Whether a part of a source still has the text of a passage. Passages have other quotes and spaces,
  * and very long ones are cut.
  */
 export function isStillIn(source, passage) {

@@ -76,7 +76,7 @@ export class Table {
     this.update();
   }
 
-  /** How many rows are shown, of how many. */
+  /** The number of shown rows, and of all rows. */
   get counts() {
     return { shown: this.#shown.length, all: this.#rows.length };
   }

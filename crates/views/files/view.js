@@ -62,9 +62,9 @@ export class View {
   #origin = "*";
   #listener = (event) => this.#receive(event);
 
-  /** What the host says of itself, once connected. */
+  /** Name and version of the host, once connected. */
   hostInfo = {};
-  /** What the host offers, once connected; `can` reads it. */
+  /** The capabilities of the host, once connected; `can` reads them. */
   hostCapabilities = {};
   /** Theme, styles, display mode and more, as it is now. */
   hostContext = {};
@@ -309,7 +309,7 @@ export class View {
     if (this.#origin !== "*" && event.origin !== this.#origin) return;
     const message = event.data;
     if (message === null || typeof message !== "object" || message.jsonrpc !== "2.0") return;
-    // The two sides number their requests apart: what has a method is never an answer. An id may be 0.
+    // The two sides number their requests separately: a message with a method is never an answer. An id may be 0.
     const hasId = typeof message.id === "string" || typeof message.id === "number";
     if (typeof message.method === "string") {
       if (hasId) this.#answer(message.id, message.method, object(message.params));
@@ -408,7 +408,7 @@ export class View {
     }
   }
 
-  /** Calls the handlers of an event. One that fails does not keep the others from their turn. */
+  /** Calls the handlers of an event. A handler that fails does not stop the others. */
   #emit(event, ...values) {
     const failed = (error) => {
       console.error(error);

@@ -13,7 +13,7 @@ pub(crate) fn decisions(captured: &Captured, settings: &Settings) -> Vec<Value> 
     let Some(report) = captured.report() else {
         return vec![threshold(
             settings,
-            "the answer is not larger, so it stays as it is and nothing is saved",
+            "the answer is not larger, so it stays unchanged, and nothing is saved",
         )];
     };
     let mut found = Vec::new();
@@ -25,7 +25,7 @@ pub(crate) fn decisions(captured: &Captured, settings: &Settings) -> Vec<Value> 
             "the answer is larger, so the model does not get all of it",
         ));
         let effect = match settings.oversize {
-            Oversize::Withhold => "the model gets the names of the artifacts alone",
+            Oversize::Withhold => "the model gets only the names of the artifacts",
             _ if report.structured.is_some() => {
                 "the model gets the beginning of the text, up to the limit, and beside it the structured content, shortened"
             }
