@@ -52,7 +52,7 @@ pub fn load(named: Option<&Path>) -> Result<Loaded, ConfigError> {
         .load(named)
 }
 
-/// Positions of configuration files.
+/// The locations that are searched for a configuration file.
 struct Search<'a> {
     variable: &'a dyn Fn(&str) -> Option<OsString>,
     /// The machine's directory.

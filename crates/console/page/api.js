@@ -206,7 +206,7 @@ export async function* events(body, heard = () => {}) {
   }
 }
 
-/** Follows the events of the console: each is dispatched on `live` under its name; "reset" asks pages to fetch again. */
+/** Follows the events of the console: each is dispatched on `live` under its name; "reset" asks pages to refetch. */
 export const live = new EventTarget();
 let position;
 let state = "connecting";

@@ -316,7 +316,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
         happened({ callAppTool: { call: number, name, arguments: given } });
       }),
     ping: () => happened({ ping: {} }),
-    /** Lets the View save its state, and removes it. It continues, hidden, until it has answered or its time is over. */
+    /** Lets the View save its state, and removes it. It continues, hidden, until it has answered or its time is up. */
     close(reason = "the page is left") {
       if (isClosed || isLeft) return;
       show("inline");
