@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::{TestCase, Timestamp, stats::saturated};
 
-/// The result of running a case: of all its trials, or why it could not run.
+/// The result of a case: the results of all its trials, or the reason why it could not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 #[non_exhaustive]
@@ -29,7 +29,7 @@ pub struct TestResult {
     pub success: bool,
     /// `passed`, `failed`, or `error`: the case could not be judged.
     pub status: Status,
-    /// With the status `error`: why, and what to do.
+    /// With the status `error`: the reason, and what to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// When the case began.
@@ -109,7 +109,7 @@ pub struct Trial {
     pub index: u32,
     /// Its outcome.
     pub status: Status,
-    /// With the status `error`: why, and what to do.
+    /// With the status `error`: the reason, and what to do.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Answers and tool calls of the model, turn by turn.
@@ -118,7 +118,7 @@ pub struct Trial {
     pub tool_calls: Vec<ToolCallRecord>,
     /// The model's last text.
     pub answer: String,
-    /// What code checked.
+    /// The checks by code.
     pub checks: Vec<CheckResult>,
     /// The votes of the judge.
     pub votes: Vec<Vote>,
@@ -132,13 +132,13 @@ pub struct Trial {
     pub duration_ms: u64,
 }
 
-/// One answer of the model that works.
+/// One answer of the agent's model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Turn {
     /// Its text; empty if it only called tools.
     pub text: String,
-    /// The places in `toolCalls` of the calls that it asked for.
+    /// The indices in `toolCalls` of the calls that it asked for.
     pub calls: Vec<u32>,
     /// The tokens of this turn.
     pub usage: TokenUsage,
@@ -195,7 +195,7 @@ pub struct ToolCallRecord {
     pub execution_time_ms: u64,
     /// Whether the call succeeded.
     pub success: bool,
-    /// Why not.
+    /// The reason why it failed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// When the call began.
@@ -252,7 +252,7 @@ pub struct Verdict {
     /// The share of votes for the judge's verdict, from 0 to 1; 1 without a judge; 0 without a
     /// verdict.
     pub confidence: f64,
-    /// Why, in words.
+    /// The reasons, in words.
     pub reasoning: String,
     /// F1 of the expected calls against the actual calls, from 0 to 1; 1 if the case has no
     /// `expectedTools`, or if both lists are empty. Code computes it.

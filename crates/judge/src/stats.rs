@@ -115,9 +115,9 @@ impl Rate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Change {
-    /// The rate fell, at 95 % confidence.
+    /// The rate has dropped, at 95 % confidence.
     Regression,
-    /// No fall can be shown.
+    /// No regression can be shown.
     None,
     /// There are too few trials to decide.
     InsufficientData,

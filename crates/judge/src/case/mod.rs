@@ -17,7 +17,7 @@ pub use self::{
     server::ServerConfig,
 };
 
-/// A prompt that a model works on with the tools of MCP servers, and what is expected of it.
+/// A prompt that a model works on with the tools of MCP servers, and the expected behaviour.
 ///
 /// ```
 /// let case: marquetry_judge::TestCase = serde_json::from_str(r#"{
@@ -54,7 +54,8 @@ pub struct TestCase {
     /// Names of the tools that the model gets; absent: all tools of the servers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
-    /// The model that judges, and the model that works unless `agentConfig` names another.
+    /// The model that judges. It also works on the prompt, unless `agentConfig` names another
+    /// model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub judge_config: Option<ModelSettings>,
     /// The model that works on the prompt.
@@ -71,7 +72,7 @@ pub struct TestCase {
     /// How often the case is tried: 1 to 100. After 3 trials in a row without a verdict, the
     /// remaining repetitions are skipped.
     pub repetitions: u32,
-    /// The least share of trials that must pass: more than 0, and at most 1.
+    /// The minimum share of trials that must pass: more than 0, and at most 1.
     pub required_pass_rate: f64,
     /// Limits of each trial.
     pub limits: Limits,

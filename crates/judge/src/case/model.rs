@@ -32,7 +32,7 @@ pub struct ModelSettings {
     /// As a judge: number of votes, 3 if absent, 1 to 11.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub votes: Option<u32>,
-    /// As a judge: most votes after a split, 11 if absent.
+    /// As a judge: maximum votes after a split, 11 if absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_votes: Option<u32>,
     /// Seed of the order in which a judge sees items and evidence, and of the provider's sampling

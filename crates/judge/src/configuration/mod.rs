@@ -45,7 +45,7 @@ pub struct Configuration {
     /// The judge. `…` is in place of each secret that the judge of a run had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub judge_config: Option<ModelSettings>,
-    /// Who made it.
+    /// Its origin.
     pub origin: ConfigurationOrigin,
     /// When it was created.
     pub created_at: Timestamp,

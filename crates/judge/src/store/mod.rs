@@ -257,7 +257,7 @@ pub struct OutcomeFilter {
     pub name: Option<String>,
     /// The id of the batch.
     pub run: Option<String>,
-    /// Most results; 1000 if absent, and never more than 10,000.
+    /// Maximum results; 1000 if absent, and never more than 10,000.
     pub limit: Option<u32>,
 }
 
@@ -410,13 +410,13 @@ pub struct Override {
     pub trial: u32,
     /// Whether the trial passed, in the person's opinion.
     pub passed: bool,
-    /// Why.
+    /// The reason.
     #[serde(default)]
     pub reason: String,
     /// Author of the verdict.
     #[serde(default)]
     pub author: String,
-    /// When.
+    /// The time.
     pub timestamp: Timestamp,
 }
 
