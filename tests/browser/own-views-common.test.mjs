@@ -231,7 +231,7 @@ async function axe() {
 test("a page without a host says so", async () => {
   const page = await browser.newPage();
   await page.setContent(views.html("diagram"));
-  await page.waitForSelector("text=inside a host of MCP Apps");
+  await page.waitForSelector("text=by a host of MCP Apps");
   await page.close();
 });
 

@@ -76,7 +76,7 @@ const PAGES = () => [
   ["results", at("results"), "8 of 8 results"],
   ["compare", `${at("compare")}?a=${first.run.id}&b=${second.run.id}`, "regression"],
   ["compare-half", `${at("compare")}?b=${second.run.id}`, "Choose two runs"],
-  ["judges", at("judges"), "checked by a person|κ"],
+  ["judges", at("judges"), "has checked a verdict|κ"],
   ["nowhere", at("nowhere"), "does not exist"],
   ["no-run", at("run", "none"), "no run has the id"],
   ["no-result", at("result", "none"), "no result has the id"],
