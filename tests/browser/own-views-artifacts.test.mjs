@@ -155,7 +155,7 @@ test("JSON that is no table is a tree at once, and long lists are groups of grou
   assert.deepEqual((await groups()).slice(0, 2), ["0 … 9,999", "10,000 … 12,344"]);
   assert.ok((await view.frame.locator(".tree *").count()) < 60);
   await view.frame.click("#tab-Table");
-  await view.frame.waitForSelector("text=This is not a list of objects");
+  await view.frame.waitForSelector("text=Only a list of objects");
   await view.close();
 });
 
