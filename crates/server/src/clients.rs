@@ -89,6 +89,15 @@ mod tests {
     }
 
     #[test]
+    fn the_guide_lists_every_known_client() {
+        let guide = include_str!("../../../docs/guide/artifacts.md");
+        for client in marquetry_client_profiles::known_clients() {
+            let row = format!("| {} | `{}` |", client.title, client.name.as_ref().unwrap());
+            assert!(guide.contains(&row), "{row}");
+        }
+    }
+
+    #[test]
     fn lists_follow_the_client() {
         let claude = Client::new(ClientProfile::of("claude-code")).listed(&tool());
         assert_eq!(claude.output_schema, None);
