@@ -24,10 +24,10 @@ use super::{
     conversation::{ClientFacts, Conversation},
     fair::{Full, Slot},
     in_flight::InFlightGuard,
+    methods::{Method, MethodCall},
     outgoing::Outgoing,
     peer::Peer,
     reply::Stamp,
-    table::{Method, MethodCall},
 };
 
 /// An accepted request: its revision is known, and its id is in flight.

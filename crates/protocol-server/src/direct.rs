@@ -20,10 +20,10 @@ use super::{
     context::Parts,
     conversation::{ClientFacts, Conversation},
     fair::{ReturnableSlot, Slot},
+    methods::MethodCall,
     notifier::{Filter, Listener},
     outgoing::{Outgoing, counted, nowhere},
     subscriptions::Subscriptions,
-    table::MethodCall,
 };
 
 /// A request from outside of the protocol's transports, for example from a REST facade. It is in

@@ -17,6 +17,7 @@ mod handler;
 pub mod http;
 mod in_flight;
 mod limits;
+mod listen;
 mod methods;
 mod notifier;
 mod outgoing;
@@ -30,7 +31,6 @@ mod session_slots;
 #[cfg(feature = "typed")]
 mod states;
 mod subscriptions;
-mod table;
 mod task_methods;
 mod tasks;
 #[cfg(feature = "schema")]
@@ -50,7 +50,7 @@ pub use self::pipe::serve_stdio;
 pub use self::tool_schema::{SchemaError, ToolSchema};
 #[cfg(feature = "typed")]
 pub use self::toolbox::{Json, ToolOutput, Toolbox};
-use self::{ask::stateless::Sealer, limits::Shares, table::Tables, tasks::Tasks};
+use self::{ask::stateless::Sealer, limits::Shares, methods::Tables, tasks::Tasks};
 #[doc(inline)]
 pub use marquetry_protocol_callers::{Caller, Principal, fair};
 
@@ -62,12 +62,12 @@ pub use self::{
     direct::{DirectCall, Watch},
     handler::{Handler, ServerDescription},
     limits::Limits,
+    methods::MethodExists,
     notifier::{Announcer, ChangeListener, Notifier},
     page::page,
     peer::Peer,
     pipe::serve_pipe,
     reply::Reply,
-    table::MethodExists,
     tasks::TaskOptions,
 };
 #[cfg(feature = "http")]

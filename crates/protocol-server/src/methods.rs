@@ -1,14 +1,20 @@
-//! The methods of each era.
+//! The methods of each era, in tables that jsonrpsee keeps.
 
 use std::{
     future::Future,
+    panic::AssertUnwindSafe,
     pin::Pin,
     sync::{Arc, PoisonError},
 };
 
+use futures_util::FutureExt as _;
+use jsonrpsee::{
+    ConnectionId, Extensions,
+    core::server::{MethodCallback, MethodResponse, Methods},
+    types::{Id, Params},
+};
 use marquetry_protocol_wire::{
     Era, Feature, Revision, RpcError,
-    envelope::write_notification,
     members::OwnedMembers,
     shortened,
     types::{
@@ -17,19 +23,184 @@ use marquetry_protocol_wire::{
         ListToolsResult, LogLevel, TASKS_EXTENSION, meta_key,
     },
 };
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{json, value::to_raw_value};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::{json, value::RawValue};
 
 use super::{
-    Handler, Reply, RequestContext,
+    Handler, Reply, RequestContext, Server,
     conversation::{ClientFacts, SessionFacts},
-    notifier::{Filter, tagged},
-    outgoing::Outgoing,
+    listen::listen,
+    notifier::Filter,
     reply::keep_object_schemas,
     subscriptions::Subscriptions,
-    table::{MethodCall, MethodTable, Tables},
-    task_methods, tasks,
+    task_methods,
 };
+
+/// A table for each era.
+#[derive(Clone)]
+pub(super) struct Tables {
+    session: MethodTable,
+    stateless: MethodTable,
+    /// Methods of extensions, in both eras.
+    extension: MethodTable,
+}
+
+/// Methods by name.
+#[derive(Clone, Default)]
+struct MethodTable(Methods);
+
+/// A method from a table.
+pub(super) struct Method {
+    pub(super) name: &'static str,
+    /// Whether it takes [`MethodCall::raw_params`]; the protocol's own methods take their
+    /// parameters from the [`RequestContext`], without a copy.
+    pub(super) is_extension: bool,
+    callback: MethodCallback,
+}
+
+/// A call of a method.
+#[derive(Clone)]
+pub(super) struct MethodCall {
+    pub(super) server: Server,
+    pub(super) cx: RequestContext,
+    /// The parameters as the client wrote them, for a method of an extension.
+    pub(super) raw_params: Option<Box<RawValue>>,
+}
+
+/// A server has a method with that name already.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the server has a method '{name}' already; give the new one another name")]
+pub struct MethodExists {
+    /// The name.
+    pub name: &'static str,
+}
+
+/// The result of a method, stored in the extensions of its response, so that a large result is not
+/// serialised again.
+#[derive(Clone)]
+struct Outcome(Result<Reply, RpcError>);
+
+impl Tables {
+    pub(super) fn new() -> Self {
+        let mut session = common();
+        session.add("initialize", initialize);
+        session.add("ping", async |_| Reply::json(&json!({})));
+        session.add("logging/setLevel", set_level);
+        session.add("resources/subscribe", async |call: MethodCall| {
+            let UriAlone { uri } = call.params()?;
+            if let Some(facts) = call.cx.parts().conversation.session.get() {
+                let handler = &call.server.shared.handler;
+                facts.subscriptions.add(&uri, handler.subscribe(&uri, &call.cx)).await?;
+            }
+            Reply::json(&json!({}))
+        });
+        session.add("resources/unsubscribe", async |call: MethodCall| {
+            let UriAlone { uri } = call.params()?;
+            if let Some(facts) = call.cx.parts().conversation.session.get() {
+                facts.subscriptions.remove(&uri).await;
+            }
+            Reply::json(&json!({}))
+        });
+        let mut stateless = common();
+        stateless.add("server/discover", discover);
+        stateless.add("subscriptions/listen", async |call: MethodCall| {
+            listen(&call.server, &call.cx, call.params()?).await
+        });
+        stateless.add("tasks/get", async |call: MethodCall| {
+            task_methods::get(&call.server.shared.tasks, &call.cx, call.params()?)
+        });
+        stateless.add("tasks/update", async |call: MethodCall| {
+            task_methods::update(&call.server.shared.tasks, &call.cx, call.params()?)
+        });
+        stateless.add("tasks/cancel", async |call: MethodCall| {
+            task_methods::cancel(&call.server.shared.tasks, &call.cx, call.params()?)
+        });
+        Self { session, stateless, extension: MethodTable::default() }
+    }
+
+    /// Adds a method of an extension.
+    ///
+    /// # Errors
+    /// Returns an error if a method has that name.
+    pub(super) fn with<F, Fut>(
+        mut self,
+        name: &'static str,
+        answer: F,
+    ) -> Result<Self, MethodExists>
+    where
+        F: Fn(Option<Box<RawValue>>, RequestContext) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
+    {
+        if self.session.has(name) || self.stateless.has(name) || self.extension.has(name) {
+            return Err(MethodExists { name });
+        }
+        let answer = Arc::new(answer);
+        self.extension.add(name, move |call: MethodCall| answer(call.raw_params, call.cx));
+        Ok(self)
+    }
+
+    pub(super) fn find(&self, era: Era, name: &str) -> Option<Method> {
+        let ours = match era {
+            Era::Session => &self.session,
+            Era::Stateless => &self.stateless,
+        };
+        ours.find(name, false).or_else(|| self.extension.find(name, true))
+    }
+}
+
+impl MethodTable {
+    /// Adds a method with a new name.
+    fn add<F, Fut>(&mut self, name: &'static str, method: F)
+    where
+        F: Fn(MethodCall) -> Fut + Clone + Send + Sync + 'static,
+        Fut: Future<Output = Result<Reply, RpcError>> + Send,
+    {
+        let callback = MethodCallback::Async(Arc::new(
+            move |_id, _params, _connection, _limit, mut extensions: Extensions| {
+                let method = method.clone();
+                Box::pin(async move {
+                    let outcome = match extensions.remove::<MethodCall>() {
+                        Some(call) => method(call).await,
+                        None => Err(RpcError::internal("call came without its context")),
+                    };
+                    extensions.insert(Outcome(outcome));
+                    MethodResponse::notification().with_extensions(extensions)
+                })
+            },
+        ));
+        self.0.verify_and_insert(name, callback).expect("the callers add each name once");
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.method(name).is_some()
+    }
+
+    fn find(&self, name: &str, is_extension: bool) -> Option<Method> {
+        let (name, callback) = self.0.method_with_name(name)?;
+        Some(Method { name, is_extension, callback: callback.clone() })
+    }
+}
+
+impl Method {
+    /// Calls the method. A panic becomes an error.
+    pub(super) async fn call(self, call: MethodCall) -> Result<Reply, RpcError> {
+        let MethodCallback::Async(callback) = self.callback else {
+            return Err(RpcError::internal("only asynchronous methods are added to a table"));
+        };
+        let mut extensions = Extensions::new();
+        extensions.insert(call);
+        // Call and outcome pass through the extensions, and the other arguments are unused:
+        // jsonrpsee does not support negative ids, and would copy the result to write one.
+        let work = callback(Id::Null, Params::new(None), ConnectionId(0), usize::MAX, extensions);
+        let Ok(mut response) = AssertUnwindSafe(work).catch_unwind().await else {
+            return Err(RpcError::internal(format!("method '{}' panicked", self.name)));
+        };
+        match response.extensions_mut().remove::<Outcome>() {
+            Some(Outcome(outcome)) => outcome,
+            None => Err(RpcError::internal("the method returned no outcome")),
+        }
+    }
+}
 
 /// The parameters of a method for one resource.
 #[derive(Deserialize)]
@@ -76,43 +247,6 @@ macro_rules! pages {
 pages! {
     ListToolsResult.tools, ListResourcesResult.resources, ListResourceTemplatesResult.resource_templates,
     ListPromptsResult.prompts
-}
-
-impl Tables {
-    pub(super) fn new() -> Self {
-        let mut session = common();
-        session.add("initialize", initialize);
-        session.add("ping", async |_| Reply::json(&json!({})));
-        session.add("logging/setLevel", set_level);
-        session.add("resources/subscribe", async |call: MethodCall| {
-            let UriAlone { uri } = call.params()?;
-            if let Some(facts) = call.cx.parts().conversation.session.get() {
-                let handler = &call.server.shared.handler;
-                facts.subscriptions.add(&uri, handler.subscribe(&uri, &call.cx)).await?;
-            }
-            Reply::json(&json!({}))
-        });
-        session.add("resources/unsubscribe", async |call: MethodCall| {
-            let UriAlone { uri } = call.params()?;
-            if let Some(facts) = call.cx.parts().conversation.session.get() {
-                facts.subscriptions.remove(&uri).await;
-            }
-            Reply::json(&json!({}))
-        });
-        let mut stateless = common();
-        stateless.add("server/discover", discover);
-        stateless.add("subscriptions/listen", listen);
-        stateless.add("tasks/get", async |call: MethodCall| {
-            task_methods::get(&call.server.shared.tasks, &call.cx, call.params()?)
-        });
-        stateless.add("tasks/update", async |call: MethodCall| {
-            task_methods::update(&call.server.shared.tasks, &call.cx, call.params()?)
-        });
-        stateless.add("tasks/cancel", async |call: MethodCall| {
-            task_methods::cancel(&call.server.shared.tasks, &call.cx, call.params()?)
-        });
-        Self { session, stateless, extension: MethodTable::default() }
-    }
 }
 
 /// Returns the methods of both eras.
@@ -217,12 +351,6 @@ impl CheckedTool {
 }
 
 impl MethodCall {
-    /// Returns an empty set of subscriptions for the client.
-    fn subscriptions(&self) -> Arc<Subscriptions> {
-        let handler = self.server.shared.handler.clone();
-        Subscriptions::new(handler, self.server.limits().max_subscriptions)
-    }
-
     fn params<T: DeserializeOwned>(&self) -> Result<T, RpcError> {
         self.members()?.parse().map_err(|error| RpcError::invalid_params(error.to_string()))
     }
@@ -286,7 +414,8 @@ fn kind_unless_object(json: &str) -> Option<&'static str> {
 async fn initialize(call: MethodCall) -> Result<Reply, RpcError> {
     let params: InitializeParams = call.params()?;
     let revision = Revision::negotiate(&params.protocol_version);
-    let subscriptions = call.subscriptions();
+    let handler = call.server.shared.handler.clone();
+    let subscriptions = Subscriptions::new(handler, call.server.limits().max_subscriptions);
     let client =
         Arc::new(ClientFacts { info: Some(params.client_info), capabilities: params.capabilities });
     let facts = SessionFacts {
@@ -343,85 +472,4 @@ async fn discover(call: MethodCall) -> Result<Reply, RpcError> {
         instructions: description.instructions,
         meta,
     })
-}
-
-/// The notifications that a stateless client wants.
-#[derive(Default, Deserialize, Serialize)]
-#[serde(rename_all = "camelCase", default)]
-struct NotificationFilter {
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    tools_list_changed: bool,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    prompts_list_changed: bool,
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
-    resources_list_changed: bool,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    resource_subscriptions: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    task_ids: Vec<String>,
-}
-
-/// Answers `subscriptions/listen`: the answer comes when the server stops, the notifications come
-/// before it.
-async fn listen(call: MethodCall) -> Result<Reply, RpcError> {
-    #[derive(Deserialize)]
-    struct ListenParams {
-        notifications: NotificationFilter,
-    }
-    let ListenParams { notifications: mut wanted } = call.params()?;
-    let tasks = &call.server.shared.tasks;
-    if !wanted.task_ids.is_empty() && !call.cx.capabilities().has_extension(TASKS_EXTENSION) {
-        return Err(tasks::needs_tasks("notifications/tasks"));
-    }
-    wanted.task_ids.truncate(call.server.limits().max_tasks);
-    wanted.task_ids.retain(|id| tasks.job(id, call.cx.principal().map(|it| &**it)).is_ok());
-    // The server accepts only what its capabilities declare.
-    let has = call.server.shared.handler.describe().capabilities;
-    wanted.tools_list_changed &= has.tools.is_some_and(|tools| tools.list_changed);
-    wanted.prompts_list_changed &= has.prompts.is_some_and(|prompts| prompts.list_changed);
-    wanted.resources_list_changed &= has.resources.is_some_and(|resources| resources.list_changed);
-    let subscriptions = call.subscriptions();
-    // Resources without subscriptions are left out of the accepted ones.
-    let mut agreed_uris = Vec::new();
-    for uri in std::mem::take(&mut wanted.resource_subscriptions) {
-        let subscribe = call.server.shared.handler.subscribe(&uri, &call.cx);
-        if subscriptions.add(&uri, subscribe).await.is_ok() {
-            agreed_uris.push(uri);
-        }
-    }
-    wanted.resource_subscriptions = agreed_uris;
-    let methods = [
-        (wanted.tools_list_changed, "notifications/tools/list_changed"),
-        (wanted.prompts_list_changed, "notifications/prompts/list_changed"),
-        (wanted.resources_list_changed, "notifications/resources/list_changed"),
-    ];
-    let methods =
-        methods.into_iter().filter_map(|(wanted, method)| wanted.then_some(method)).collect();
-    let id = call.cx.id();
-    let listener = call.server.notifier().listen(
-        Filter::Listen { id: id.clone(), methods, subscriptions },
-        call.cx.principal().cloned(),
-    );
-
-    let watch = tasks.watch(wanted.task_ids.iter().cloned());
-
-    let mut agreed = JsonObject::new();
-    agreed.insert("notifications".to_owned(), json!(wanted));
-    let acknowledged =
-        write_notification("notifications/subscriptions/acknowledged", Some(&tagged(id, agreed)));
-    call.cx.send(Outgoing::notification(acknowledged)).await;
-    loop {
-        tokio::select! {
-            message = listener.next() => call.cx.send(Outgoing::notification(message)).await,
-            id = watch.next() => {
-                if let Some(message) = task_methods::notification(tasks, &id, &call.cx) {
-                    call.cx.send(Outgoing::notification(message)).await;
-                }
-            }
-            () = call.server.shared.shutdown.cancelled() => break,
-            () = call.cx.parts().conversation.ending.cancelled() => break,
-        }
-    }
-    let end = json!({ "_meta": { meta_key::SUBSCRIPTION_ID: id } });
-    to_raw_value(&end).map(Reply::raw).map_err(|error| RpcError::internal(error.to_string()))
 }

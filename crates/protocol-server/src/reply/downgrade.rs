@@ -13,7 +13,7 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 
-use super::origin::Origin;
+use super::Origin;
 
 /// Handlers use the latest revisions; [`for_session`] converts the only difference between them.
 pub(crate) const UNSHAPED_SINCE: Revision = Revision::V2025_11_25;
