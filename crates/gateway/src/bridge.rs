@@ -15,6 +15,8 @@
 
 use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
+use futures_util::FutureExt as _;
+use marquetry_apps_ext::types::{declare_client, is_ui_enabled};
 use marquetry_protocol::{
     Era, RpcError,
     client::{CallOptions, Client, ClientError},
@@ -31,14 +33,12 @@ use super::{
     Gateway, Upstream,
     asker::{Agent, AskVia, Asker, PendingQuestion, for_agent},
     call_events::CallEvents,
-    capabilities::{bridged, declared},
     connection::Connection,
     in_flight::Entry,
     observer::CallObserver,
     options::Sampler,
     owner::Owner,
     parked_calls::{Handle, ParkedCalls},
-    poll::polled_once,
     turns::Target,
 };
 
@@ -283,7 +283,7 @@ impl Gateway {
             // The keys name the round, so that earlier answers do not match.
             let key = format!("{round}.{key}");
             let asked = cx.ask(&key, &question.method, &params);
-            if let Some(Err(error)) = polled_once(asked).await {
+            if let Some(Err(error)) = asked.now_or_never() {
                 return Err(ClientError::Rpc(error));
             }
         }
@@ -353,7 +353,7 @@ async fn ask(
         if question.answer.is_closed() {
             continue;
         }
-        match polled_once(cx.ask(&key, &question.method, &question.params)).await {
+        match cx.ask(&key, &question.method, &question.params).now_or_never() {
             Some(answer) => _ = question.answer.send(answer),
             None => open.push((key, question)),
         }
@@ -410,4 +410,56 @@ fn input_required(result: &RawValue) -> Option<InputRequired> {
     (kind.result_type.as_deref() == Some("input_required"))
         .then(|| serde_json::from_str(result.get()).ok())
         .flatten()
+}
+
+/// Returns the capabilities of one request to an upstream (since 2026-07-28): the questions that
+/// its agent answers, and Views.
+///
+/// A call has the capabilities of its agent, because some tools answer differently without Views.
+/// All other requests declare Views: lists are filtered here, and every client can read a View.
+fn declared(offers: &ClientCapabilities, method: &str, assumes_views: bool) -> ClientCapabilities {
+    let mut declared = bridged(offers);
+    if method != "tools/call" || assumes_views || is_ui_enabled(offers) {
+        declare_client(&mut declared);
+    }
+    declared
+}
+
+/// Returns the capabilities of a client for questions of upstreams.
+fn bridged(offers: &ClientCapabilities) -> ClientCapabilities {
+    let mut bridged = ClientCapabilities::default();
+    bridged.elicitation.clone_from(&offers.elicitation);
+    bridged.sampling.clone_from(&offers.sampling);
+    bridged.roots.clone_from(&offers.roots);
+    if let Some(roots) = &mut bridged.roots {
+        // Changes of the roots are not passed on.
+        roots.list_changed = false;
+    }
+    bridged
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_call_declares_views_when_its_agent_does() {
+        let mut with_views = ClientCapabilities::default();
+        declare_client(&mut with_views);
+        let without = ClientCapabilities::default();
+        fn declares(offers: &ClientCapabilities, method: &str, assumes_views: bool) -> bool {
+            is_ui_enabled(&declared(offers, method, assumes_views))
+        }
+        assert!(declares(&with_views, "tools/call", false));
+        assert!(!declares(&without, "tools/call", false));
+        assert!(declares(&without, "tools/call", true));
+        assert!(declares(&without, "resources/read", false));
+        // No upstream can ask a question by it.
+        assert!(bridged(&with_views).is_empty());
+        let roots = json!({ "roots": { "listChanged": true }, "experimental": {} });
+        let roots: ClientCapabilities = serde_json::from_value(roots).unwrap();
+        assert_eq!(json!(declared(&roots, "tools/call", false)), json!({ "roots": {} }));
+    }
 }

@@ -1,13 +1,12 @@
 //! Routes requests of clients to upstreams, and answers back.
 
 use std::{
-    fmt,
     pin::pin,
     sync::{Arc, PoisonError},
     time::Instant,
 };
 
-use futures_util::future::join_all;
+use futures_util::{FutureExt as _, future::join_all};
 use marquetry_apps_ext::types::is_ui_enabled;
 use marquetry_artifacts::Settings;
 use marquetry_protocol::{
@@ -22,23 +21,24 @@ use marquetry_protocol::{
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{
-    Value, json,
+    Value,
     value::{RawValue, to_raw_value},
 };
 use tracing::Instrument as _;
 
 use super::{
-    Gateway, List, ToolRoute, Upstream, UpstreamState,
+    Gateway, List, Upstream, UpstreamState,
     bridge::{Carried, Outgoing},
-    long_error::shortened_error,
+    call_error::{
+        CallFailure, FORBIDDEN, Unreachable, error_for_agent, is_fault_of_upstream, is_page,
+        shortened_error, unauthorized,
+    },
     observer::{CallObserver, Observed},
     owner::Owner,
-    poll::polled_once,
     routes,
-    stderr::last_words,
     turns::Target,
     uris::is_reserved,
-    url_elicitation::error_for_agent,
+    url_elicitation::Visits,
 };
 
 /// Prefix of the message for an unknown tool.
@@ -58,41 +58,6 @@ pub struct ToolAnswer {
     pub is_stateless: bool,
 }
 
-/// Error for an upstream that gave no answer.
-#[derive(Debug)]
-#[non_exhaustive]
-pub struct Unreachable {
-    /// The upstream's name.
-    pub upstream: String,
-    /// Name of its state, for programs.
-    pub state: &'static str,
-    /// Kind of the failure, for programs.
-    pub kind: FailureKind,
-    /// Description of the failure, which continues a sentence that begins with the upstream's name.
-    pub what: String,
-}
-
-/// Kind of a failed call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureKind {
-    /// The upstream is down, or was lost during the call.
-    Unreachable,
-    /// The upstream did not answer in time.
-    Timeout,
-    /// The upstream refuses this server's credentials.
-    Unauthorized,
-}
-
-/// Error of a tool call.
-#[derive(Debug)]
-pub enum CallFailure {
-    /// A protocol error: the upstream's own, passed on unchanged, or an unknown tool.
-    Rpc(RpcError),
-    /// The upstream gave no answer.
-    Unreachable(Unreachable),
-}
-
 impl Gateway {
     /// Calls a tool of an upstream.
     ///
@@ -101,7 +66,7 @@ impl Gateway {
     /// Returns an error if the upstream cannot be reached, does not answer in time, or refuses.
     pub async fn call_tool(
         &self,
-        params: CallToolParams,
+        mut params: CallToolParams,
         cx: &RequestContext,
     ) -> Result<ToolAnswer, CallFailure> {
         let mut catalog = self.catalog();
@@ -116,22 +81,11 @@ impl Gateway {
         let Some(route) = route else {
             return Err(self.unknown_tool(&params.name));
         };
-        self.call_at(route, params, cx).await
-    }
-
-    /// Calls the tool of a route, whatever name the parameters have.
-    pub(super) async fn call_at(
-        &self,
-        route: &ToolRoute,
-        mut params: CallToolParams,
-        cx: &RequestContext,
-    ) -> Result<ToolAnswer, CallFailure> {
-        let catalog = self.catalog();
         let index = route.to.upstream;
-        let upstream = &self.upstreams[index];
         params.name.clone_from(&route.to.name);
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
-        let span = tracing::info_span!("call", upstream = upstream.name(), tool = route.to.name);
+        let upstream = self.upstreams[index].name();
+        let span = tracing::info_span!("call", upstream, tool = route.to.name);
         let target = Target::new("tools/call", Some(&params.name));
         async {
             let (client, result) = self.request(index, target, &params, cx).await?;
@@ -322,7 +276,7 @@ impl Gateway {
             return Ok(());
         }
         let mut started = pin!(self.tool_owners_started(name));
-        if polled_once(started.as_mut()).await.is_none() {
+        if started.as_mut().now_or_never().is_none() {
             let _slot = self.waiting.try_enter(caller, 1)?;
             started.await;
         }
@@ -389,15 +343,19 @@ impl Gateway {
         let upstream = &self.upstreams[index];
         let client = self.ready_client(upstream, cx).await?;
         let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
-        let slot = match cx.carried()? {
+        let carried: Option<Carried> = cx.carried()?;
+        let slot = match carried {
             // The call that waited for this request has a slot already.
             Some(Carried::Waiting(_)) => None,
-            _ => Some(upstream.slots.enter(cx.caller(), 1).await.map_err(|full| {
-                RpcError::too_many_requests(format!(
-                    "upstream '{}': {full}; try again later",
-                    upstream.name()
-                ))
-            })?),
+            _ => {
+                let slot = upstream.slots.enter(cx.caller(), 1).await.map_err(|full| {
+                    RpcError::too_many_requests(format!(
+                        "upstream '{}': {full}; try again later",
+                        upstream.name()
+                    ))
+                })?;
+                Some(Arc::new(slot))
+            }
         };
         let started = Instant::now();
         self.level_for(upstream, &client, cx).await;
@@ -405,11 +363,24 @@ impl Gateway {
         if let Some(observer) = &observer {
             observer.observe(&Observed::Request { method: target.method, params: &params });
         }
+        // MCP has `input_required` only for these methods.
+        let can_ask_for_visits = cx.revision().era() == Era::Stateless
+            && matches!(target.method, "tools/call" | "prompts/get" | "resources/read");
         let request = Outgoing { target, params };
-        let outcome = self
-            .exchange_with_url_elicitation(index, &client, request, slot, cx)
-            .await
-            .map_err(shortened_error);
+        let (round, outcome) = match carried {
+            Some(Carried::Visiting { round, pages }) => {
+                let visits = Visits { round, pages };
+                (round, self.exchange_after(visits, index, &client, request, slot, cx).await)
+            }
+            _ => (0, self.exchange(index, &client, request, slot, cx).await),
+        };
+        let outcome = match outcome {
+            Err(ClientError::Rpc(error)) if can_ask_for_visits && is_page(&error) => {
+                self.ask_for_visits(upstream, error, round, cx).await
+            }
+            outcome => outcome,
+        }
+        .map_err(shortened_error);
         if let Some(observer) = &observer {
             match &outcome {
                 Ok(result) => observer.observe(&Observed::Result { result }),
@@ -488,39 +459,6 @@ impl Gateway {
     }
 }
 
-/// Returns the error for an agent whose call an upstream refused with 401 or 403.
-///
-/// The upstream refuses the credentials of this gateway: an agent has none there, and its own token
-/// must not be forwarded (2025-11-25, "Token Passthrough"). A 401 would ask the agent to log in at
-/// this server, so the agent gets an error with the upstream's name and status.
-fn unauthorized(upstream: &Upstream, why: &str, status: u16, challenges: Vec<String>) -> RpcError {
-    let message = format!("upstream '{}' {why}", upstream.name());
-    RpcError::new(UPSTREAM_UNAUTHORIZED, message).with_data(&json!({
-        "upstream": upstream.name(),
-        "kind": FailureKind::Unauthorized,
-        "status": status,
-        "wwwAuthenticate": challenges,
-    }))
-}
-
-const FORBIDDEN: u16 = 403;
-
-/// An upstream refuses this server's credentials.
-const UPSTREAM_UNAUTHORIZED: i32 = 502;
-
-/// Returns whether an error is the upstream's fault. A caller that cancels, or does not answer a
-/// question, is not.
-fn is_fault_of_upstream(error: &ClientError) -> bool {
-    matches!(
-        error,
-        ClientError::Closed(_)
-            | ClientError::Io { .. }
-            | ClientError::Http { .. }
-            | ClientError::Timeout(_)
-            | ClientError::Unauthorized(_)
-    )
-}
-
 pub(super) fn is_stateless(client: &Client) -> bool {
     client.server().revision.era() == Era::Stateless
 }
@@ -540,92 +478,4 @@ fn names_uri(error: &RpcError) -> bool {
     }
     let data = error.data.as_ref().and_then(|data| serde_json::from_str::<Data>(data.get()).ok());
     data.is_some_and(|data| data.uri.is_some())
-}
-
-impl Unreachable {
-    pub(super) fn of(upstream: &Upstream, state: &UpstreamState) -> Self {
-        Self {
-            upstream: upstream.name().to_owned(),
-            state: state.name(),
-            kind: FailureKind::Unreachable,
-            what: state.to_string(),
-        }
-    }
-
-    pub(super) fn during_call(
-        upstream: &Upstream,
-        state: &UpstreamState,
-        error: &ClientError,
-    ) -> Self {
-        let mut what = match error {
-            ClientError::Closed(reason) => format!("ended during the call ({reason})"),
-            ClientError::Timeout(limit) => {
-                format!("gave no answer within {} ms (call_timeout_ms)", limit.as_millis())
-            }
-            error => format!("gave no answer: {error}"),
-        };
-        if let UpstreamState::BackingOff { retry_in_ms, .. } = state {
-            what += &format!("; it is started again within {} s", retry_in_ms.div_ceil(1_000));
-        }
-        what += &last_words(state.stderr());
-        let kind = match error {
-            ClientError::Timeout(_) => FailureKind::Timeout,
-            _ => FailureKind::Unreachable,
-        };
-        Self { upstream: upstream.name().to_owned(), state: state.name(), kind, what }
-    }
-
-    /// Returns the facts for programs as JSON.
-    #[must_use]
-    pub fn data(&self) -> serde_json::Value {
-        json!({"upstream": self.upstream, "state": self.state, "kind": self.kind})
-    }
-}
-
-impl fmt::Display for Unreachable {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "upstream '{}' {}", self.upstream, self.what)
-    }
-}
-
-impl From<RpcError> for CallFailure {
-    fn from(error: RpcError) -> Self {
-        Self::Rpc(error)
-    }
-}
-
-/// Prompts and resources have no failed results, so a missing upstream is a protocol error.
-impl From<CallFailure> for RpcError {
-    fn from(failure: CallFailure) -> Self {
-        match failure {
-            CallFailure::Rpc(error) => error,
-            CallFailure::Unreachable(unreachable) => {
-                Self::internal(unreachable.to_string()).with_data(&unreachable.data())
-            }
-        }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    #[test]
-    fn errors_of_a_caller_leave_the_upstream_trusted() {
-        let refused = RpcError::invalid_params("nobody answers");
-        for error in [
-            ClientError::Cancelled,
-            ClientError::TaskCancelled,
-            ClientError::Unanswered(refused),
-            ClientError::TooManyRounds(3),
-        ] {
-            assert!(!is_fault_of_upstream(&error), "{error}");
-        }
-        let http = ClientError::Http { status: 500, body: String::new() };
-        for error in [ClientError::Timeout(Duration::from_secs(1)), http] {
-            assert!(is_fault_of_upstream(&error), "{error}");
-        }
-    }
 }

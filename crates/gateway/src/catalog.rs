@@ -231,11 +231,6 @@ impl Catalog {
         Some(Route { upstream, name: uri.as_str().to_owned() })
     }
 
-    /// Returns the URI under which clients see a View of an upstream.
-    pub(crate) fn exposed_view(&self, upstream: usize, uri: &UiUri) -> Option<&UiUri> {
-        self.views.exposed(upstream, uri)
-    }
-
     /// Returns the exposed name of a tool of an upstream.
     #[must_use]
     pub fn exposed_tool(&self, at: &Route) -> Option<&str> {

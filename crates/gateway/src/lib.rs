@@ -4,8 +4,8 @@ mod asker;
 mod backoff;
 mod bridge;
 mod call;
+mod call_error;
 mod call_events;
-mod capabilities;
 mod catalog;
 mod connection;
 mod environment;
@@ -13,13 +13,11 @@ mod freshness;
 mod in_flight;
 mod levels;
 mod listing;
-mod long_error;
 pub mod names;
 mod observer;
 mod options;
 mod owner;
 mod parked_calls;
-mod poll;
 mod restart;
 mod routes;
 mod startup_wait;
@@ -50,7 +48,8 @@ use self::{
     startup_wait::Messages, subscriptions::Subscriptions, supervise::supervise,
 };
 pub use self::{
-    call::{CallFailure, FailureKind, ToolAnswer, UNKNOWN_TOOL, Unreachable},
+    call::{ToolAnswer, UNKNOWN_TOOL},
+    call_error::{CallFailure, FailureKind, Unreachable},
     catalog::{Catalog, RefusedName, Route, ToolRoute},
     freshness::List,
     listing::Listing,

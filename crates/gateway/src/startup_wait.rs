@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use futures_util::future::join_all;
+use futures_util::{FutureExt as _, future::join_all};
 use marquetry_protocol::{
     RpcError,
     server::{
@@ -20,7 +20,7 @@ use marquetry_protocol::{
 };
 use tokio::time::{Instant, sleep_until, timeout_at};
 
-use super::{Gateway, List, Upstream, options::GatewayLimits, poll::polled_once};
+use super::{Gateway, List, Upstream, options::GatewayLimits};
 
 /// Time before the first log message of a waiting list, and between two messages.
 const QUIET: Duration = Duration::from_secs(1);
@@ -96,7 +96,7 @@ impl Gateway {
         wait: impl Future<Output = ()>,
     ) -> Result<(), RpcError> {
         let mut wait = pin!(wait);
-        if polled_once(wait.as_mut()).await.is_some() {
+        if wait.as_mut().now_or_never().is_some() {
             return Ok(());
         }
         if let Ok(_waiting) = self.waiting.try_enter(cx.caller(), 1) {

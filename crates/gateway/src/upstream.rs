@@ -8,12 +8,13 @@ use std::{
     time::Duration,
 };
 
+use marquetry_apps_ext::types::declare_client;
 use marquetry_protocol::{
     client::{
         Client, ClientError, ClientOptions, HttpTarget, RevisionChoice, Stderr, StdioCommand,
     },
     server::fair::{FairBounds, FairLimiter},
-    types::{Implementation, LogLevel},
+    types::{ClientCapabilities, Implementation, LogLevel},
 };
 use marquetry_rate_limit::LogLimit;
 use serde_json::{Value, json};
@@ -22,7 +23,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Level;
 
 use super::{
-    capabilities,
     connection::Connection,
     environment,
     freshness::{Freshness, List},
@@ -343,9 +343,13 @@ impl Upstream {
     ) -> Result<Client, ClientError> {
         self.starts.fetch_add(1, Ordering::Relaxed);
         let limits = &gateway.limits;
+        // The agent of a call determines which questions are answered; if the agent lacks a
+        // capability, the upstream gets an error.
+        let mut offered = ClientCapabilities::all();
+        declare_client(&mut offered);
         let options = ClientOptions {
             implementation: Implementation::new("marquetry", env!("CARGO_PKG_VERSION")),
-            capabilities: capabilities::offered(),
+            capabilities: offered,
             handler: Arc::new(connection),
             revision: match self.options.revision {
                 Some(revision) => RevisionChoice::Only(revision),

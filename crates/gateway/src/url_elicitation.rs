@@ -1,5 +1,4 @@
-//! Converts errors of upstreams for the agent's revision, in particular requests to visit pages
-//! before a call can continue.
+//! Asks stateless agents to visit pages that an upstream requires before a call can continue.
 //!
 //! In 2025-11-25 an upstream refuses such a call with -32042, and the client repeats it after the
 //! visit. 2026-07-28 has no such error: a stateless agent gets `input_required` with the pages. It
@@ -11,24 +10,22 @@ use std::{
     time::{Duration, Instant},
 };
 
+use futures_util::FutureExt as _;
 use marquetry_protocol::{
-    Era, RpcError,
+    RpcError,
     client::{Client, ClientError},
     error_code,
     server::{RequestContext, fair::Slot},
     types::{ElicitAction, ElicitResult},
 };
 use serde::Deserialize;
-use serde_json::{
-    Value, json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{json, value::RawValue};
 
 use super::{
     Gateway, Upstream,
     asker::for_agent,
     bridge::{Carried, Outcome, Outgoing},
-    poll::polled_once,
+    call_error::is_page,
 };
 
 /// Pages of one error that an agent is asked to visit; further ones are asked for with the next
@@ -42,65 +39,61 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// report of an upstream (`notifications/elicitation/complete`) ends a pause early.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
 
+/// The pages that an agent's user was asked to visit before the request is sent again.
+#[derive(Clone, Copy)]
+pub(super) struct Visits {
+    pub(super) round: usize,
+    pub(super) pages: usize,
+}
+
 impl Gateway {
-    /// Sends a request as [`Self::exchange`] does. If the upstream asks a stateless agent for a
-    /// visit to a page (-32042, 2025-11-25), the agent gets `input_required`, and the request is
-    /// sent again.
-    pub(super) async fn exchange_with_url_elicitation(
+    /// Sends a request again after its agent was asked for visits. While the upstream has not
+    /// noticed an accepted visit, the request is repeated for a while.
+    pub(super) async fn exchange_after(
         &self,
+        Visits { round, pages }: Visits,
         index: usize,
         client: &Client,
         request: Outgoing,
-        slot: Option<Slot>,
+        slot: Option<Arc<Slot>>,
         cx: &RequestContext,
     ) -> Outcome {
-        let slot = slot.map(Arc::new);
-        // MCP has `input_required` only for these methods.
-        let can_ask = cx.revision().era() == Era::Stateless
-            && matches!(request.target.method, "tools/call" | "prompts/get" | "resources/read");
-        if !can_ask {
-            return self.exchange(index, client, request, slot, cx).await;
-        }
-        let upstream = &self.upstreams[index];
-        let (round, has_visited) = match cx.carried().map_err(ClientError::Rpc)? {
-            Some(Carried::Visiting { round, pages }) => {
-                let visits = (0..pages).map(|page| visit(cx, round, page));
-                match visits.min().unwrap_or(Visit::Unanswered) {
-                    // Another call would only ask the same again.
-                    Visit::Refused => return Err(ClientError::Rpc(not_visited(upstream))),
-                    Visit::Unanswered => (round, false),
-                    Visit::Accepted => (round, true),
-                }
+        let visits = (0..pages).map(|page| visit(cx, round, page));
+        match visits.min().unwrap_or(Visit::Unanswered) {
+            // Another call would only ask the same again.
+            Visit::Refused => {
+                return Err(ClientError::Rpc(not_visited(&self.upstreams[index])));
             }
-            _ => (0, false),
-        };
+            Visit::Unanswered => return self.exchange(index, client, request, slot, cx).await,
+            Visit::Accepted => {}
+        }
         let mut pause = PAUSES.0;
         let give_up = Instant::now() + PATIENCE;
-        let pages = loop {
+        loop {
             // Before the call, so that a report during the call is not missed. The reports of all
             // upstreams end the pause: a call too many does no harm, since it was refused before.
             let finished = self.pages.finished.notified();
-            // A single call needs no copy of its parameters, and almost all calls are single.
-            if !has_visited {
-                match self.exchange(index, client, request, slot, cx).await {
-                    Err(ClientError::Rpc(error)) if is_page(&error) => {
-                        break pages(error).map_err(ClientError::Rpc)?;
-                    }
-                    outcome => return outcome,
-                }
-            }
-            let exchange = self.exchange(index, client, request.clone(), slot.clone(), cx);
-            let error = match exchange.await {
-                Err(ClientError::Rpc(error)) if is_page(&error) => error,
-                outcome => return outcome,
-            };
-            if Instant::now() + pause > give_up {
-                break pages(error).map_err(ClientError::Rpc)?;
+            let outcome = self.exchange(index, client, request.clone(), slot.clone(), cx).await;
+            let is_refused = matches!(&outcome, Err(ClientError::Rpc(error)) if is_page(error));
+            if !is_refused || Instant::now() + pause > give_up {
+                return outcome;
             }
             // The agent reports that its user has opened the page, not that the user is done.
             _ = tokio::time::timeout(pause, finished).await;
             pause = (pause * 2).min(PAUSES.1);
-        };
+        }
+    }
+
+    /// Asks a stateless agent for visits to the pages that `error` names. The agent gets
+    /// `input_required`, and this future is dropped.
+    pub(super) async fn ask_for_visits(
+        &self,
+        upstream: &Upstream,
+        error: RpcError,
+        round: usize,
+        cx: &RequestContext,
+    ) -> Outcome {
+        let pages = pages(error).map_err(ClientError::Rpc)?;
         let max = self.options.limits.max_questions_per_call;
         if round >= max {
             return Err(ClientError::TooManyRounds(max));
@@ -114,39 +107,12 @@ impl Gateway {
                     for_agent(upstream.name(), cx.revision(), "elicitation/create", params)?;
                 cx.ask(&key(round, page), "elicitation/create", &params).await
             };
-            if let Some(Err(error)) = polled_once(asked).await {
+            if let Some(Err(error)) = asked.now_or_never() {
                 return Err(ClientError::Rpc(error));
             }
         }
-        // The agent is asked, and this future is dropped.
         std::future::pending().await
     }
-}
-
-/// Converts an upstream's error for an agent.
-///
-/// Codes from -32020 to -32099 are defined by the specification. For a stateless agent they would
-/// be errors of this server; only "missing capability" applies to the agent itself. In sessions all
-/// errors pass; only pages to visit get the upstream's name.
-pub(super) fn error_for_agent(upstream: &Upstream, error: RpcError, era: Era) -> RpcError {
-    let code = error.code;
-    let is_reserved = (-32099..=-32020).contains(&code) && code != error_code::MISSING_CAPABILITY;
-    match era {
-        Era::Stateless if is_reserved => {
-            let message = format!("upstream '{}' refused: {}", upstream.name(), error.message);
-            let mut data = json!({"upstream": upstream.name(), "code": code});
-            if let Some(said) = error.data {
-                data["data"] = json!(said);
-            }
-            RpcError::internal(message).with_data(&data)
-        }
-        Era::Session if is_page(&error) => with_name(upstream, error),
-        _ => error,
-    }
-}
-
-fn is_page(error: &RpcError) -> bool {
-    error.code == error_code::URL_ELICITATION_REQUIRED
 }
 
 /// Returns the pages that an error of an upstream names.
@@ -174,21 +140,6 @@ fn pages(error: RpcError) -> Result<Vec<Box<RawValue>>, RpcError> {
         })
         .unwrap_or_default();
     if pages.is_empty() { Err(error) } else { Ok(pages) }
-}
-
-/// Adds the upstream's name to the message about each page.
-fn with_name(upstream: &Upstream, mut error: RpcError) -> RpcError {
-    let data = error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok());
-    let Some(mut data) = data else { return error };
-    let data: &mut Value = &mut data;
-    let pages = data.get_mut("elicitations").and_then(Value::as_array_mut);
-    for page in pages.into_iter().flatten() {
-        if let Some(Value::String(message)) = page.get_mut("message") {
-            message.insert_str(0, &format!("[{}] ", upstream.name()));
-        }
-    }
-    error.data = to_raw_value(data).ok().or(error.data);
-    error
 }
 
 /// The agent's answer about one page, the worst first.

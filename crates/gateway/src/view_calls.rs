@@ -1,15 +1,14 @@
-//! Requests of an upstream's Views: tools and resources of that upstream, and of no other.
+//! Requests of an upstream's Views for resources: of that upstream, and of no other.
 
-use marquetry_apps_ext::types::{DENIED, UiUri};
 use marquetry_protocol::{
     RpcError,
     server::{Reply, RequestContext},
     shortened,
-    types::{CallToolParams, ReadResourceParams, ReadResourceResult, Tool},
+    types::{ReadResourceParams, ReadResourceResult},
 };
 use percent_encoding::percent_decode_str;
 
-use super::{CallFailure, Gateway, Route, ToolAnswer};
+use super::{Gateway, Route};
 
 /// The request header that limits `resources/read`, the lists of resources and the list of prompts
 /// to one server. Its value is the server's name in percent-encoding. A host sends it with the
@@ -34,42 +33,6 @@ impl Gateway {
             ))),
             found => Ok(found),
         }
-    }
-
-    /// Calls a tool for a View of the upstream with this index. `params` has the tool's name at the
-    /// upstream, as the View knows it.
-    ///
-    /// # Errors
-    /// Returns an error if the upstream offers no such tool, if Views may not call it, or if
-    /// [`Gateway::call_tool`] returns one.
-    pub async fn call_tool_for_view(
-        &self,
-        upstream: usize,
-        params: CallToolParams,
-        cx: &RequestContext,
-    ) -> Result<ToolAnswer, CallFailure> {
-        let catalog = self.catalog();
-        let at = Route { upstream, name: params.name.clone() };
-        let route = catalog.exposed_tool(&at).and_then(|exposed| catalog.tool(exposed));
-        match route {
-            Some(route) if route.ui.visibility.app => self.call_at(route, params, cx).await,
-            Some(_) => Err(denied(&params.name, "is not for Views: its visibility lacks \"app\"")),
-            None => Err(denied(&params.name, "is not a tool of the server of this View")),
-        }
-    }
-
-    /// Returns the tools that Views of an upstream may call, under the upstream's own names.
-    #[must_use]
-    pub fn tools_for_view(&self, upstream: usize) -> Vec<Tool> {
-        let catalog = self.catalog();
-        let Some(owner) = self.upstreams.get(upstream) else { return Vec::new() };
-        let listing = owner.listing();
-        let tools = listing.tools.iter().filter(|tool| {
-            let at = Route { upstream, name: tool.name.clone() };
-            let route = catalog.exposed_tool(&at).and_then(|exposed| catalog.tool(exposed));
-            route.is_some_and(|route| route.ui.visibility.app)
-        });
-        tools.cloned().collect()
     }
 
     /// Reads a resource of the upstream with this index, under the upstream's own URI: a View, or a
@@ -115,17 +78,4 @@ impl Gateway {
         }
         Ok(Reply::json(&result)?.private())
     }
-
-    /// Returns the URI under which clients see a View of an upstream.
-    #[must_use]
-    pub fn exposed_view(&self, upstream: usize, uri: &UiUri) -> Option<UiUri> {
-        self.catalog().exposed_view(upstream, uri).cloned()
-    }
-}
-
-/// Returns a refusal with the extension's general code, because it has no special one
-/// (specification, "Error codes").
-fn denied(tool: &str, why: &str) -> CallFailure {
-    let tool = shortened(tool);
-    CallFailure::Rpc(RpcError::new(DENIED, format!("tool '{tool}' {why}")))
 }
