@@ -14,8 +14,8 @@ use serde_json::value::to_raw_value;
 
 use super::{
     error::ClientError,
-    link::Link,
     options::{ClientOptions, RevisionChoice, ServerPeer},
+    request::Link,
     shared::RequestState,
 };
 

@@ -1,0 +1,321 @@
+//! Requests: in the form of the server's revision, over any transport, and again with answers and
+//! authorization.
+
+use std::{pin::Pin, sync::Arc};
+
+use marquetry_protocol_wire::{
+    Era, Feature, RequestId, envelope, error_code,
+    null_members::remove_null_members,
+    types::{CallToolParams, Tool},
+};
+use serde_json::value::RawValue;
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+#[cfg(feature = "http")]
+use super::http::HttpLink;
+use super::{
+    Client, ClientShared, authorized,
+    error::{ClientError, ProtocolError},
+    options::{CallOptions, ClientOptions, ServerPeer},
+    params::{self, Asks, ResultKind},
+    pipe::PipeLink,
+    questions::{self, InputRequired},
+    shared::{Outgoing, RequestState, Shared},
+    tasks::{CancelOnDrop, TaskHandle},
+    upgrade,
+};
+
+impl Client {
+    /// Calls a tool and returns the result object as the server wrote it, for programs that forward
+    /// it. [`Self::call_tool`] and [`Self::call_tool_as`] parse it. If the server continues the
+    /// call as a task, this waits for the task's result ([`Self::start_tool`] returns the task
+    /// instead).
+    ///
+    /// # Errors
+    /// Returns an error as [`Self::request`] does. A failed tool is a result, not an error.
+    /// [`ClientError::OutputSchema`], which contains the result, if the result violates the tool's
+    /// `outputSchema`: for tools that this client has [listed](Self::list_tools), unless the
+    /// [options](ClientOptions::check_results) disable the check.
+    pub async fn call_tool_raw(
+        &self,
+        call: &CallToolParams,
+        options: CallOptions,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let params = serde_json::value::to_raw_value(call).map_err(ClientError::params)?;
+        let result = self.request("tools/call", Some(&params), options).await?;
+        #[cfg(feature = "schema")]
+        if self.inner.options.check_results {
+            return self.inner.schemas.check(&call.name, result);
+        }
+        Ok(result)
+    }
+
+    /// Sends any request, with JSON parameters (an object) and the result as JSON: the raw call
+    /// behind the typed methods.
+    ///
+    /// # Errors
+    /// Returns an error if the server answers with one, or does not answer.
+    pub async fn request(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        options: CallOptions,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let cancel = options.cancel.unwrap_or_default();
+        let CallOptions {
+            timeout, progress, handler, capabilities, log_level, pass_questions, ..
+        } = options;
+        let over = CancellationToken::new();
+        let own = RequestState { progress, handler, capabilities, log_level, pass_questions, over };
+        let work = async {
+            let result = self.rounds(method, params, timeout, &own).await?;
+            if !self.is_task(&result) {
+                return Ok(result);
+            }
+            let task = TaskHandle::created(self, method, &result, &own)?;
+            // If this future ends before the task, no one needs the task's result.
+            let cancel = CancelOnDrop::new(task.clone());
+            let timeout = timeout.unwrap_or(self.inner.options.task_timeout);
+            let result = tokio::time::timeout(timeout, task.follow(own.progress.clone()))
+                .await
+                .map_err(|_| ClientError::Timeout(timeout))?;
+            if matches!(result, Ok(_) | Err(ClientError::Rpc(_) | ClientError::TaskCancelled)) {
+                cancel.forget();
+            }
+            result
+        };
+        // Leaving this select drops the exchange, which cancels the request at the server.
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => Err(ClientError::Cancelled),
+            result = work => result.map(|result| self.without_nulls(method, result)),
+        }
+    }
+
+    /// Sends a request, repeated as often as the server asks for input.
+    pub(super) async fn rounds(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        timeout: Option<Duration>,
+        own: &RequestState,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let defaults = &self.inner.options;
+        let mut next: Option<Box<RawValue>> = None;
+        let mut authorizations = 0;
+        for _ in 0..defaults.max_rounds {
+            let params = next.as_deref().or(params);
+            let result = self.once(method, params, timeout, own, &mut authorizations).await?;
+            if self.inner.server.revision.era() == Era::Session {
+                return Ok(result);
+            }
+            match ResultKind::of(&result) {
+                ResultKind::InputRequired => {}
+                ResultKind::Complete | ResultKind::Task => return Ok(result),
+                ResultKind::Unknown => {
+                    return Err(ProtocolError::ResultType { method: method.to_owned() }.into());
+                }
+            }
+            let asked: InputRequired = serde_json::from_str(result.get())
+                .map_err(|error| ClientError::result(method, error))?;
+            // A result without a question only asks to repeat the request.
+            if own.pass_questions && asked.asks() {
+                return Ok(result);
+            }
+            let handler = own.handler.as_ref().unwrap_or(&defaults.handler);
+            next = Some(questions::next_round(&**handler, params, asked).await?);
+        }
+        Err(ClientError::TooManyRounds(defaults.max_rounds))
+    }
+
+    /// Sends a request once, or again after it was authorized.
+    pub(super) async fn once(
+        &self,
+        method: &str,
+        params: Option<&RawValue>,
+        timeout: Option<Duration>,
+        own: &RequestState,
+        authorizations: &mut usize,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let ClientShared { link, server, options: defaults, .. } = &*self.inner;
+        let timeout = timeout.unwrap_or(defaults.request_timeout);
+        let mut listed = false;
+        loop {
+            let answer = link.request(server, defaults, method, params, own);
+            // A login may take longer than a request.
+            let outcome = tokio::time::timeout(timeout, answer)
+                .await
+                .unwrap_or(Err(ClientError::Timeout(timeout)));
+            // The server requires a header that only its list of tools describes (2026-07-28,
+            // "Client Behavior").
+            if method == "tools/call"
+                && !listed
+                && matches!(&outcome, Err(ClientError::Rpc(error)) if error.code == error_code::HEADER_MISMATCH)
+            {
+                listed = true;
+                self.list_again().await;
+                continue;
+            }
+            if let Some(result) = authorized(outcome, defaults, authorizations).await? {
+                return Ok(result);
+            }
+        }
+    }
+
+    /// Boxed, because listing makes requests in turn.
+    fn list_again(&self) -> Pin<Box<dyn Future<Output = ()> + Send + '_>> {
+        Box::pin(async {
+            if let Err(error) = self.list_tools().await {
+                tracing::debug!(%error, "tools cannot be listed");
+            }
+        })
+    }
+
+    /// Returns whether the server continues a call as a task.
+    pub(super) fn is_task(&self, result: &RawValue) -> bool {
+        self.inner.server.revision.era() == Era::Stateless
+            && ResultKind::of(result) == ResultKind::Task
+    }
+
+    /// Removes the members of a result that are `null`, if the options say so.
+    pub(super) fn without_nulls(&self, method: &str, result: Box<RawValue>) -> Box<RawValue> {
+        if !self.inner.options.remove_nulls {
+            return result;
+        }
+        match remove_null_members(method, self.inner.server.revision.era(), &result) {
+            Some(changed) => {
+                tracing::debug!(method, "removed members that are null from a result");
+                changed
+            }
+            None => result,
+        }
+    }
+}
+
+/// A transport.
+pub(super) enum Link {
+    Pipe(PipeLink),
+    #[cfg(feature = "http")]
+    Http(HttpLink),
+}
+
+impl Link {
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        match self {
+            Self::Pipe(link) => link.shared(),
+            #[cfg(feature = "http")]
+            Self::Http(link) => link.shared(),
+        }
+    }
+
+    /// Sends a request in the form of the server's revision, and waits for its result.
+    pub(super) async fn request(
+        &self,
+        server: &ServerPeer,
+        options: &ClientOptions,
+        method: &str,
+        params: Option<&RawValue>,
+        own: &RequestState,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let shared = self.shared();
+        let id = shared.next_id();
+        let asks = Asks {
+            revision: server.revision,
+            options,
+            capabilities: own.capabilities.as_ref(),
+            log_level: own.log_level,
+            progress_token: own.progress.is_some().then_some(&id),
+            // Questions of a task could not be forwarded.
+            tasks: options.tasks && !own.pass_questions,
+        };
+        let prepared = params::prepare(params, &asks)?;
+        let params = prepared.as_deref().or(params);
+        let outgoing = Outgoing { id: id.clone(), method, params, own };
+        let result = match self {
+            Self::Pipe(link) => link.request(outgoing).await,
+            #[cfg(feature = "http")]
+            Self::Http(link) => link.request(server.revision, outgoing).await,
+        }?;
+        match method {
+            "tools/call" if !server.revision.has(Feature::ContentList) => {
+                upgrade::tool_answer(result)
+            }
+            _ => Ok(result),
+        }
+    }
+
+    /// Learns the headers for calls from a complete list of tools, and removes tools that cannot be
+    /// called.
+    pub(super) fn learn(&self, server: &ServerPeer, tools: &mut Vec<Tool>) {
+        match self {
+            #[cfg(feature = "http")]
+            Self::Http(link)
+                if server.revision.era() == marquetry_protocol_wire::Era::Stateless =>
+            {
+                link.learn(tools);
+            }
+            // Only HTTP requests have headers.
+            _ => _ = (server, tools),
+        }
+    }
+
+    pub(super) async fn notify(
+        &self,
+        server: &ServerPeer,
+        method: &str,
+        params: Option<&RawValue>,
+    ) -> Result<(), ClientError> {
+        let _ = server;
+        let message = envelope::write_notification(method, params);
+        match self {
+            Self::Pipe(link) => link.send(message).await,
+            #[cfg(feature = "http")]
+            Self::Http(link) => link.notify(server.revision, method, message).await,
+        }
+    }
+
+    /// Starts to receive announcements, if that needs a request.
+    pub(super) async fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
+        match self {
+            Self::Pipe(link) => link.listen(server, options),
+            #[cfg(feature = "http")]
+            Self::Http(link) => link.listen(server, options).await,
+        }
+    }
+
+    /// Opens another stream of notifications of a stateless server, until the guard is dropped. Its
+    /// id is that of the first attempt; over HTTP it is reopened when it breaks.
+    pub(super) async fn open_stream(
+        &self,
+        server: &ServerPeer,
+        options: &ClientOptions,
+        params: &RawValue,
+    ) -> Result<(RequestId, DropGuard), ClientError> {
+        let asks = Asks {
+            revision: server.revision,
+            options,
+            capabilities: None,
+            log_level: None,
+            progress_token: None,
+            tasks: options.tasks,
+        };
+        let prepared = params::prepare(Some(params), &asks)?;
+        let id = self.shared().next_id();
+        let stop = CancellationToken::new();
+        let guard = stop.clone().drop_guard();
+        match self {
+            Self::Pipe(link) => link.stream(id.clone(), prepared, stop).await?,
+            #[cfg(feature = "http")]
+            Self::Http(link) => link.stream(server.revision, id.clone(), prepared, stop, None),
+        }
+        Ok((id, guard))
+    }
+
+    pub(super) async fn close(&self) {
+        match self {
+            Self::Pipe(link) => link.close().await,
+            #[cfg(feature = "http")]
+            Self::Http(link) => link.close().await,
+        }
+    }
+}
