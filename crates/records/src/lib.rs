@@ -25,7 +25,6 @@ mod postgres;
 mod store;
 mod store_error;
 mod types;
-mod validate;
 mod view;
 
 pub use marquetry_database::DatabaseError;

@@ -10,22 +10,18 @@ use std::{
 };
 
 use tokio::{
-    sync::{OwnedSemaphorePermit, Semaphore, mpsc},
-    task::{JoinError, JoinSet},
+    sync::{Semaphore, mpsc},
+    task::JoinSet,
 };
 
 use super::{
     FileEvent, FileOptions, FileOutcome, FileProblem, IndexError, IndexReport,
-    identity::of_path,
     location::{Target, path_of, resolved},
-    prune::{self, MissingFile, Scope},
-    read::{self, Contents, Stamp},
-    walk::{ListedFile, PathKey, WalkEntry, Walked, count, key, walk},
-    writer::{self, FileWriter, PreparedFile},
+    read::{FileReader, ReadFile, Stamp, result_of},
+    walk::{MissingFile, PathKey, Scope, WalkEntry, Walked, find_unlisted, key, walk},
+    writer::{FileWriter, PreparedFile},
 };
-use crate::{
-    Caller, Document, Extracted, Hint, NewChunk, Pipeline, RecordError, Records, Stop, extract,
-};
+use crate::{Caller, Pipeline, Records};
 
 /// Indexes files on behalf of a caller, as records of the type `data.data` whose content is the
 /// text of the file.
@@ -58,7 +54,7 @@ use crate::{
 /// # }).unwrap();
 /// ```
 pub struct Indexer {
-    shared: Arc<Shared>,
+    reader: Arc<FileReader>,
     writer: FileWriter,
     /// The files that were read, if they are watched.
     checked: HashMap<PathKey, CheckedFile>,
@@ -69,20 +65,6 @@ struct CheckedFile {
     stamp: Stamp,
     /// The reason if it was not indexed.
     problem: Option<Arc<FileProblem>>,
-}
-
-/// The data that the workers share.
-#[derive(Clone)]
-struct Shared {
-    pipeline: Pipeline,
-    caller: Caller,
-    options: FileOptions,
-    /// The options that affect chunks, besides the file itself.
-    settings: String,
-    /// URIs of the tags of each file.
-    tags: BTreeSet<String>,
-    /// Kibibytes that are free of [`FileOptions::max_bytes_at_once`].
-    room: Arc<Semaphore>,
 }
 
 /// Version of the indexing. A new version makes the next run index all files again, as when chunks
@@ -119,8 +101,8 @@ impl Indexer {
         let room = (options.max_bytes_at_once >> 10).clamp(1, u64::from(u32::MAX >> 4));
         let room = Arc::new(Semaphore::new(usize::try_from(room).unwrap_or(1)));
         let tags = BTreeSet::new();
-        let shared = Arc::new(Shared { pipeline, caller, options, settings, tags, room });
-        Self { shared, writer, checked: HashMap::new() }
+        let reader = Arc::new(FileReader { pipeline, caller, options, settings, tags, room });
+        Self { reader, writer, checked: HashMap::new() }
     }
 
     /// Indexes files and folders, by paths or `file:` URIs, and reports the outcome of each file to
@@ -154,24 +136,24 @@ impl Indexer {
         let mut stop = pin!(stop);
         let mut run = Run::new(watch);
         let tags = self.writer.begin().await?;
-        self.shared = Arc::new(Shared { tags, ..Shared::clone(&self.shared) });
+        self.reader = Arc::new(FileReader { tags, ..FileReader::clone(&self.reader) });
         let targets = Arc::new(self.open_targets(arguments, &mut run));
 
-        if self.shared.options.count {
+        if self.reader.options.count {
             tokio::select! {
                 () = &mut stop => {
                     run.report.stopped = true;
                     return Ok(run.end());
                 }
-                files = Arc::clone(&self.shared).count(Arc::clone(&targets)) => {
+                files = Arc::clone(&self.reader).count(Arc::clone(&targets)) => {
                     (run.watch)(&FileEvent::Counted(files));
                 }
             }
         }
 
         let (send, found) = mpsc::channel(QUEUE);
-        let shared = Arc::clone(&self.shared);
-        let walking = tokio::task::spawn_blocking(move || walk(&targets, &shared.options, &send));
+        let reader = Arc::clone(&self.reader);
+        let walking = tokio::task::spawn_blocking(move || walk(&targets, &reader.options, &send));
         self.index_found(found, &mut run, stop.as_mut()).await?;
         // A stopped run does not wait for the walk, which ends because its receiver is dropped.
         // Without a whole walk it is unknown which files are missing.
@@ -209,7 +191,7 @@ impl Indexer {
     /// Opens a named path.
     fn target(&self, argument: &OsStr) -> Result<Target, (PathBuf, FileProblem)> {
         let path = path_of(argument).map_err(|problem| (PathBuf::from(argument), problem))?;
-        let opened = Target::open(&path, &self.shared.options.within);
+        let opened = Target::open(&path, &self.reader.options.within);
         opened.map_err(|problem| match problem {
             // The path of the link, and not of its target.
             FileProblem::Link => (std::path::absolute(&path).unwrap_or(path), problem),
@@ -224,7 +206,7 @@ impl Indexer {
         run: &mut Run<W>,
         mut stop: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), IndexError> {
-        let workers = self.shared.options.workers.get();
+        let workers = self.reader.options.workers.get();
         let mut work = JoinSet::new();
         let mut batch = Batch::default();
         let mut is_listed = false;
@@ -243,7 +225,7 @@ impl Indexer {
                     Some(Ok(file)) => {
                         (run.watch)(&FileEvent::Found);
                         let known = self.checked.get(&key(&file.path())).map(|file| file.stamp);
-                        work.spawn(Arc::clone(&self.shared).work(file, known));
+                        work.spawn(Arc::clone(&self.reader).work(file, known));
                         continue;
                     }
                     Some(Err((path, problem))) => {
@@ -279,7 +261,7 @@ impl Indexer {
             Err(FileProblem::Store(error)) => return Err(error.into()),
             outcome => outcome.map_err(Arc::new),
         };
-        if let Some(stamp) = stamp.filter(|_| self.shared.options.watch) {
+        if let Some(stamp) = stamp.filter(|_| self.reader.options.watch) {
             let problem = outcome.as_ref().err().cloned();
             self.checked.insert(key(&path), CheckedFile { stamp, problem });
         }
@@ -326,9 +308,9 @@ impl Indexer {
         run: &mut Run<W>,
         mut stop: Pin<&mut impl Future<Output = ()>>,
     ) -> Result<(), IndexError> {
-        let options = &self.shared.options;
+        let options = &self.reader.options;
         let unlisted =
-            prune::find(&self.shared.pipeline, &self.shared.caller, &run.scopes, walked).await?;
+            find_unlisted(&self.reader.pipeline, &self.reader.caller, &run.scopes, walked).await?;
         run.report.excluded = unlisted.excluded;
         for MissingFile { path, uri } in unlisted.missing {
             if options.prune {
@@ -423,11 +405,6 @@ impl<W: FnMut(&FileEvent<'_>)> Run<W> {
     }
 }
 
-/// Returns the result of a task. A panic of the task goes on in the caller.
-fn result_of<T>(joined: Result<T, JoinError>) -> T {
-    joined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
-}
-
 /// Files that are stored in one transaction.
 #[derive(Default)]
 struct Batch {
@@ -453,184 +430,5 @@ impl Batch {
 
     fn is_full(&self) -> bool {
         self.chunks >= BATCH_CHUNKS || self.files.len() >= BATCH_FILES || self.bytes >= BATCH_BYTES
-    }
-}
-
-/// A file that a worker has read.
-struct ReadFile {
-    path: PathBuf,
-    /// The stamp of the file, if the file need not be read again while the stamp is unchanged.
-    stamp: Option<Stamp>,
-    /// `None` for an unchanged file.
-    outcome: Result<Option<Box<PreparedFile>>, FileProblem>,
-}
-
-/// A file that is read, with the names of its document.
-#[derive(Clone, Copy)]
-struct SourceFile<'a> {
-    path: &'a Path,
-    /// The `file:` URI.
-    source: &'a str,
-    /// The URI of its record.
-    uri: &'a str,
-    /// Whether the index has no document of it.
-    is_new: bool,
-}
-
-impl Shared {
-    /// Counts the files of the targets. Dropping the future ends the count.
-    async fn count(self: Arc<Self>, targets: Arc<Vec<Target>>) -> u64 {
-        let stop = Stop::never();
-        let _caller = stop.on_drop();
-        let counting = tokio::task::spawn_blocking(move || count(&targets, &self.options, &stop));
-        result_of(counting.await)
-    }
-
-    async fn work(self: Arc<Self>, found: ListedFile, known: Option<Stamp>) -> ReadFile {
-        let path = found.path();
-        let mut stamp = None;
-        let outcome = self.prepare(found, &path, known, &mut stamp).await;
-        if let Err(FileProblem::Embed(_) | FileProblem::Time(_)) = &outcome {
-            // The next attempt may succeed.
-            stamp = None;
-        }
-        ReadFile { path, stamp, outcome }
-    }
-
-    /// Prepares a file to be stored; returns None if it is unchanged. Sets `stamp` once the file
-    /// was read.
-    async fn prepare(
-        &self,
-        found: ListedFile,
-        path: &Path,
-        known: Option<Stamp>,
-        stamp: &mut Option<Stamp>,
-    ) -> Result<Option<Box<PreparedFile>>, FileProblem> {
-        let Some((contents, read_as, room)) = self.read(found, known).await? else {
-            return Ok(None);
-        };
-        *stamp = Some(read_as);
-        let (object_id, uri) = of_path(&self.caller, path);
-        let before = self.pipeline.store().document(&uri).await?;
-        if before.as_ref().is_some_and(|it| it.owner.as_ref() != Some(&self.caller.user)) {
-            return Err(RecordError::Forbidden { action: "index a file into", target: uri }.into());
-        }
-        if before.as_ref().is_some_and(|before| self.is_unchanged(before, &contents)) {
-            return Ok(None);
-        }
-        let is_new = before.is_none();
-        let Contents { bytes, hash, modified } = contents;
-        let length = bytes.len() as u64;
-        let source = super::file_uri(path);
-        let file = SourceFile { path, source: &source, uri: &uri, is_new };
-        let (extracted, chunks) =
-            self.extract_and_embed(file, bytes, room).await.map_err(|problem| {
-                if is_new { problem } else { FileProblem::Kept(Box::new(problem)) }
-            })?;
-        if chunks.is_empty() && is_new {
-            return Err(FileProblem::NoText);
-        }
-        Ok(Some(Box::new(PreparedFile {
-            path: path.to_owned(),
-            source,
-            object_id,
-            uri,
-            extracted,
-            chunks,
-            hash,
-            settings: self.settings.clone(),
-            bytes: length,
-            modified,
-            is_new,
-        })))
-    }
-
-    /// Reads a file, unless it has the known stamp. Waits until there is room for its bytes, which
-    /// the permit holds. A file that is larger than all the room takes all of it, and is read
-    /// alone.
-    async fn read(
-        &self,
-        found: ListedFile,
-        known: Option<Stamp>,
-    ) -> Result<Option<(Contents, Stamp, OwnedSemaphorePermit)>, FileProblem> {
-        let limits = self.options.limits;
-        // Permits are numbers of 32 bits, and files may have more bytes.
-        let kibibytes = (found.bytes.min(limits.max_bytes) >> 10) + 1;
-        let most = (self.options.max_bytes_at_once >> 10).max(1);
-        let permits = u32::try_from(kibibytes.min(most)).unwrap_or(1);
-        let room = Arc::clone(&self.room)
-            .acquire_many_owned(permits)
-            .await
-            .expect("the semaphore is never closed");
-        blocking(&self.options, move || {
-            if known.is_some() && known == Some(read::stamp(&found)?) {
-                return Ok(None);
-            }
-            let (contents, stamp) = read::read(&found, &limits)?;
-            Ok(Some((contents, stamp, room)))
-        })
-        .await
-    }
-
-    /// Extracts the text of a file, and cuts it into embedded chunks.
-    async fn extract_and_embed(
-        &self,
-        file: SourceFile<'_>,
-        bytes: Vec<u8>,
-        room: OwnedSemaphorePermit,
-    ) -> Result<(Extracted, Vec<NewChunk>), FileProblem> {
-        let limits = self.options.limits;
-        let stop = Stop::never();
-        // If the run ends early, this ends the work on blocking threads.
-        let _caller = stop.on_drop();
-        let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let source_uri = file.source.to_owned();
-        let extracting = stop.clone();
-        let extracted: Extracted = blocking(&self.options, move || {
-            // A time limit does not end the work, which needs the memory until it ends.
-            let _room = room;
-            let mut hint = Hint::file(&name);
-            hint.source_uri = Some(source_uri.as_str());
-            hint.limits = limits;
-            hint.stop = Some(&extracting);
-            Ok(extract(&bytes, &hint)?)
-        })
-        .await?;
-        // The name and the title are embedded with the chunks.
-        let mut document = Document::new(file.uri);
-        writer::set_name(&mut document, file.path, &extracted, file.source);
-        let chunks = self
-            .pipeline
-            .prepare_until(
-                &document,
-                !file.is_new,
-                &extracted,
-                &self.options.chunks,
-                &stop.and_within(limits.max_time),
-            )
-            .await?;
-        Ok((extracted, chunks))
-    }
-
-    fn is_unchanged(&self, before: &Document, contents: &Contents) -> bool {
-        let settings = before.metadata.get(PreparedFile::SETTINGS).and_then(|value| value.as_str());
-        before.content_hash.as_ref() == Some(&contents.hash)
-            && settings == Some(&self.settings)
-            && self.tags.is_subset(&before.tags)
-    }
-}
-
-/// Runs blocking work with a time limit.
-async fn blocking<T: Send + 'static>(
-    options: &FileOptions,
-    work: impl FnOnce() -> Result<T, FileProblem> + Send + 'static,
-) -> Result<T, FileProblem> {
-    let time = options.limits.max_time;
-    // After the time limit the work is asked to stop, and not waited for. Its memory counts until
-    // it ends.
-    match tokio::time::timeout(time, tokio::task::spawn_blocking(work)).await {
-        Ok(Ok(done)) => done,
-        Ok(Err(_)) => Err(FileProblem::Panic),
-        Err(_) => Err(FileProblem::Time(time)),
     }
 }

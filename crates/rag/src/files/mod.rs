@@ -1,12 +1,10 @@
 //! Indexes files and folders of this machine, as records that name their files.
 
 mod error;
-mod identity;
 mod indexer;
 mod location;
 mod options;
 mod problem;
-mod prune;
 mod read;
 mod report;
 mod structure;
@@ -15,9 +13,8 @@ mod writer;
 
 pub use self::{
     error::IndexError,
-    identity::file_record_uri,
     indexer::Indexer,
-    location::file_uri,
+    location::{file_record_uri, file_uri},
     options::FileOptions,
     problem::FileProblem,
     report::{FileEvent, FileOutcome, IndexReport, Refused},

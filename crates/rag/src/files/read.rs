@@ -1,23 +1,236 @@
-//! Reads a file in a consistent state.
+//! Reads one file in a consistent state, extracts its text, and embeds its chunks.
 
 use std::{
+    collections::BTreeSet,
     fs::File,
     io::Read as _,
+    path::{Path, PathBuf},
+    sync::Arc,
     thread,
     time::{Duration, SystemTime},
 };
 
 use cap_std::fs::OpenOptions;
+use tokio::{
+    sync::{OwnedSemaphorePermit, Semaphore},
+    task::JoinError,
+};
 
-use super::{location::special, problem::FileProblem, walk::ListedFile};
-use crate::ExtractLimits;
+use super::{
+    FileOptions, FileProblem,
+    location::{Target, file_uri, record_of_path, special},
+    walk::{ListedFile, count},
+    writer::{PreparedFile, set_name},
+};
+use crate::{
+    Caller, Document, ExtractLimits, Extracted, Hint, NewChunk, Pipeline, RecordError, Stop,
+    extract,
+};
+
+/// Reads files, and prepares them to be stored: the data that the workers share.
+#[derive(Clone)]
+pub(super) struct FileReader {
+    pub(super) pipeline: Pipeline,
+    pub(super) caller: Caller,
+    pub(super) options: FileOptions,
+    /// The options that affect chunks, besides the file itself.
+    pub(super) settings: String,
+    /// URIs of the tags of each file.
+    pub(super) tags: BTreeSet<String>,
+    /// Kibibytes that are free of [`FileOptions::max_bytes_at_once`].
+    pub(super) room: Arc<Semaphore>,
+}
+
+/// A file that a worker has read.
+pub(super) struct ReadFile {
+    pub(super) path: PathBuf,
+    /// The stamp of the file, if the file need not be read again while the stamp is unchanged.
+    pub(super) stamp: Option<Stamp>,
+    /// `None` for an unchanged file.
+    pub(super) outcome: Result<Option<Box<PreparedFile>>, FileProblem>,
+}
+
+/// A file that is read, with the names of its document.
+#[derive(Clone, Copy)]
+struct SourceFile<'a> {
+    path: &'a Path,
+    /// The `file:` URI.
+    source: &'a str,
+    /// The URI of its record.
+    uri: &'a str,
+    /// Whether the index has no document of it.
+    is_new: bool,
+}
+
+impl FileReader {
+    /// Counts the files of the targets. Dropping the future ends the count.
+    pub(super) async fn count(self: Arc<Self>, targets: Arc<Vec<Target>>) -> u64 {
+        let stop = Stop::never();
+        let _caller = stop.on_drop();
+        let counting = tokio::task::spawn_blocking(move || count(&targets, &self.options, &stop));
+        result_of(counting.await)
+    }
+
+    pub(super) async fn work(self: Arc<Self>, found: ListedFile, known: Option<Stamp>) -> ReadFile {
+        let path = found.path();
+        let mut stamp = None;
+        let outcome = self.prepare(found, &path, known, &mut stamp).await;
+        if let Err(FileProblem::Embed(_) | FileProblem::Time(_)) = &outcome {
+            // The next attempt may succeed.
+            stamp = None;
+        }
+        ReadFile { path, stamp, outcome }
+    }
+
+    /// Prepares a file to be stored; returns None if it is unchanged. Sets `stamp` once the file
+    /// was read.
+    async fn prepare(
+        &self,
+        found: ListedFile,
+        path: &Path,
+        known: Option<Stamp>,
+        stamp: &mut Option<Stamp>,
+    ) -> Result<Option<Box<PreparedFile>>, FileProblem> {
+        let Some((contents, read_as, room)) = self.read(found, known).await? else {
+            return Ok(None);
+        };
+        *stamp = Some(read_as);
+        let (object_id, uri) = record_of_path(&self.caller, path);
+        let before = self.pipeline.store().document(&uri).await?;
+        if before.as_ref().is_some_and(|it| it.owner.as_ref() != Some(&self.caller.user)) {
+            return Err(RecordError::Forbidden { action: "index a file into", target: uri }.into());
+        }
+        if before.as_ref().is_some_and(|before| self.is_unchanged(before, &contents)) {
+            return Ok(None);
+        }
+        let is_new = before.is_none();
+        let Contents { bytes, hash, modified } = contents;
+        let length = bytes.len() as u64;
+        let source = file_uri(path);
+        let file = SourceFile { path, source: &source, uri: &uri, is_new };
+        let (extracted, chunks) =
+            self.extract_and_embed(file, bytes, room).await.map_err(|problem| {
+                if is_new { problem } else { FileProblem::Kept(Box::new(problem)) }
+            })?;
+        if chunks.is_empty() && is_new {
+            return Err(FileProblem::NoText);
+        }
+        Ok(Some(Box::new(PreparedFile {
+            path: path.to_owned(),
+            source,
+            object_id,
+            uri,
+            extracted,
+            chunks,
+            hash,
+            settings: self.settings.clone(),
+            bytes: length,
+            modified,
+            is_new,
+        })))
+    }
+
+    /// Reads a file, unless it has the known stamp. Waits until there is room for its bytes, which
+    /// the permit holds. A file that is larger than all the room takes all of it, and is read
+    /// alone.
+    async fn read(
+        &self,
+        found: ListedFile,
+        known: Option<Stamp>,
+    ) -> Result<Option<(Contents, Stamp, OwnedSemaphorePermit)>, FileProblem> {
+        let limits = self.options.limits;
+        // Permits are numbers of 32 bits, and files may have more bytes.
+        let kibibytes = (found.bytes.min(limits.max_bytes) >> 10) + 1;
+        let most = (self.options.max_bytes_at_once >> 10).max(1);
+        let permits = u32::try_from(kibibytes.min(most)).unwrap_or(1);
+        let room = Arc::clone(&self.room)
+            .acquire_many_owned(permits)
+            .await
+            .expect("the semaphore is never closed");
+        blocking(&self.options, move || {
+            if known.is_some() && known == Some(stamp_of(&found)?) {
+                return Ok(None);
+            }
+            let (contents, stamp) = read_contents(&found, &limits)?;
+            Ok(Some((contents, stamp, room)))
+        })
+        .await
+    }
+
+    /// Extracts the text of a file, and cuts it into embedded chunks.
+    async fn extract_and_embed(
+        &self,
+        file: SourceFile<'_>,
+        bytes: Vec<u8>,
+        room: OwnedSemaphorePermit,
+    ) -> Result<(Extracted, Vec<NewChunk>), FileProblem> {
+        let limits = self.options.limits;
+        let stop = Stop::never();
+        // If the run ends early, this ends the work on blocking threads.
+        let _caller = stop.on_drop();
+        let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let source_uri = file.source.to_owned();
+        let extracting = stop.clone();
+        let extracted: Extracted = blocking(&self.options, move || {
+            // A time limit does not end the work, which needs the memory until it ends.
+            let _room = room;
+            let mut hint = Hint::file(&name);
+            hint.source_uri = Some(source_uri.as_str());
+            hint.limits = limits;
+            hint.stop = Some(&extracting);
+            Ok(extract(&bytes, &hint)?)
+        })
+        .await?;
+        // The name and the title are embedded with the chunks.
+        let mut document = Document::new(file.uri);
+        set_name(&mut document, file.path, &extracted, file.source);
+        let chunks = self
+            .pipeline
+            .prepare_until(
+                &document,
+                !file.is_new,
+                &extracted,
+                &self.options.chunks,
+                &stop.and_within(limits.max_time),
+            )
+            .await?;
+        Ok((extracted, chunks))
+    }
+
+    fn is_unchanged(&self, before: &Document, contents: &Contents) -> bool {
+        let settings = before.metadata.get(PreparedFile::SETTINGS).and_then(|value| value.as_str());
+        before.content_hash.as_ref() == Some(&contents.hash)
+            && settings == Some(&self.settings)
+            && self.tags.is_subset(&before.tags)
+    }
+}
+
+/// Runs blocking work with a time limit.
+async fn blocking<T: Send + 'static>(
+    options: &FileOptions,
+    work: impl FnOnce() -> Result<T, FileProblem> + Send + 'static,
+) -> Result<T, FileProblem> {
+    let time = options.limits.max_time;
+    // After the time limit the work is asked to stop, and not waited for. Its memory counts until
+    // it ends.
+    match tokio::time::timeout(time, tokio::task::spawn_blocking(work)).await {
+        Ok(Ok(done)) => done,
+        Ok(Err(_)) => Err(FileProblem::Panic),
+        Err(_) => Err(FileProblem::Time(time)),
+    }
+}
+
+/// Returns the result of a task. A panic of the task goes on in the caller.
+pub(super) fn result_of<T>(joined: Result<T, JoinError>) -> T {
+    joined.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
+}
 
 /// The bytes of a file, with their hash and time.
-pub(super) struct Contents {
-    pub(super) bytes: Vec<u8>,
+struct Contents {
+    bytes: Vec<u8>,
     /// BLAKE3 hash of the bytes, in hexadecimal.
-    pub(super) hash: String,
-    pub(super) modified: Option<SystemTime>,
+    hash: String,
+    modified: Option<SystemTime>,
 }
 
 /// Size and times of a file. At least one of them changes with the content, because programs cannot
@@ -84,7 +297,7 @@ fn open(found: &ListedFile) -> Result<File, FileProblem> {
 }
 
 /// Returns the present stamp of a file.
-pub(super) fn stamp(found: &ListedFile) -> Result<Stamp, FileProblem> {
+fn stamp_of(found: &ListedFile) -> Result<Stamp, FileProblem> {
     Stamp::of(&open(found)?)
 }
 
@@ -95,7 +308,7 @@ const ATTEMPTS: usize = 4;
 
 /// Reads a file. Refuses a file that is too large. Reads a file again if it changes meanwhile, and
 /// refuses it after several attempts.
-pub(super) fn read(
+fn read_contents(
     found: &ListedFile,
     limits: &ExtractLimits,
 ) -> Result<(Contents, Stamp), FileProblem> {
