@@ -8,8 +8,6 @@
 
 mod audit;
 mod conversation;
-mod effects;
-mod page_message;
 mod routes;
 mod sandbox;
 mod session;

@@ -1,4 +1,5 @@
-//! One View that a page shows.
+//! One View that a page shows: takes the page's messages to the bridge, and carries out the
+//! effects.
 
 use std::{
     collections::BTreeMap,
@@ -10,18 +11,20 @@ use std::{
 };
 
 use axum::body::Bytes;
-use marquetry_apps_ext::host::{
-    Bridge, BridgeOptions, Effect, Event, HostRequest, Phase, RequestToken, Sandbox, UserMessage,
+use base64::{Engine as _, engine::general_purpose::STANDARD};
+use marquetry_apps_ext::{
+    host::{
+        Bridge, BridgeOptions, DownloadContent, DownloadFile, Effect, Event, HostRequest, Phase,
+        RequestToken, Sandbox, UserMessage,
+    },
+    types::{DisplayMode, HostContext},
 };
-use serde_json::{Value, json};
+use marquetry_protocol::{RequestId, RpcError, types::JsonObject};
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
 use tokio::sync::{mpsc, watch};
 
-use super::{
-    Views,
-    audit::LoggedView,
-    effects::effect_for_page,
-    page_message::{PageMessage, SessionAction},
-};
+use super::{Views, audit::LoggedView};
 use crate::{Direction, NewMessage, ServerTools, Side, Viewer, messages::MAX_MESSAGE};
 
 /// Maximum number of host events that wait for the View's socket. A View that reads too slowly
@@ -70,6 +73,93 @@ struct SessionState {
     ticket: Option<String>,
     /// Receiver of host events, until the socket takes it.
     host_events: Option<mpsc::Receiver<Event>>,
+}
+
+/// A message of a page over the socket of a View: an object with exactly one member.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) enum PageMessage {
+    /// A message of the View or of its sandbox proxy.
+    Message(Box<RawValue>),
+    /// The View sent a message that is too long to forward.
+    TooLong {
+        #[serde(default)]
+        id: Option<RequestId>,
+        bytes: usize,
+    },
+    /// A part of the arguments while the model still writes them (requirement
+    /// `tool-input-partial`).
+    PartialInput(String),
+    Input(JsonObject),
+    Result(Value),
+    Cancelled(Option<String>),
+    Context(Box<HostContext>),
+    DisplayMode(DisplayMode),
+    Answer {
+        token: u64,
+        #[serde(default)]
+        result: Value,
+        #[serde(default)]
+        error: Option<RpcError>,
+    },
+    Progress {
+        token: u64,
+        params: JsonObject,
+    },
+    /// The user agreed to the message that the View asked to send with this token.
+    AddMessage {
+        token: u64,
+    },
+    CallAppTool {
+        call: u64,
+        name: String,
+        #[serde(default)]
+        arguments: JsonObject,
+    },
+    Ping {},
+    Teardown {
+        reason: String,
+    },
+    Gone {},
+}
+
+/// The action that a session takes for [`PageMessage`].
+enum SessionAction {
+    Message(Box<RawValue>),
+    Event(Event),
+    /// The user agreed to the message of the request with this token.
+    Agreed(RequestToken),
+}
+
+impl PageMessage {
+    fn into_action(self) -> SessionAction {
+        SessionAction::Event(match self {
+            Self::Message(message) => return SessionAction::Message(message),
+            Self::AddMessage { token } => {
+                return SessionAction::Agreed(RequestToken::from_number(token));
+            }
+            Self::TooLong { id, bytes } => Event::TooLong { id, bytes },
+            Self::PartialInput(text) => Event::PartialInput(text),
+            Self::Input(arguments) => Event::Input(arguments),
+            Self::Result(result) => Event::Result(result),
+            Self::Cancelled(reason) => Event::Cancelled(reason),
+            Self::Context(context) => Event::Context(context),
+            Self::DisplayMode(mode) => Event::DisplayMode(mode),
+            Self::Answer { token, result, error } => Event::Answer {
+                token: RequestToken::from_number(token),
+                answer: error.map_or(Ok(result), Err),
+            },
+            Self::Progress { token, params } => {
+                Event::Progress { token: RequestToken::from_number(token), params }
+            }
+            Self::CallAppTool { call, name, arguments } => {
+                Event::CallAppTool { call, name, arguments }
+            }
+            Self::Ping {} => Event::Ping,
+            Self::Teardown { reason } => Event::Teardown { reason },
+            Self::Gone {} => Event::Gone,
+        })
+    }
 }
 
 impl Session {
@@ -300,5 +390,75 @@ impl Session {
 
     fn state(&self) -> MutexGuard<'_, SessionState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// An effect as the page gets it: JSON text of an object with one member that names it.
+fn effect_for_page(effect: &Effect, server: &ServerTools) -> Option<String> {
+    let shown = match effect {
+        // The bridge wrote the text as JSON.
+        Effect::Send(text) => return Some(format!(r#"{{"send":{text}}}"#)),
+        Effect::SendToSandbox(text) => return Some(format!(r#"{{"sendToSandbox":{text}}}"#)),
+        Effect::Resize(size) => json!({ "resize": size }),
+        Effect::ShowMode(mode) => json!({ "showMode": mode }),
+        Effect::Request { token, request } => {
+            let mut shown = request_for_page(request, server);
+            shown["token"] = token.number().into();
+            json!({ "request": shown })
+        }
+        Effect::Cancel { token } => json!({ "cancel": { "token": token.number() } }),
+        Effect::SetModelContext(context) => json!({ "modelContext": context }),
+        Effect::Log(entry) => json!({ "log": entry }),
+        Effect::AppTools(tools) => {
+            let tools: Vec<_> = tools
+                .iter()
+                .map(|it| json!({ "tool": it.tool, "needsConsent": it.needs_consent() }))
+                .collect();
+            json!({ "appTools": tools })
+        }
+        Effect::AppAnswer { call, outcome } => match outcome {
+            Ok(result) => json!({ "appAnswer": { "call": call, "result": result } }),
+            Err(error) => json!({ "appAnswer": { "call": call, "error": error.to_string() } }),
+        },
+        Effect::Alive(is_alive) => json!({ "alive": is_alive }),
+        Effect::Remove(reason) => json!({ "remove": { "reason": reason.to_string() } }),
+        // Records are in the audit log; effects of later versions of the bridge are not for this
+        // page.
+        _ => return None,
+    };
+    Some(shown.to_string())
+}
+
+fn request_for_page(request: &HostRequest, server: &ServerTools) -> Value {
+    match request {
+        HostRequest::OpenLink { url } => json!({ "openLink": { "url": url } }),
+        HostRequest::AddMessage(message) => json!({ "addMessage": message }),
+        HostRequest::SetDisplayMode(mode) => json!({ "setDisplayMode": mode }),
+        HostRequest::Download(files) => {
+            json!({ "download": files.iter().map(file_for_page).collect::<Vec<_>>() })
+        }
+        HostRequest::CallTool { name, arguments, wants_progress } => {
+            // The bridge has found the tool in this list.
+            let found = server.tools.iter().find(|(tool, _)| tool.name == *name);
+            let exposed = found.map(|(_, exposed)| exposed);
+            // It marks arguments that headers repeat.
+            let schema = found.map(|(tool, _)| &tool.input_schema);
+            json!({ "callTool": { "tool": exposed, "schema": schema, "arguments": arguments, "wantsProgress": wants_progress } })
+        }
+        HostRequest::Forward { method, params } => {
+            json!({ "forward": { "server": server.server, "method": method, "params": params } })
+        }
+        HostRequest::Sample { params } => json!({ "sample": params }),
+        _ => json!({}),
+    }
+}
+
+fn file_for_page(file: &DownloadFile) -> Value {
+    match &file.content {
+        DownloadContent::Bytes(bytes) => {
+            let data = STANDARD.encode(bytes);
+            json!({ "name": file.name, "mimeType": file.mime_type, "data": data })
+        }
+        DownloadContent::Link(uri) => json!({ "name": file.name, "link": uri }),
     }
 }

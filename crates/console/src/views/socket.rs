@@ -22,7 +22,10 @@ use tokio::{
     time::{sleep_until, timeout},
 };
 
-use super::{Views, page_message::PageMessage, session::Session};
+use super::{
+    Views,
+    session::{PageMessage, Session},
+};
 
 /// The subprotocol of the socket. The page names it together with the ticket, so that the ticket is
 /// in no URL and in no log of a proxy.

@@ -1,22 +1,32 @@
 //! The state machine between a View and its host.
 
-mod closing;
 mod events;
 mod receive;
-mod requests;
-mod sending;
 
 use std::time::Duration;
 
-use marquetry_protocol::types::{Implementation, Tool};
+use marquetry_protocol::{
+    RequestId, RpcError,
+    types::{Implementation, JsonObject, Tool},
+};
 use marquetry_rate_limit::TokenBucket;
+use serde_json::{Value, json};
 
 use super::{
-    app_tools::AppToolList, call_delivery::CallDelivery, consent::Denials, context::ContextKeeper,
-    effect::Effect, incoming::PendingRequests, limits::Limits, model_context::ModelContext,
-    outgoing::Outgoing, sandbox::SandboxResource, size::SizeFollower,
+    app_tools::{AppCallError, AppToolList},
+    audit::{AuditRecord, Direction, MessageKind, Verdict},
+    call_delivery::CallDelivery,
+    consent::Denials,
+    context::ContextKeeper,
+    effect::{Effect, RemoveReason},
+    incoming::PendingRequests,
+    limits::Limits,
+    model_context::ModelContext,
+    outgoing::{Outgoing, RequestKind},
+    sandbox::SandboxResource,
+    size::SizeFollower,
 };
-use crate::types::{AppCapabilities, DisplayMode, HostCapabilities, HostContext};
+use crate::types::{AppCapabilities, DisplayMode, HostCapabilities, HostContext, method};
 
 /// The state machine between one View and its host: messages and events go in, messages and effects
 /// come out.
@@ -174,5 +184,142 @@ impl Bridge {
     /// Sets the time. An earlier time than the last one is ignored.
     fn set_now(&mut self, now: Duration) {
         self.now = self.now.max(now);
+    }
+
+    /// Sends a notification. The caller has checked that the View is ready or is being torn down.
+    fn notify(&mut self, method: &str, params: Value) {
+        debug_assert!(self.phase == Phase::Ready || self.phase == Phase::TearingDown);
+        let text = json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string();
+        self.audit_sent(MessageKind::Notification, Some(method), None, text.len());
+        self.effects.push(Effect::Send(text));
+    }
+
+    /// Sends a request with a time limit for the answer, and returns its id. The View must be ready
+    /// or being torn down.
+    fn ask(&mut self, question: RequestKind, method: &str, params: JsonObject) -> u64 {
+        debug_assert!(self.phase == Phase::Ready || self.phase == Phase::TearingDown);
+        let time = match question {
+            RequestKind::Teardown => self.limits.teardown_timeout,
+            RequestKind::Ping => self.limits.ping_timeout,
+            RequestKind::ListTools | RequestKind::CallTool { .. } => self.limits.app_call_timeout,
+        };
+        let id = self.outgoing.add(question, self.now + time);
+        let text =
+            json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string();
+        self.audit_sent(MessageKind::Request, Some(method), Some(&id.into()), text.len());
+        self.effects.push(Effect::Send(text));
+        id
+    }
+
+    /// Answers a request of the View.
+    fn answer(&mut self, id: &RequestId, answer: Result<Value, RpcError>) {
+        let (kind, text) = match answer {
+            Ok(result) => {
+                (MessageKind::Result, json!({ "jsonrpc": "2.0", "id": id, "result": result }))
+            }
+            Err(error) => {
+                (MessageKind::Error, json!({ "jsonrpc": "2.0", "id": id, "error": error }))
+            }
+        };
+        let text = text.to_string();
+        self.audit_sent(kind, None, Some(id), text.len());
+        self.effects.push(Effect::Send(text));
+    }
+
+    /// Sends the changes that the View does not have yet, in this order: context, arguments,
+    /// result. Then asks for the View's tools if a list is due.
+    fn send_changes(&mut self) {
+        if self.phase != Phase::Ready {
+            return;
+        }
+        if let Some(changes) = self.context.changes(&self.app_capabilities()) {
+            self.notify(method::HOST_CONTEXT_CHANGED, Value::Object(changes));
+        }
+        for (method, params) in self.call.notifications() {
+            self.notify(method, params);
+        }
+        if self.app_tools.start(self.now) {
+            self.ask(RequestKind::ListTools, method::TOOLS_LIST, JsonObject::new());
+        }
+    }
+
+    /// Sends the View's document to the sandbox proxy.
+    fn send_to_sandbox(&mut self, params: Value) {
+        let method = method::SANDBOX_RESOURCE_READY;
+        let text = json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string();
+        let kind = MessageKind::Notification;
+        self.audit(Direction::ToSandbox, kind, Some(method), None, text.len(), Verdict::Accepted);
+        self.effects.push(Effect::SendToSandbox(text));
+    }
+
+    fn audit_sent(
+        &mut self,
+        kind: MessageKind,
+        method: Option<&str>,
+        id: Option<&RequestId>,
+        bytes: usize,
+    ) {
+        self.audit(Direction::ToView, kind, method, id, bytes, Verdict::Accepted);
+    }
+
+    fn audit(
+        &mut self,
+        direction: Direction,
+        kind: MessageKind,
+        method: Option<&str>,
+        id: Option<&RequestId>,
+        bytes: usize,
+        verdict: Verdict,
+    ) {
+        let record = AuditRecord::new(self.now, direction, kind, method, id, bytes);
+        self.effects.push(Effect::Audit(record.with(verdict)));
+    }
+
+    /// Asks the View to save its state, and removes it after that. A View that is not ready may not
+    /// be sent any message, so it is removed at once.
+    fn tear_down(&mut self, reason: &str) {
+        match self.phase {
+            Phase::Ready => {
+                self.give_up_questions();
+                for (token, waiting) in self.incoming.drain() {
+                    self.effects.push(Effect::Cancel { token });
+                    self.answer(&waiting.id, Err(Self::closing_error()));
+                }
+                let mut params = JsonObject::new();
+                params.insert("reason".to_owned(), reason.into());
+                self.ask(RequestKind::Teardown, method::RESOURCE_TEARDOWN, params);
+                self.phase = Phase::TearingDown;
+            }
+            Phase::Created | Phase::Loading | Phase::Initializing => {
+                self.remove(RemoveReason::Closed);
+            }
+            Phase::TearingDown | Phase::Closed => {}
+        }
+    }
+
+    /// Removes the View: nothing is sent to it any more, and its tools are removed.
+    fn remove(&mut self, reason: RemoveReason) {
+        if self.phase == Phase::Closed {
+            return;
+        }
+        self.phase = Phase::Closed;
+        self.give_up_questions();
+        for (token, _) in self.incoming.drain() {
+            self.effects.push(Effect::Cancel { token });
+        }
+        self.effects.push(Effect::Remove(reason));
+    }
+
+    fn give_up_questions(&mut self) {
+        for asked in self.outgoing.drain() {
+            match asked.what {
+                RequestKind::CallTool { call } => self.app_answer(call, Err(AppCallError::Closed)),
+                RequestKind::Ping => self.effects.push(Effect::Alive(false)),
+                RequestKind::Teardown | RequestKind::ListTools => {}
+            }
+        }
+        if self.app_tools.clear() {
+            self.effects.push(Effect::AppTools(Vec::new()));
+        }
     }
 }
