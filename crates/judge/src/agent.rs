@@ -15,7 +15,6 @@ use crate::{
     budget::{Budget, LimitReached, usage_of},
     check,
     connect::{CallOutcome, Connections, OfferedTool},
-    depth::{MAX_LEVELS, is_deep},
     event::OnEvent,
     models::ask,
     redact::cut,
@@ -30,6 +29,10 @@ const INSTRUCTIONS: &str = "You are an AI assistant that can call tools. Work on
 
 /// Maximum length of an answer in tokens, for models whose settings name none.
 const MAX_TOKENS: u32 = 2048;
+
+/// Levels of nesting that arguments and results may have. Readers of JSON stop at 128 levels, and
+/// stores and reports add some.
+const MAX_LEVELS: usize = 64;
 
 /// The model's work so far. It is also available if the work ends with an error.
 #[derive(Default)]
@@ -277,6 +280,20 @@ fn without_bytes(item: &Value) -> Value {
     item
 }
 
+/// Returns whether a value has more levelsof arrays and objects than [`MAX_LEVELS`].
+fn is_deep(value: &Value) -> bool {
+    is_deeper(value, MAX_LEVELS)
+}
+
+fn is_deeper(value: &Value, levels: usize) -> bool {
+    let mut items: Box<dyn Iterator<Item = &Value>> = match value {
+        Value::Array(items) => Box::new(items.iter()),
+        Value::Object(members) => Box::new(members.values()),
+        _ => return false,
+    };
+    levels == 0 || items.any(|item| is_deeper(item, levels - 1))
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -304,5 +321,18 @@ mod tests {
         assert!(text.contains("Two:") && text.contains("a:b"), "{text}");
         assert!(text.contains("(4 bytes of base64)") && text.contains("(6 bytes"), "{text}");
         assert!(!text.contains("AAAA") && !text.contains("BBBB"), "{text}");
+    }
+
+    /// Returns a value with twice as many levels as `pairs`.
+    fn nested(pairs: usize) -> Value {
+        (0..pairs).fold(json!(1), |inner, _| json!({"a": [inner]}))
+    }
+
+    #[test]
+    fn levels_are_counted() {
+        assert!(!is_deep(&nested(MAX_LEVELS / 2)));
+        assert!(is_deep(&nested(MAX_LEVELS / 2 + 1)));
+        assert!(is_deep(&json!([{}, nested(MAX_LEVELS)])));
+        assert!(!is_deep(&json!("text")));
     }
 }

@@ -1,7 +1,7 @@
 //! Requests: in the form of the server's revision, over any transport, and again with answers and
 //! authorization.
 
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use marquetry_protocol_wire::{
     Era, Feature, RequestId, envelope, error_code,

@@ -7,10 +7,11 @@ use serde::{Deserialize, Serialize};
 
 pub use self::secrets::ResolvedConfiguration;
 use crate::{
-    ModelSettings, ServerConfig, TestCase, Timestamp, TrialError, connect,
+    ModelSettings, ServerConfig, TestCase, Timestamp, TrialError,
+    case_check::check_settings,
+    connect,
     models::provider_of,
     page::{Page, PageRequest},
-    settings::check_settings,
     time::new_id,
 };
 

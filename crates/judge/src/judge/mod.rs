@@ -5,17 +5,16 @@
 //! another order. A judge that cannot be called, or that answers anything else than the checklist,
 //! is a [`JudgeError`]: no verdict.
 
-mod parse;
-mod prompt;
 mod shuffle;
+mod vote;
 
 use std::{sync::Arc, time::Instant};
 
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use marquetry_llm::{ChatError, ChatModel, ChatRequest, Finish, Format, Message};
 
-pub use self::parse::{MAX_ANSWER_BYTES, ParsedVote, VoteError, parse_vote};
 pub(crate) use self::shuffle::Shuffle;
+pub use self::vote::{MAX_ANSWER_BYTES, ParsedVote, VoteError, parse_vote};
 pub use crate::result::{ItemAnswer, Vote};
 use crate::{
     ExpectedTool, ModelSettings, ToolCallRecord,
@@ -265,8 +264,8 @@ impl Judge {
         let ids: Vec<String> =
             (1..=checklist.len()).map(|number| format!("item{number}")).collect();
         let mut request = ChatRequest::new([
-            Message::system(prompt::INSTRUCTIONS),
-            Message::user(prompt::question(
+            Message::system(vote::INSTRUCTIONS),
+            Message::user(vote::question(
                 input,
                 checklist,
                 &ids,
@@ -274,7 +273,7 @@ impl Judge {
                 &mut shuffle,
             )),
         ]);
-        request.format = Format::Schema { name: "votes".to_owned(), schema: prompt::schema(&ids) };
+        request.format = Format::Schema { name: "votes".to_owned(), schema: vote::schema(&ids) };
         request.temperature = self.options.temperature;
         request.max_tokens = Some(self.options.max_tokens);
         request.seed = Some(shuffle.next());
@@ -319,7 +318,7 @@ impl Judge {
                         reasoning,
                         suggestions,
                         model,
-                        prompt_hash: prompt::hash(checklist),
+                        prompt_hash: vote::hash(checklist),
                         usage,
                         duration_ms: millis(started.elapsed()),
                     });

@@ -109,7 +109,7 @@ async fn each_vote_sees_another_order_and_answers_come_back_in_that_of_the_check
     judge.judge(&input, &mut Vec::new()).await.unwrap();
     assert_eq!(*model.0.lock().unwrap(), questions, "the seed is the same");
     assert_eq!(votes[0].prompt_hash, votes[2].prompt_hash);
-    assert_ne!(votes[0].prompt_hash, prompt::hash(&checklist[1..]));
+    assert_ne!(votes[0].prompt_hash, vote::hash(&checklist[1..]));
 }
 
 #[test]
@@ -129,7 +129,7 @@ fn a_judge_is_told_what_is_shortened_and_short_texts_leave_room_for_long_ones() 
     let ids = ["item1".to_owned()];
     let mut shuffle = Shuffle::new(1, 1);
     let question =
-        prompt::question(&input, &checklist, &ids, options.max_evidence_bytes, &mut shuffle);
+        vote::question(&input, &checklist, &ids, options.max_evidence_bytes, &mut shuffle);
     let question: Value = serde_json::from_str(&question).unwrap();
     let mut shortened: Vec<(&str, &Value)> = (question["evidence"].as_array().unwrap().iter())
         .filter_map(|item| Some((item["number"].as_str()?, item.get("shortened")?)))
@@ -200,7 +200,7 @@ fn a_question_is_bounded_however_many_calls_there_are() {
         let input = JudgeInput { tool_calls: &calls, ..input(&checklist) };
         let ids = ["item1".to_owned()];
         let mut shuffle = Shuffle::new(1, 1);
-        let question = prompt::question(&input, &checklist, &ids, 4096, &mut shuffle);
+        let question = vote::question(&input, &checklist, &ids, 4096, &mut shuffle);
         assert!(question.len() < 600_000, "{count} calls: {} bytes", question.len());
         // The first and the last call are there, and what is left out is said.
         for number in [1, count] {
