@@ -24,7 +24,6 @@ mod methods;
 #[cfg(feature = "http")]
 mod network;
 mod options;
-mod params;
 mod pipe;
 #[cfg(feature = "stdio")]
 mod program;

@@ -9,7 +9,7 @@ use std::{
 
 use bytes::Bytes;
 use marquetry_protocol_wire::{
-    EnvelopeError, Era, Message, RequestId, envelope,
+    EnvelopeError, Message, RequestId, envelope,
     line::{Line, read_line_or},
     shortened,
 };
@@ -25,8 +25,7 @@ use super::{
     error::{ClientError, ProtocolError},
     events::{CloseReason, Progress},
     log_rate::LogRate,
-    options::{ClientOptions, ServerPeer},
-    params::{self, Asks, listen_params},
+    options::ClientOptions,
     shared::{Outgoing, Shared, each},
 };
 
@@ -168,27 +167,10 @@ impl PipeLink {
         Err(ClientError::Closed(self.shared.closed().await))
     }
 
-    /// Sessions announce changes without a request; a stateless server needs
-    /// `subscriptions/listen`.
-    pub(super) fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
-        if server.revision.era() == Era::Session {
-            return;
-        }
-        let Some(wanted) = listen_params(&server.capabilities) else { return };
-        let asks = Asks {
-            revision: server.revision,
-            options,
-            capabilities: None,
-            log_level: None,
-            progress_token: None,
-            tasks: options.tasks,
-        };
-        let Ok(params) = params::prepare(Some(&wanted), &asks) else { return };
-        let message = envelope::write_request(
-            &self.shared.next_id(),
-            "subscriptions/listen",
-            params.as_deref(),
-        );
+    /// Asks a stateless server for announcements; sessions get them without a request.
+    pub(super) fn listen(&self, params: &RawValue) {
+        let id = self.shared.next_id();
+        let message = envelope::write_request(&id, "subscriptions/listen", Some(params));
         // The answer comes when the server stops; it has nothing of use.
         _ = self.outbound.try_send(message.into());
     }

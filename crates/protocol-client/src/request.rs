@@ -1,14 +1,21 @@
 //! Requests: in the form of the server's revision, over any transport, and again with answers and
 //! authorization.
 
-use std::{pin::Pin, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
 
 use marquetry_protocol_wire::{
-    Era, Feature, RequestId, envelope, error_code,
+    Era, Feature, RequestId, Revision, envelope, error_code,
     null_members::remove_null_members,
-    types::{CallToolParams, Tool},
+    types::{
+        CallToolParams, ClientCapabilities, JsonObject, LogLevel, ServerCapabilities,
+        TASKS_EXTENSION, Tool, meta_key,
+    },
 };
-use serde_json::value::RawValue;
+use serde::Deserialize;
+use serde_json::{
+    json,
+    value::{RawValue, to_raw_value},
+};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 #[cfg(feature = "http")]
@@ -17,7 +24,6 @@ use super::{
     Client, ClientShared, authorized,
     error::{ClientError, ProtocolError},
     options::{CallOptions, ClientOptions, ServerPeer},
-    params::{self, Asks, ResultKind},
     pipe::PipeLink,
     questions::{self, InputRequired},
     shared::{Outgoing, RequestState, Shared},
@@ -41,7 +47,7 @@ impl Client {
         call: &CallToolParams,
         options: CallOptions,
     ) -> Result<Box<RawValue>, ClientError> {
-        let params = serde_json::value::to_raw_value(call).map_err(ClientError::params)?;
+        let params = to_raw_value(call).map_err(ClientError::params)?;
         let result = self.request("tools/call", Some(&params), options).await?;
         #[cfg(feature = "schema")]
         if self.inner.options.check_results {
@@ -228,7 +234,7 @@ impl Link {
             // Questions of a task could not be forwarded.
             tasks: options.tasks && !own.pass_questions,
         };
-        let prepared = params::prepare(params, &asks)?;
+        let prepared = prepare(params, &asks)?;
         let params = prepared.as_deref().or(params);
         let outgoing = Outgoing { id: id.clone(), method, params, own };
         let result = match self {
@@ -249,9 +255,7 @@ impl Link {
     pub(super) fn learn(&self, server: &ServerPeer, tools: &mut Vec<Tool>) {
         match self {
             #[cfg(feature = "http")]
-            Self::Http(link)
-                if server.revision.era() == marquetry_protocol_wire::Era::Stateless =>
-            {
+            Self::Http(link) if server.revision.era() == Era::Stateless => {
                 link.learn(tools);
             }
             // Only HTTP requests have headers.
@@ -274,12 +278,13 @@ impl Link {
         }
     }
 
-    /// Starts to receive announcements, if that needs a request.
+    /// Starts to receive announcements.
     pub(super) async fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
+        let params = listen_params(server, options);
         match self {
-            Self::Pipe(link) => link.listen(server, options),
+            Self::Pipe(link) => params.iter().for_each(|params| link.listen(params)),
             #[cfg(feature = "http")]
-            Self::Http(link) => link.listen(server, options).await,
+            Self::Http(link) => link.listen(server, options, params).await,
         }
     }
 
@@ -291,15 +296,7 @@ impl Link {
         options: &ClientOptions,
         params: &RawValue,
     ) -> Result<(RequestId, DropGuard), ClientError> {
-        let asks = Asks {
-            revision: server.revision,
-            options,
-            capabilities: None,
-            log_level: None,
-            progress_token: None,
-            tasks: options.tasks,
-        };
-        let prepared = params::prepare(Some(params), &asks)?;
+        let prepared = prepare(Some(params), &Asks::of(server, options))?;
         let id = self.shared().next_id();
         let stop = CancellationToken::new();
         let guard = stop.clone().drop_guard();
@@ -316,6 +313,194 @@ impl Link {
             Self::Pipe(link) => link.close().await,
             #[cfg(feature = "http")]
             Self::Http(link) => link.close().await,
+        }
+    }
+}
+
+/// Values for a request's `_meta`.
+struct Asks<'a> {
+    revision: Revision,
+    options: &'a ClientOptions,
+    /// Capabilities for this request, if they differ from the options.
+    capabilities: Option<&'a ClientCapabilities>,
+    /// The level of log messages that a stateless server should send.
+    log_level: Option<LogLevel>,
+    progress_token: Option<&'a RequestId>,
+    /// Whether the request may be answered with a task.
+    tasks: bool,
+}
+
+impl<'a> Asks<'a> {
+    /// Returns the values of a request that has none of its own.
+    fn of(server: &ServerPeer, options: &'a ClientOptions) -> Self {
+        Self {
+            revision: server.revision,
+            options,
+            capabilities: None,
+            log_level: None,
+            progress_token: None,
+            tasks: options.tasks,
+        }
+    }
+}
+
+/// Returns the parameters with these values; [`None`] if they need no change.
+fn prepare(
+    params: Option<&RawValue>,
+    asks: &Asks<'_>,
+) -> Result<Option<Box<RawValue>>, ClientError> {
+    if asks.revision.era() == Era::Session && asks.progress_token.is_none() {
+        return Ok(None);
+    }
+    let mut members: BTreeMap<String, Box<RawValue>> = match params {
+        Some(params) => serde_json::from_str(params.get()).map_err(ClientError::params)?,
+        None => BTreeMap::new(),
+    };
+    let mut meta: JsonObject = match members.get("_meta") {
+        Some(meta) => serde_json::from_str(meta.get()).map_err(ClientError::params)?,
+        None => JsonObject::new(),
+    };
+    if asks.revision.era() == Era::Stateless {
+        meta.insert(meta_key::PROTOCOL_VERSION.to_owned(), json!(asks.revision));
+        let mut capabilities = asks.capabilities.unwrap_or(&asks.options.capabilities).clone();
+        if asks.tasks {
+            capabilities.add_extension(TASKS_EXTENSION);
+        }
+        meta.insert(meta_key::CLIENT_CAPABILITIES.to_owned(), json!(capabilities));
+        if let Some(level) = asks.log_level {
+            meta.insert(meta_key::LOG_LEVEL.to_owned(), json!(level));
+        }
+        meta.insert(meta_key::CLIENT_INFO.to_owned(), json!(asks.options.implementation));
+    }
+    if let Some(token) = asks.progress_token {
+        meta.insert("progressToken".to_owned(), json!(token));
+    }
+    members.insert("_meta".to_owned(), to_raw_value(&meta).map_err(ClientError::params)?);
+    to_raw_value(&members).map(Some).map_err(ClientError::params)
+}
+
+/// The kind of a stateless server's result (2026-07-28, `resultType`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum ResultKind {
+    /// The answer.
+    Complete,
+    /// A question.
+    InputRequired,
+    /// A task that will have the answer.
+    Task,
+    /// An unknown kind, which must not be taken for an answer (2026-07-28, "ResultType").
+    Unknown,
+}
+
+impl ResultKind {
+    fn of(result: &RawValue) -> Self {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Kind<'a> {
+            #[serde(borrow)]
+            result_type: Option<std::borrow::Cow<'a, str>>,
+        }
+        // A search is cheaper than parsing, and results may be large.
+        let text = result.get();
+        if text.starts_with(r#"{"resultType":"complete""#)
+            || text.contains(r#""resultType":"complete""#)
+                && !text.contains("input_required")
+                && !text.contains("taskId")
+            || !text.contains("resultType")
+        {
+            return Self::Complete;
+        }
+        // Servers of older revisions send none.
+        let kind = serde_json::from_str::<Kind<'_>>(text).ok().and_then(|kind| kind.result_type);
+        match kind.as_deref() {
+            None | Some("complete") => Self::Complete,
+            Some("input_required") => Self::InputRequired,
+            Some("task") => Self::Task,
+            Some(_) => Self::Unknown,
+        }
+    }
+}
+
+/// Returns the parameters of `subscriptions/listen` for every announcement that a stateless server
+/// declares; [`None`] if it declares none, or has sessions.
+fn listen_params(server: &ServerPeer, options: &ClientOptions) -> Option<Box<RawValue>> {
+    if server.revision.era() == Era::Session {
+        return None;
+    }
+    let ServerCapabilities { tools, prompts, resources, .. } = &server.capabilities;
+    let tools = tools.is_some_and(|tools| tools.list_changed);
+    let prompts = prompts.is_some_and(|prompts| prompts.list_changed);
+    let resources = resources.is_some_and(|resources| resources.list_changed);
+    if !(tools || prompts || resources) {
+        return None;
+    }
+    let wanted = json!({
+        "toolsListChanged": tools, "promptsListChanged": prompts, "resourcesListChanged": resources,
+    });
+    let wanted = to_raw_value(&json!({ "notifications": wanted })).ok()?;
+    prepare(Some(&wanted), &Asks::of(server, options)).ok()?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn meta_is_added_to_and_the_rest_is_kept() {
+        let options = ClientOptions::default();
+        let params = RawValue::from_string(
+            r#"{"name":"t","arguments":{"a":1.0},"_meta":{"x":1}}"#.to_owned(),
+        )
+        .unwrap();
+        let id = RequestId::from(4);
+        let asks = Asks {
+            revision: Revision::V2025_11_25,
+            options: &options,
+            capabilities: None,
+            log_level: None,
+            progress_token: None,
+            tasks: true,
+        };
+        assert!(prepare(Some(&params), &asks).unwrap().is_none());
+
+        let asks = Asks { progress_token: Some(&id), ..asks };
+        let prepared = prepare(Some(&params), &asks).unwrap().unwrap();
+        assert_eq!(
+            prepared.get(),
+            r#"{"_meta":{"x":1,"progressToken":4},"arguments":{"a":1.0},"name":"t"}"#
+        );
+
+        let asks = Asks { revision: Revision::V2026_07_28, progress_token: None, ..asks };
+        let prepared: JsonObject =
+            serde_json::from_str(prepare(None, &asks).unwrap().unwrap().get()).unwrap();
+        assert_eq!(prepared["_meta"][meta_key::PROTOCOL_VERSION], "2026-07-28");
+        assert_eq!(
+            prepared["_meta"][meta_key::CLIENT_CAPABILITIES],
+            json!({ "extensions": { TASKS_EXTENSION: {} } })
+        );
+        let asks = Asks { tasks: false, ..asks };
+        let prepared: JsonObject =
+            serde_json::from_str(prepare(None, &asks).unwrap().unwrap().get()).unwrap();
+        assert_eq!(prepared["_meta"][meta_key::CLIENT_CAPABILITIES], json!({}));
+    }
+
+    #[test]
+    fn questions_are_told_from_answers() {
+        for (text, kind) in [
+            (r#"{"resultType":"input_required","inputRequests":{}}"#, ResultKind::InputRequired),
+            (r#"{"taskId":"1","resultType":"task"}"#, ResultKind::Task),
+            (
+                r#"{"resultType":"complete","content":[{"text":"input_required"}]}"#,
+                ResultKind::Complete,
+            ),
+            (r#"{"resultType":"complete","taskId":"task"}"#, ResultKind::Complete),
+            (r#"{"content":[]}"#, ResultKind::Complete),
+            (r#"{"content":["resultType"]}"#, ResultKind::Complete),
+            (r#"{"content":[],"resultType":"complete"}"#, ResultKind::Complete),
+            (r#"{"content":[],"resultType":"hologram"}"#, ResultKind::Unknown),
+        ] {
+            let result = RawValue::from_string(text.to_owned()).unwrap();
+            assert_eq!(ResultKind::of(&result), kind, "{text}");
         }
     }
 }

@@ -40,7 +40,6 @@ use super::{
     events::CloseReason,
     network::basic,
     options::{ClientOptions, ServerPeer},
-    params::{self, Asks, listen_params},
     server_url::parse_server_url,
     shared::{Outgoing, Shared},
 };
@@ -129,10 +128,14 @@ impl HttpLink {
     }
 
     /// Opens the stream of notifications: with GET in a session, where questions may come on it,
-    /// too; otherwise with `subscriptions/listen`, if the server announces anything. The stream is
-    /// reopened when it ends, with growing pauses. Servers without such a stream answer with an
-    /// error status.
-    pub(super) async fn listen(&self, server: &ServerPeer, options: &ClientOptions) {
+    /// too; otherwise with `subscriptions/listen` and these parameters. The stream is reopened when
+    /// it ends, with growing pauses. Servers without such a stream answer with an error status.
+    pub(super) async fn listen(
+        &self,
+        server: &ServerPeer,
+        options: &ClientOptions,
+        params: Option<Box<RawValue>>,
+    ) {
         _ = self.revision.set(server.revision);
         let stop = self.stop.clone();
         let id = self.shared.next_id();
@@ -145,19 +148,9 @@ impl HttpLink {
             if !options.capabilities.is_empty() {
                 _ = tokio::time::timeout(PATIENCE, opened).await;
             }
-            return;
+        } else if params.is_some() {
+            self.stream(server.revision, id, params, stop, None);
         }
-        let Some(wanted) = listen_params(&server.capabilities) else { return };
-        let asks = Asks {
-            revision: server.revision,
-            options,
-            capabilities: None,
-            log_level: None,
-            progress_token: None,
-            tasks: options.tasks,
-        };
-        let Ok(params) = params::prepare(Some(&wanted), &asks) else { return };
-        self.stream(server.revision, id, params, stop, None);
     }
 
     /// Keeps a stream of notifications open until `stop` is cancelled; `first` is its id until it
