@@ -9,7 +9,6 @@ mod knowledge;
 mod location;
 mod media;
 mod models;
-mod open;
 mod options;
 mod parameters;
 pub mod resources;

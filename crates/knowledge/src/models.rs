@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use marquetry_rag::{Embedder, Pipeline};
 use tokio::sync::OnceCell;
 
-use crate::{failure::Failure, open, options::KnowledgeOptions};
+use crate::{failure::Failure, knowledge, options::KnowledgeOptions};
 
 /// The embedding models of the settings. Each is opened when it is first needed.
 pub(crate) struct Models {
@@ -33,7 +33,7 @@ impl Models {
         // In the program of tests, the future is too large for the stack of a thread.
         let model = self
             .first
-            .get_or_try_init(|| Box::pin(open::embedder(config, "embedding", options)))
+            .get_or_try_init(|| Box::pin(knowledge::embedder(config, "embedding", options)))
             .await?;
         Ok(model.clone())
     }
@@ -53,8 +53,9 @@ impl Models {
             return Err(self.unknown(name));
         };
         let section = format!("embeddings.{name}");
-        let model =
-            cell.get_or_try_init(|| Box::pin(open::embedder(config, &section, options))).await?;
+        let model = cell
+            .get_or_try_init(|| Box::pin(knowledge::embedder(config, &section, options)))
+            .await?;
         Ok(model.clone())
     }
 
