@@ -280,7 +280,7 @@ fn without_bytes(item: &Value) -> Value {
     item
 }
 
-/// Returns whether a value has more levelsof arrays and objects than [`MAX_LEVELS`].
+/// Returns whether a value has more levels of arrays and objects than [`MAX_LEVELS`].
 fn is_deep(value: &Value) -> bool {
     is_deeper(value, MAX_LEVELS)
 }

@@ -1,5 +1,4 @@
-//! One vote: the instructions and the evidence that a judge gets, and its answer, which is untrusted
-//! text.
+//! One vote: the instructions and the evidence that a judge gets, and its answer, an untrusted text.
 
 use serde_json::{Map, Value, json};
 
