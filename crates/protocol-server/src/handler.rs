@@ -1,8 +1,6 @@
 //! The trait that answers requests.
 
-use std::borrow::Cow;
-#[cfg(any(feature = "schema", feature = "http"))]
-use std::sync::Arc;
+use std::{borrow::Cow, sync::Arc};
 
 use async_trait::async_trait;
 use marquetry_protocol_wire::{
@@ -17,7 +15,9 @@ use serde_json::Value;
 
 #[cfg(feature = "http")]
 use super::{Caller, HeaderArguments, fair::Full};
-use super::{context::RequestContext, reply::Reply, tasks::TaskOptions};
+use super::{
+    context::RequestContext, reply::Reply, subscriptions::Unsubscribe, tasks::TaskOptions,
+};
 
 /// The server's name, capabilities and instructions.
 #[derive(Clone, Debug, Default)]
@@ -265,6 +265,13 @@ pub trait ToolHeaders: Send + Sync {
     async fn known(&self, tool: &str, caller: &Caller) -> Result<(), Full> {
         let _ = (tool, caller);
         Ok(())
+    }
+}
+
+#[async_trait]
+impl Unsubscribe for Arc<dyn Handler> {
+    async fn unsubscribe(&self, uri: &str) {
+        Handler::unsubscribe(&**self, uri).await;
     }
 }
 

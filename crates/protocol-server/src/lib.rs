@@ -40,7 +40,10 @@ mod toolbox;
 
 use std::sync::{Arc, OnceLock};
 
-use marquetry_protocol_wire::{RpcError, types::Implementation};
+use marquetry_protocol_wire::{
+    RpcError,
+    types::{Implementation, TASKS_EXTENSION},
+};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
@@ -140,9 +143,14 @@ impl Server {
     fn from_parts(handler: Arc<dyn Handler>, tables: Tables, limits: Limits) -> Self {
         let mut key = [0; 32];
         getrandom::fill(&mut key).expect("the system gives random numbers");
+        let described = handler.clone();
+        let tasks = Tasks::new(
+            &limits,
+            Box::new(move || described.describe().capabilities.has_extension(TASKS_EXTENSION)),
+        );
         Self {
             shared: Arc::new(Shared {
-                tasks: Tasks::new(&limits, handler.clone()),
+                tasks,
                 handler,
                 tables,
                 shares: Shares::new(&limits),

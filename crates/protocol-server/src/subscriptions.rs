@@ -5,21 +5,27 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use async_trait::async_trait;
 use marquetry_protocol_wire::RpcError;
-
-use super::Handler;
 
 /// The resources that one session, or one `subscriptions/listen`, is subscribed to. Dropping it
 /// unsubscribes from all of them.
 pub(super) struct Subscriptions {
     /// [`None`] only in tests.
-    handler: Option<Arc<dyn Handler>>,
+    handler: Option<Box<dyn Unsubscribe>>,
     uris: Mutex<HashSet<String>>,
     most: usize,
 }
 
+/// Ends subscriptions at their handler.
+#[async_trait]
+pub(super) trait Unsubscribe: Send + Sync {
+    async fn unsubscribe(&self, uri: &str);
+}
+
 impl Subscriptions {
-    pub(super) fn new(handler: Arc<dyn Handler>, most: usize) -> Arc<Self> {
+    pub(super) fn new(handler: impl Unsubscribe + 'static, most: usize) -> Arc<Self> {
+        let handler: Box<dyn Unsubscribe> = Box::new(handler);
         Arc::new(Self { handler: Some(handler), uris: Mutex::default(), most })
     }
 

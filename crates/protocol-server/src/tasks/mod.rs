@@ -26,7 +26,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 pub(super) use self::{job::Job, watch::Watch};
 use self::{job::Outcome, watch::Watchers};
 use super::{
-    Caller, Handler, Principal,
+    Caller, Principal,
     fair::{FairBounds, FairLimiter, Full, Slot},
     limits::Limits,
     reply::Reply,
@@ -71,7 +71,9 @@ impl TaskOptions {
 pub(super) struct Tasks {
     kept: Mutex<StoredTasks>,
     watchers: Arc<Watchers>,
-    handler: Arc<dyn Handler>,
+    /// Returns whether the server declares tasks. A function, because the trait `Handler` uses this
+    /// module.
+    declares: Box<dyn Fn() -> bool + Send + Sync>,
     /// Limits the number of stored tasks, in total and of one caller.
     slots: FairLimiter,
     most_bytes: usize,
@@ -116,12 +118,12 @@ const EXPIRED_KEPT_FOR: Duration = Duration::from_mins(1);
 const LONGEST: Duration = Duration::from_hours(87600);
 
 impl Tasks {
-    pub(super) fn new(limits: &Limits, handler: Arc<dyn Handler>) -> Arc<Self> {
+    pub(super) fn new(limits: &Limits, declares: Box<dyn Fn() -> bool + Send + Sync>) -> Arc<Self> {
         let stop = CancellationToken::new();
         Arc::new(Self {
             kept: Mutex::default(),
             watchers: Arc::default(),
-            handler,
+            declares,
             slots: FairLimiter::new(FairBounds {
                 what: "tasks are kept, and none of them has finished",
                 total_setting: "max_tasks",
@@ -140,7 +142,7 @@ impl Tasks {
 
     /// Returns whether the server declares tasks.
     pub(super) fn declared(&self) -> bool {
-        self.handler.describe().capabilities.has_extension(TASKS_EXTENSION)
+        (self.declares)()
     }
 
     /// Returns the task with that id, if the call was `asks`'s.
