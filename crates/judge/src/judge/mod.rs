@@ -5,7 +5,6 @@
 //! another order. A judge that cannot be called, or that answers anything else than the checklist,
 //! is a [`JudgeError`]: no verdict.
 
-mod shuffle;
 mod vote;
 
 use std::{sync::Arc, time::Instant};
@@ -13,7 +12,7 @@ use std::{sync::Arc, time::Instant};
 use futures_util::{StreamExt as _, stream::FuturesUnordered};
 use marquetry_llm::{ChatError, ChatModel, ChatRequest, Finish, Format, Message};
 
-pub(crate) use self::shuffle::Shuffle;
+pub(crate) use self::vote::Shuffle;
 pub use self::vote::{MAX_ANSWER_BYTES, ParsedVote, VoteError, parse_vote};
 pub use crate::result::{ItemAnswer, Vote};
 use crate::{
