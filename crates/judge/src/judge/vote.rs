@@ -322,10 +322,6 @@ fn object_in(text: &str) -> Result<Map<String, Value>, VoteError> {
     serde_json::from_str(found).map_err(|error| VoteError::NotJson(error.to_string()))
 }
 
-fn cut(text: &str, max_bytes: usize) -> String {
-    crate::redact::cut(text, max_bytes)
-}
-
 /// Repeatable random numbers (SplitMix64, Steele and others, OOPSLA 2014): the same for the same
 /// seed.
 pub(crate) struct Shuffle(u64);
