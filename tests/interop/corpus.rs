@@ -50,10 +50,10 @@ pub(crate) fn make(folder: &Path) -> Vec<(String, PathBuf)> {
         let mut paths = kinds.remove(kind).unwrap_or_default();
         // The paths differ between machines only in their first parts.
         paths.sort();
-        let most = if kind == "js" { COUNT - 3 * MADE } else { count + EACH };
+        let max = if kind == "js" { COUNT - 3 * MADE } else { count + EACH };
         for path in paths {
             let Ok(text) = fs::read_to_string(&path) else { continue };
-            if count == most {
+            if count == max {
                 break;
             }
             if (200..20_000).contains(&text.len()) {

@@ -83,9 +83,9 @@ impl IntoResponse for ApiError {
                 },
                 error.to_string(),
             ),
-            Self::TooManyStreams(most) => (
+            Self::TooManyStreams(max) => (
                 StatusCode::SERVICE_UNAVAILABLE,
-                format!("too many pages read events at a time; at most {most} do (console.max_streams)"),
+                format!("too many pages read events at a time; at most {max} do (console.max_streams)"),
             ),
             Self::NoViewer => (
                 StatusCode::FORBIDDEN,
@@ -297,8 +297,8 @@ async fn calls(
 ) -> Json<Value> {
     let tool = tool.as_deref();
     let before = before.0.as_deref();
-    let most = limit.get().into();
-    Json(json!({"calls": api.console.calls().list(&viewer, tool, before, most)}))
+    let max = limit.get().into();
+    Json(json!({"calls": api.console.calls().list(&viewer, tool, before, max)}))
 }
 
 async fn call(
@@ -365,8 +365,8 @@ async fn messages(
     let log = api.console.messages();
     let call = call.as_deref();
     let before = before.0.as_deref();
-    let most = limit.get().into();
-    Json(json!({"messages": log.list(&viewer, query, call, before, most)}))
+    let max = limit.get().into();
+    Json(json!({"messages": log.list(&viewer, query, call, before, max)}))
 }
 
 async fn message(
@@ -385,8 +385,8 @@ async fn events(
     headers: HeaderMap,
 ) -> Result<Response, ApiError> {
     let events = api.console.events_shared();
-    let most = api.console.options().max_streams;
-    let slot = events.enter(&viewer).ok_or(ApiError::TooManyStreams(most))?;
+    let max = api.console.options().max_streams;
+    let slot = events.enter(&viewer).ok_or(ApiError::TooManyStreams(max))?;
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let after = after.or(header);
     let calls = api.console.calls().clone();

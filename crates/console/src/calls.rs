@@ -147,7 +147,7 @@ impl Calls {
         RunningCall { calls: inner.clone(), record, id, began: Instant::now(), is_over: false }
     }
 
-    /// Returns the heads of the viewer's last calls, newest first. At most `most` are returned,
+    /// Returns the heads of the viewer's last calls, newest first. At most `max` are returned,
     /// only those before the call `before`, and only those of the tool `tool` if it is given.
     #[must_use]
     pub fn list(
@@ -155,7 +155,7 @@ impl Calls {
         viewer: &Viewer,
         tool: Option<&str>,
         before: Option<&str>,
-        most: usize,
+        max: usize,
     ) -> Vec<Value> {
         let run = self.inner.events.run();
         let before = before.and_then(|id| number_of(run, id)).unwrap_or(u64::MAX);
@@ -165,7 +165,7 @@ impl Calls {
                 && viewer.sees(record.owner.as_deref())
                 && tool.is_none_or(|tool| record.tool == tool)
         });
-        seen.take(most).map(|record| record.head(run)).collect()
+        seen.take(max).map(|record| record.head(run)).collect()
     }
 
     /// Returns one call without its answers. `None` if it is no longer stored, or if the viewer may

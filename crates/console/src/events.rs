@@ -230,9 +230,9 @@ impl Events {
         let total: usize = streams.values().sum();
         let own = streams.entry(viewer.owner.clone()).or_default();
         // Without authentication all viewers count as one.
-        let most =
+        let max =
             if viewer.owner.is_some() { self.max_streams.div_ceil(4) } else { self.max_streams };
-        if total >= self.max_streams || *own >= most {
+        if total >= self.max_streams || *own >= max {
             if *own == 0 {
                 streams.remove(&viewer.owner);
             }

@@ -207,7 +207,7 @@ impl Messages {
         drop(dropped);
     }
 
-    /// Returns the heads of the viewer's messages, newest first. At most `most` are returned, only
+    /// Returns the heads of the viewer's messages, newest first. At most `max` are returned, only
     /// those before the message `before`, only those of the call `call` if it is given, and only
     /// those that contain the text `query`.
     #[must_use]
@@ -217,7 +217,7 @@ impl Messages {
         query: Option<&str>,
         call: Option<&str>,
         before: Option<&str>,
-        most: usize,
+        max: usize,
     ) -> Vec<Value> {
         let run = self.inner.events.run();
         let secret_names = self.inner.secret_names();
@@ -229,7 +229,7 @@ impl Messages {
                 && call.is_none_or(|call| message.texts.call() == Some(call))
                 && query.is_none_or(|query| message.has(query, &secret_names))
         });
-        seen.take(most).map(|message| message.head(run)).collect()
+        seen.take(max).map(|message| message.head(run)).collect()
     }
 
     /// Returns one message with its text.

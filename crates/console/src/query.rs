@@ -3,14 +3,14 @@
 
 use serde::Deserialize;
 
-/// Number of entries in one answer: 1 to [`Self::MOST`].
+/// Number of entries in one answer: 1 to [`Self::MAX`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct PageLimit(u8);
 
 impl PageLimit {
     /// The largest number, which is also the default.
-    pub const MOST: u8 = 200;
+    pub const MAX: u8 = 200;
 
     /// Returns the number.
     #[must_use]
@@ -21,7 +21,7 @@ impl PageLimit {
 
 impl Default for PageLimit {
     fn default() -> Self {
-        Self(Self::MOST)
+        Self(Self::MAX)
     }
 }
 
@@ -29,8 +29,8 @@ impl TryFrom<String> for PageLimit {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
-        let number = text.parse().ok().filter(|number| (1..=Self::MOST).contains(number));
-        number.map(Self).ok_or_else(|| format!("expected a whole number from 1 to {}", Self::MOST))
+        let number = text.parse().ok().filter(|number| (1..=Self::MAX).contains(number));
+        number.map(Self).ok_or_else(|| format!("expected a whole number from 1 to {}", Self::MAX))
     }
 }
 

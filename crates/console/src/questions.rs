@@ -58,13 +58,13 @@ mod tests {
     #[test]
     fn the_oldest_of_too_many_are_forgotten() {
         let open = OpenQuestions::default();
-        let most = MAX_OPEN as u64;
-        for number in 0..=most {
+        let max = MAX_OPEN as u64;
+        for number in 0..=max {
             open.opened(number, None, json!(number));
         }
         let kept = open.of(&Viewer::everything());
         assert_eq!((kept.len(), &kept[0]), (MAX_OPEN, &json!(1)));
-        (1..=most).for_each(|number| open.closed(number));
+        (1..=max).for_each(|number| open.closed(number));
         assert!(open.of(&Viewer::everything()).is_empty());
     }
 }

@@ -572,11 +572,11 @@ mod tests {
             let ordered = pairs(&expected, &calls, Matching::InOrder, has_call);
             prop_assert!(ordered.len() <= any.len());
             // The maximum number of pairs is the sum, over all letters, of the smaller count.
-            let most: usize = ["a", "b", "c"].iter().map(|name| {
+            let max: usize = ["a", "b", "c"].iter().map(|name| {
                 let expected = expected.iter().filter(|tool| tool.name == *name).count();
                 expected.min(calls.iter().filter(|call| call.tool_name == *name).count())
             }).sum();
-            prop_assert_eq!(any.len(), most);
+            prop_assert_eq!(any.len(), max);
             prop_assert!(ordered.windows(2).all(|pair| pair[0].0 < pair[1].0 && pair[0].1 < pair[1].1));
             let accuracy = f1(any.len(), expected.len(), calls.len());
             prop_assert!((0.0..=1.0).contains(&accuracy));

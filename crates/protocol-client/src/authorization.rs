@@ -7,7 +7,7 @@ use super::{
 };
 
 /// Maximum number of authorizations for one request: a login, and a wider scope.
-const MOST_AUTHORIZATIONS: usize = 2;
+const MAX_AUTHORIZATIONS: usize = 2;
 
 /// Gets the authorization that a refused request needs, if there is an authorizer. Then there is no
 /// outcome yet, and the request must be repeated.
@@ -27,7 +27,7 @@ pub(super) async fn authorized_by<T>(
 ) -> Result<Option<T>, ClientError> {
     match (outcome, authorizer) {
         (Err(ClientError::Unauthorized(refusal)), Some(authorizer))
-            if *authorizations < MOST_AUTHORIZATIONS =>
+            if *authorizations < MAX_AUTHORIZATIONS =>
         {
             *authorizations += 1;
             authorizer.authorize(&refusal, Interaction::Allowed).await?;

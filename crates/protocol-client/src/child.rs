@@ -273,11 +273,11 @@ fn kill_each(_processes: &[u32]) {}
 fn signal(_group: Option<u32>, _signal: Signal) {}
 
 async fn forward_lines(reader: impl AsyncRead + Unpin, sink: Arc<dyn Fn(&str) + Send + Sync>) {
-    const MOST: usize = 8 << 10;
+    const MAX: usize = 8 << 10;
     let mut reader = BufReader::new(reader);
     let mut buffer = Vec::new();
     loop {
-        match read_line(&mut reader, &mut buffer, MOST).await {
+        match read_line(&mut reader, &mut buffer, MAX).await {
             Ok(Line::Whole) => sink(String::from_utf8_lossy(&buffer).trim_end()),
             Ok(Line::Blank) => {}
             Ok(Line::TooLong) => sink("(a line of more than 8 KiB)"),

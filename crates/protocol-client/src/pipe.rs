@@ -96,15 +96,15 @@ impl PipeLink {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        const MOST_WAITING: usize = 64;
-        let (outbound, queue) = mpsc::channel(MOST_WAITING);
+        const MAX_WAITING: usize = 64;
+        let (outbound, queue) = mpsc::channel(MAX_WAITING);
         let pending = Arc::new(Pending::default());
         tokio::spawn(write(writer, queue, stop.clone(), shared.clone(), exit_wait));
         let reading = Reading {
             shared: shared.clone(),
             pending: pending.clone(),
             outbound: outbound.downgrade(),
-            most: options.max_message_bytes,
+            max: options.max_message_bytes,
             nonsense: LogRate::default(),
         };
         let ended = shared.clone();
@@ -266,7 +266,7 @@ struct Reading {
     shared: Arc<Shared>,
     pending: Arc<Pending>,
     outbound: mpsc::WeakSender<Bytes>,
-    most: usize,
+    max: usize,
     /// Limits the log lines about input that is no message.
     nonsense: LogRate,
 }
@@ -277,7 +277,7 @@ impl Reading {
         let mut buffer = Vec::new();
         loop {
             let mut reported = false;
-            let read = read_line_or(&mut reader, &mut buffer, self.most, self.most, |start| {
+            let read = read_line_or(&mut reader, &mut buffer, self.max, self.max, |start| {
                 reported = self.fail_at_the_limit(start);
             });
             match read.await {
@@ -312,7 +312,7 @@ impl Reading {
     }
 
     fn too_long(&self) -> ProtocolError {
-        ProtocolError::MessageTooLong { limit: self.most }
+        ProtocolError::MessageTooLong { limit: self.max }
     }
 
     /// Fails the call whose answer is too long as soon as the limit is exceeded, because the line

@@ -73,17 +73,17 @@ impl Drop for RequestState {
 
 impl Shared {
     pub(super) fn new(options: &ClientOptions) -> Self {
-        const MOST_WAITING: usize = 256;
-        const MOST_REFUSING: usize = 256;
+        const MAX_WAITING: usize = 256;
+        const MAX_REFUSING: usize = 256;
         Self {
-            notifications: broadcast::channel(MOST_WAITING).0,
+            notifications: broadcast::channel(MAX_WAITING).0,
             next_id: AtomicU64::new(1),
             end: CancellationToken::new(),
             reason: OnceLock::new(),
             handler: options.handler.clone(),
             open_questions: Mutex::default(),
-            answering: Arc::new(Semaphore::new(MOST_ANSWERING)),
-            refusing: Arc::new(Semaphore::new(MOST_REFUSING)),
+            answering: Arc::new(Semaphore::new(MAX_ANSWERING)),
+            refusing: Arc::new(Semaphore::new(MAX_REFUSING)),
             dropped: LogRate::default(),
         }
     }
@@ -152,8 +152,8 @@ impl Shared {
             self.taken_back(notification);
         }
         // The number of waiting notifications is limited, so their size must be, too.
-        const MOST_BYTES: usize = 64 << 10;
-        if notification.params.is_some_and(|params| params.get().len() > MOST_BYTES) {
+        const MAX_BYTES: usize = 64 << 10;
+        if notification.params.is_some_and(|params| params.get().len() > MAX_BYTES) {
             tracing::warn!(
                 method = &*notification.method,
                 "a notification of more than 64 KiB is left out"
@@ -244,7 +244,7 @@ impl Shared {
             return;
         };
         let error =
-            RpcError::too_many_requests(format!("more than {MOST_ANSWERING} questions are open"));
+            RpcError::too_many_requests(format!("more than {MAX_ANSWERING} questions are open"));
         let answer = envelope::write_error(Some(&request.id), &error);
         tokio::spawn(self.end.clone().run_until_cancelled_owned(async move {
             send(answer).await;
@@ -254,14 +254,14 @@ impl Shared {
 }
 
 /// Maximum number of open questions of a server.
-const MOST_ANSWERING: usize = 32;
+const MAX_ANSWERING: usize = 32;
 
 /// Passes every message in some bytes to `take`: one, or those of a batch (2025-03-26).
 pub(super) fn each(bytes: &[u8], mut take: impl FnMut(Result<Message<'_>, EnvelopeError>)) {
     /// Maximum number of messages in a batch.
-    const MOST_IN_BATCH: usize = 1_000;
+    const MAX_IN_BATCH: usize = 1_000;
     match Incoming::parse(bytes, DEFAULT_MAX_NESTING) {
-        Ok(Incoming::Batch(batch)) => match batch.messages(MOST_IN_BATCH) {
+        Ok(Incoming::Batch(batch)) => match batch.messages(MAX_IN_BATCH) {
             Ok(messages) => messages.into_iter().for_each(take),
             Err(error) => take(Err(error)),
         },

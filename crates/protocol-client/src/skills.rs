@@ -17,9 +17,9 @@ use super::{CallOptions, Client, ClientError, list_item::Item};
 pub const SKILLS_EXTENSION: &str = "io.modelcontextprotocol/skills";
 
 /// Maximum number of files of a skill.
-const MOST_FILES: usize = 512;
+const MAX_FILES: usize = 512;
 /// Maximum size of all files of a skill, in bytes: 16 MiB.
-const MOST_BYTES: u64 = 16 << 20;
+const MAX_BYTES: u64 = 16 << 20;
 
 /// A skill in the server's list, with the data to show it and to check each of its files.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -98,7 +98,7 @@ pub enum SkillError {
     NoDigests,
     /// The skill exceeds the limits.
     #[error(
-        "skill has {files} files with {bytes} bytes; at most {MOST_FILES} with {MOST_BYTES} are allowed"
+        "skill has {files} files with {bytes} bytes; at most {MAX_FILES} with {MAX_BYTES} are allowed"
     )]
     TooLarge {
         /// Number of its files.
@@ -182,7 +182,7 @@ impl Client {
     pub async fn load_skill(&self, entry: SkillEntry) -> Result<LoadedSkill, SkillError> {
         let files = entry.resources.as_ref().ok_or(SkillError::NoDigests)?;
         let bytes = files.iter().filter_map(|file| file.size).fold(0, u64::saturating_add);
-        if files.len() > MOST_FILES || bytes > MOST_BYTES {
+        if files.len() > MAX_FILES || bytes > MAX_BYTES {
             return Err(SkillError::TooLarge { files: files.len(), bytes });
         }
         let read = self.skill_file(&entry, &entry.uri).await?;

@@ -8,7 +8,7 @@ pub(super) struct SseParser {
     /// Number of bytes already searched for the end of a line.
     searched: usize,
     started: bool,
-    most: usize,
+    max: usize,
     next: PartialEvent,
     /// The last event id, for resuming after a break.
     pub(super) last_id: Option<String>,
@@ -39,13 +39,13 @@ struct PartialEvent {
 pub(super) struct TooLong;
 
 impl SseParser {
-    /// Creates a parser for events with at most `most` bytes of data.
-    pub(super) fn new(most: usize) -> Self {
+    /// Creates a parser for events with at most `max` bytes of data.
+    pub(super) fn new(max: usize) -> Self {
         Self {
             buffer: Vec::new(),
             searched: 0,
             started: false,
-            most,
+            max,
             next: PartialEvent::default(),
             last_id: None,
             retry: None,
@@ -54,7 +54,7 @@ impl SseParser {
 
     /// Drops an incomplete event: the stream has broken and starts again after the last id.
     pub(super) fn restart(&mut self) {
-        let fresh = Self::new(self.most);
+        let fresh = Self::new(self.max);
         *self = Self { last_id: self.last_id.take(), retry: self.retry, ..fresh };
     }
 
@@ -105,7 +105,7 @@ impl SseParser {
     /// Returns the largest length of a line, in bytes. The name of the field does not count as
     /// data.
     fn most_line(&self) -> usize {
-        self.most + 16
+        self.max + 16
     }
 
     fn line(&mut self, line: &[u8], event: &mut impl FnMut(Event<'_>)) -> Result<(), TooLong> {
@@ -127,7 +127,7 @@ impl SseParser {
                 next.data.push(b'\n');
             }
             next.data.extend_from_slice(value);
-            if next.data.len() > self.most {
+            if next.data.len() > self.max {
                 return Err(TooLong);
             }
         } else if let Some(value) = field(line, b"event") {

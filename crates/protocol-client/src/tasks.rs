@@ -51,7 +51,7 @@ const SHORTEST_INTERVAL: Duration = Duration::from_millis(10);
 const LONGEST_INTERVAL: Duration = Duration::from_mins(1);
 /// Failed polls in succession after which the client gives up. A task survives a broken connection,
 /// so a few failures say nothing about it.
-const MOST_FAILURES: usize = 5;
+const MAX_FAILURES: usize = 5;
 
 impl Client {
     /// Calls a tool without waiting for a task's end: if the server continues the call as a task,
@@ -191,7 +191,7 @@ impl TaskHandle {
             tokio::time::sleep(pause).await;
             let task = match self.get().await {
                 Ok(task) => task,
-                Err(error) if passing(&error) && failures < MOST_FAILURES => {
+                Err(error) if passing(&error) && failures < MAX_FAILURES => {
                     tracing::debug!(%error, "failed to poll a task");
                     failures += 1;
                     pause = pause.max(POLL_INTERVAL);
@@ -239,7 +239,7 @@ impl TaskHandle {
         let mut failures = 0;
         loop {
             match self.update(answers).await {
-                Err(error) if passing(&error) && failures < MOST_FAILURES => {
+                Err(error) if passing(&error) && failures < MAX_FAILURES => {
                     tracing::debug!(%error, "failed to send answers to a task");
                     failures += 1;
                     tokio::time::sleep(POLL_INTERVAL).await;

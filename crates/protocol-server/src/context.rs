@@ -491,7 +491,7 @@ impl RequestContext {
                 Ok(answer)
             }
             (Era::Stateless, None) if let Some(job) = &self.inner.job => {
-                const MOST_TRIES: usize = 5;
+                const MAX_TRIES: usize = 5;
                 let mut tries = 0;
                 loop {
                     let answer = job.ask(key, method, params.to_owned()).await?;
@@ -499,9 +499,9 @@ impl RequestContext {
                     match question.check(&answer) {
                         Ok(()) => return Ok(answer),
                         // An invalid answer is asked for again (2026-07-28), a few times.
-                        Err(error) if tries == MOST_TRIES => {
+                        Err(error) if tries == MAX_TRIES => {
                             return Err(RpcError::internal(format!(
-                                "{MOST_TRIES} answers to '{method}' were not valid: {error}"
+                                "{MAX_TRIES} answers to '{method}' were not valid: {error}"
                             )));
                         }
                         Err(_) => {}

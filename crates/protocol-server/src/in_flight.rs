@@ -16,7 +16,7 @@ const MAX_REASON: usize = 1 << 10;
 /// The requests in flight.
 pub(super) struct InFlight {
     calls: Mutex<HashMap<RequestId, Entry>>,
-    most: usize,
+    max: usize,
 }
 
 /// One request in flight.
@@ -27,9 +27,9 @@ struct Entry {
 }
 
 impl InFlight {
-    /// Creates an empty set for at most `most` requests.
-    pub(super) fn new(most: usize) -> Self {
-        Self { calls: Mutex::default(), most }
+    /// Creates an empty set for at most `max` requests.
+    pub(super) fn new(max: usize) -> Self {
+        Self { calls: Mutex::default(), max }
     }
 
     /// Adds a request until the guard is dropped. The guard also holds the request's slot among
@@ -44,10 +44,10 @@ impl InFlight {
         slot: Option<Slot>,
     ) -> Result<InFlightGuard, RpcError> {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
-        if calls.len() >= self.most {
+        if calls.len() >= self.max {
             return Err(RpcError::too_many_requests(format!(
                 "more than {} requests of one connection or session are in flight (max_in_flight)",
-                self.most
+                self.max
             )));
         }
         if calls.contains_key(id) {

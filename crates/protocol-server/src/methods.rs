@@ -222,7 +222,7 @@ type ListMethod<T> = for<'a> fn(
 ) -> Pin<Box<dyn Future<Output = Result<T, RpcError>> + Send + 'a>>;
 
 /// Most pages that are joined into one.
-const MOST_PAGES: usize = 1_000;
+const MAX_PAGES: usize = 1_000;
 
 /// A page of a list, to which further pages can be added.
 trait Pages {
@@ -386,13 +386,13 @@ impl MethodCall {
         if self.cx.revision().has(Feature::Pagination) {
             return Ok(all);
         }
-        for _ in 0..MOST_PAGES {
+        for _ in 0..MAX_PAGES {
             let Some(cursor) = all.next_cursor().take() else { return Ok(all) };
             let mut page = list(handler, Some(&cursor), &self.cx).await?;
             *all.next_cursor() = page.next_cursor().take();
             all.append(page);
         }
-        Err(RpcError::limit_exceeded(format!("the list has more than {MOST_PAGES} pages")))
+        Err(RpcError::limit_exceeded(format!("the list has more than {MAX_PAGES} pages")))
     }
 
     fn params_or_default<T: DeserializeOwned + Default>(&self) -> Result<T, RpcError> {

@@ -119,16 +119,15 @@ where
 const CANCELLED_GRACE: Duration = Duration::from_secs(1);
 
 async fn read(pipe: &Channel, reader: impl AsyncRead + Unpin) -> io::Result<()> {
-    let most = pipe.server.limits().max_message_bytes;
+    let max = pipe.server.limits().max_message_bytes;
     let mut reader = BufReader::with_capacity(64 << 10, reader);
     let mut buffer = Vec::new();
     loop {
-        match read_line(&mut reader, &mut buffer, most).await? {
+        match read_line(&mut reader, &mut buffer, max).await? {
             Line::End => return Ok(()),
             Line::Blank => {}
             Line::TooLong => {
-                let error =
-                    RpcError::limit_exceeded(format!("message is longer than {most} bytes"));
+                let error = RpcError::limit_exceeded(format!("message is longer than {max} bytes"));
                 pipe.send(Outgoing::error(id_of_long(&buffer).as_ref(), &error)).await;
             }
             Line::Whole => pipe.take(&buffer).await,

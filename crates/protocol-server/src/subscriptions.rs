@@ -14,7 +14,7 @@ pub(super) struct Subscriptions {
     /// [`None`] only in tests.
     handler: Option<Box<dyn Unsubscribe>>,
     uris: Mutex<HashSet<String>>,
-    most: usize,
+    max: usize,
 }
 
 /// Ends subscriptions at their handler.
@@ -24,14 +24,14 @@ pub(super) trait Unsubscribe: Send + Sync {
 }
 
 impl Subscriptions {
-    pub(super) fn new(handler: impl Unsubscribe + 'static, most: usize) -> Arc<Self> {
+    pub(super) fn new(handler: impl Unsubscribe + 'static, max: usize) -> Arc<Self> {
         let handler: Box<dyn Unsubscribe> = Box::new(handler);
-        Arc::new(Self { handler: Some(handler), uris: Mutex::default(), most })
+        Arc::new(Self { handler: Some(handler), uris: Mutex::default(), max })
     }
 
     #[cfg(test)]
     pub(super) fn none() -> Arc<Self> {
-        Arc::new(Self { handler: None, uris: Mutex::default(), most: 0 })
+        Arc::new(Self { handler: None, uris: Mutex::default(), max: 0 })
     }
 
     pub(super) fn contains(&self, uri: &str) -> bool {
@@ -54,8 +54,8 @@ impl Subscriptions {
             if uris.contains(uri) {
                 return Ok(());
             }
-            if uris.len() >= self.most {
-                let message = format!("{} subscriptions are open (max_subscriptions)", self.most);
+            if uris.len() >= self.max {
+                let message = format!("{} subscriptions are open (max_subscriptions)", self.max);
                 return Err(RpcError::limit_exceeded(message));
             }
         }

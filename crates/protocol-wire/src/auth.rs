@@ -25,9 +25,9 @@ pub struct Challenge {
 }
 
 /// Maximum length of a parsed header, in bytes.
-const MOST_BYTES: usize = 16 << 10;
+const MAX_BYTES: usize = 16 << 10;
 /// Maximum number of challenges, and of parameters of each challenge.
-const MOST_PARTS: usize = 32;
+const MAX_PARTS: usize = 32;
 
 impl Challenge {
     /// Returns a challenge without parameters.
@@ -63,7 +63,7 @@ impl Challenge {
     #[must_use]
     pub fn parse(header: &str) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
-        if header.len() > MOST_BYTES {
+        if header.len() > MAX_BYTES {
             return found;
         }
         let mut rest = header;
@@ -78,13 +78,13 @@ impl Challenge {
             } else if let Some((value, after)) = value(after) {
                 // A parameter before any scheme is ignored.
                 if let (Some(last), Some(value)) = (found.last_mut(), value)
-                    && last.parameters.len() < MOST_PARTS
+                    && last.parameters.len() < MAX_PARTS
                 {
                     last.parameters.push((word.to_owned(), value));
                 }
                 // Other text up to the next comma is not part of the parameter.
                 rest = after_comma(after);
-            } else if found.len() == MOST_PARTS {
+            } else if found.len() == MAX_PARTS {
                 return found;
             } else {
                 found.push(Self::new(word));

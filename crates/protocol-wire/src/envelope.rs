@@ -119,14 +119,14 @@ impl<'a> Batch<'a> {
     /// Parses the messages. Each may be invalid by itself.
     ///
     /// # Errors
-    /// Returns an error if there are none, or more than `most`.
+    /// Returns an error if there are none, or more than `max`.
     pub fn messages(
         self,
-        most: usize,
+        max: usize,
     ) -> Result<Vec<Result<Message<'a>, EnvelopeError>>, EnvelopeError> {
         let mut deserializer = serde_json::Deserializer::from_str(self.text);
-        let messages = AtMost(most).deserialize(&mut deserializer).map_err(|_| {
-            refused(None, format!("a batch must not have more than {most} messages"))
+        let messages = AtMost(max).deserialize(&mut deserializer).map_err(|_| {
+            refused(None, format!("a batch must not have more than {max} messages"))
         })?;
         if messages.is_empty() {
             return Err(refused(None, "a batch must not be empty"));

@@ -141,6 +141,6 @@ impl PartialEq for RpcError {
 /// or a log line.
 #[must_use]
 pub fn shortened(text: &str) -> &str {
-    const MOST: usize = 200;
-    &text[..text.floor_char_boundary(MOST)]
+    const MAX: usize = 200;
+    &text[..text.floor_char_boundary(MAX)]
 }

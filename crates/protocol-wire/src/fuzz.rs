@@ -23,8 +23,8 @@ pub const TARGETS: &[(&str, Target)] = &[
 /// Checks that any bytes parse as a message, a batch or an error, and that a parsed message is
 /// unchanged after writing and parsing it again.
 pub fn envelope(data: &[u8]) {
-    for most in [2, DEFAULT_MAX_NESTING] {
-        assert_eq!(nested_deeper_than(data, most), naively_deeper_than(data, most));
+    for max in [2, DEFAULT_MAX_NESTING] {
+        assert_eq!(nested_deeper_than(data, max), naively_deeper_than(data, max));
     }
     match Incoming::parse(data, DEFAULT_MAX_NESTING) {
         Ok(Incoming::Message(message)) => comes_again(&message),
@@ -77,7 +77,7 @@ fn on_one_line(json: &RawValue) -> String {
 }
 
 /// As [`nested_deeper_than`], byte by byte.
-fn naively_deeper_than(json: &[u8], most: usize) -> bool {
+fn naively_deeper_than(json: &[u8], max: usize) -> bool {
     let mut depth = 0_usize;
     let mut in_string = false;
     let mut bytes = json.iter();
@@ -89,7 +89,7 @@ fn naively_deeper_than(json: &[u8], most: usize) -> bool {
             b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
             _ => {}
         }
-        if depth > most {
+        if depth > max {
             return true;
         }
     }
@@ -100,8 +100,8 @@ fn naively_deeper_than(json: &[u8], most: usize) -> bool {
 /// are the buffer size and the limit.
 #[cfg(feature = "line")]
 pub fn line(data: &[u8]) {
-    let [capacity, most, input @ ..] = data else { return };
-    let most = usize::from(*most);
+    let [capacity, max, input @ ..] = data else { return };
+    let max = usize::from(*max);
     let mut want: Vec<&[u8]> = input.split(|byte| *byte == b'\n').collect();
     // Text after the last line feed is a line, unless it is empty.
     want.pop_if(|last| last.is_empty());
@@ -109,16 +109,16 @@ pub fn line(data: &[u8]) {
     let mut buffer = Vec::new();
     let reading = async {
         for want in want {
-            let line = read_line(&mut reader, &mut buffer, most).await.expect("memory");
+            let line = read_line(&mut reader, &mut buffer, max).await.expect("memory");
             match line {
                 Line::Whole => assert_eq!(buffer, want),
                 Line::Blank => assert!(want.trim_ascii().is_empty()),
-                Line::TooLong => assert!(want.len() > most && buffer.len() <= 1_024),
+                Line::TooLong => assert!(want.len() > max && buffer.len() <= 1_024),
                 Line::End => panic!("a line is missing"),
             }
-            assert_eq!(line == Line::TooLong, want.len() > most);
+            assert_eq!(line == Line::TooLong, want.len() > max);
         }
-        let last = read_line(&mut reader, &mut buffer, most).await.expect("memory");
+        let last = read_line(&mut reader, &mut buffer, max).await.expect("memory");
         assert_eq!(last, Line::End);
     };
     let mut context = std::task::Context::from_waker(std::task::Waker::noop());

@@ -9,7 +9,7 @@ use serde_json::Value;
 const KEY: &str = "x-mcp-header";
 /// Most marked arguments of one tool: each is a header of every call, and servers accept about a
 /// hundred headers.
-const MOST: usize = 64;
+const MAX: usize = 64;
 
 /// Why the marks of a schema are not valid. Clients over HTTP must not show such a tool.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -37,10 +37,10 @@ pub enum HeaderArgumentError {
         name: String,
     },
     /// More arguments are marked than a call can repeat.
-    #[error("{KEY} is on more than {most} properties")]
+    #[error("{KEY} is on more than {max} properties")]
     TooMany {
         /// The limit.
-        most: usize,
+        max: usize,
     },
     /// Two arguments are marked with the same name.
     #[error("duplicate {KEY} '{name}'")]
@@ -175,8 +175,8 @@ fn mark(
     if !is_primitive(kind) {
         return Err(HeaderArgumentError::NotPrimitive { name: shown.to_string() });
     }
-    if found.len() == MOST {
-        return Err(HeaderArgumentError::TooMany { most: MOST });
+    if found.len() == MAX {
+        return Err(HeaderArgumentError::TooMany { max: MAX });
     }
     let header = format!("mcp-param-{}", name.to_ascii_lowercase());
     if found.iter().any(|other| other.header == header) {
@@ -236,7 +236,7 @@ mod tests {
     fn marks_are_bounded() {
         assert_eq!(header_arguments(&schema_of_marked(64)).unwrap().len(), 64);
         let why = header_arguments(&schema_of_marked(100_000)).unwrap_err();
-        assert_eq!(why, HeaderArgumentError::TooMany { most: 64 });
+        assert_eq!(why, HeaderArgumentError::TooMany { max: 64 });
     }
 
     fn schema_of_marked(count: usize) -> Value {

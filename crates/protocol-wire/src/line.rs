@@ -18,7 +18,7 @@ pub enum Line {
     End,
 }
 
-/// Reads one line of at most `most` bytes into `buffer`. A last line without a line feed counts as
+/// Reads one line of at most `max` bytes into `buffer`. A last line without a line feed counts as
 /// one.
 ///
 /// # Errors
@@ -26,9 +26,9 @@ pub enum Line {
 pub async fn read_line(
     reader: &mut (impl AsyncBufRead + Unpin),
     buffer: &mut Vec<u8>,
-    most: usize,
+    max: usize,
 ) -> io::Result<Line> {
-    read_line_or(reader, buffer, most, usize::MAX, |_| {}).await
+    read_line_or(reader, buffer, max, usize::MAX, |_| {}).await
 }
 
 /// Reads as [`read_line`] does, but reports a line that is too long at once: `too_long` gets its
@@ -40,7 +40,7 @@ pub async fn read_line(
 pub async fn read_line_or(
     reader: &mut (impl AsyncBufRead + Unpin),
     buffer: &mut Vec<u8>,
-    most: usize,
+    max: usize,
     most_skipped: usize,
     mut too_long: impl FnMut(&[u8]),
 ) -> io::Result<Line> {
@@ -67,7 +67,7 @@ pub async fn read_line_or(
                 }
                 keep_end(tail, part);
             }
-            None if buffer.len() + part.len() > most => {
+            None if buffer.len() + part.len() > max => {
                 let mut end = Vec::new();
                 keep_end(&mut end, buffer);
                 keep_end(&mut end, part);

@@ -2,12 +2,12 @@
 
 use crate::scan::position;
 
-/// Returns whether arrays and objects in `json` are nested more than `most` levels deep.
+/// Returns whether arrays and objects in `json` are nested more than `max` levels deep.
 ///
 /// Recursive parsers must know this before they start. For text that is not JSON the result is
 /// arbitrary, but there is no panic.
 #[must_use]
-pub fn nested_deeper_than(json: &[u8], most: usize) -> bool {
+pub fn nested_deeper_than(json: &[u8], max: usize) -> bool {
     let mut depth = 0_usize;
     let mut rest = json;
     while let Some((byte, after)) = rest.split_first() {
@@ -16,7 +16,7 @@ pub fn nested_deeper_than(json: &[u8], most: usize) -> bool {
             b'"' => rest = after_string(after),
             b'{' | b'[' => {
                 depth += 1;
-                if depth > most {
+                if depth > max {
                     return true;
                 }
             }

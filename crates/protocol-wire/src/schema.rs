@@ -30,8 +30,8 @@ impl Schema {
     /// # Errors
     /// Returns an error with the reason if the schema is invalid.
     pub fn untrusted(schema: &Value) -> Result<Self, String> {
-        const MOST_BYTES: usize = 1 << 20;
-        let patterns = PatternOptions::regex().size_limit(MOST_BYTES).dfa_size_limit(MOST_BYTES);
+        const MAX_BYTES: usize = 1 << 20;
+        let patterns = PatternOptions::regex().size_limit(MAX_BYTES).dfa_size_limit(MAX_BYTES);
         jsonschema::options()
             .with_pattern_options(patterns)
             .build(schema)
@@ -42,11 +42,11 @@ impl Schema {
     /// Returns the first few faults of `value`, each with its JSON pointer; `None` if it is valid.
     #[must_use]
     pub fn faults(&self, value: &Value) -> Option<String> {
-        const MOST: usize = 5;
+        const MAX: usize = 5;
         let faults: Vec<String> = self
             .0
             .iter_errors(value)
-            .take(MOST)
+            .take(MAX)
             .map(|error| match error.instance_path().as_str() {
                 "" => error.to_string(),
                 pointer => format!("{pointer}: {error}"),

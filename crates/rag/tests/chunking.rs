@@ -224,7 +224,7 @@ fn an_unknown_type_of_text_is_one_chunk() {
     let cut = |text: &str| marquetry_rag::chunk(text, &options, count_words);
     assert_eq!(cut(" 123456789 ").unwrap().len(), 1);
     let error = cut("12345 7890").unwrap_err();
-    assert_eq!(error, ChunkError::TooLong { bytes: 10, most: 9 });
+    assert_eq!(error, ChunkError::TooLong { bytes: 10, max: 9 });
     assert_eq!("unknown".parse(), Ok(Strategy::Unknown));
 }
 
@@ -343,8 +343,8 @@ fn each_sentence_and_word_is_measured_a_few_times_however_many_fit() {
                     // The repetition may exceed its limit; the measured text is bounded all the
                     // same.
                     let _ = marquetry_rag::chunk(text, &options, count);
-                    let most = 4 * text.len() + 1024;
-                    assert!(bytes.get() <= most, "{} of {}: {options:?}", bytes.get(), text.len());
+                    let max = 4 * text.len() + 1024;
+                    assert!(bytes.get() <= max, "{} of {}: {options:?}", bytes.get(), text.len());
                 }
             }
         }
@@ -356,11 +356,11 @@ fn a_chunk_is_bounded_in_bytes_whatever_counts_as_a_token() {
     // No token at all for the built-in model, and one word.
     for text in ["x".repeat(1 << 20), "日本".repeat(1 << 18), "so long ".repeat(1 << 17)] {
         let chunks = cut(&text, Strategy::Sentence, 1_000_000);
-        let most = ChunkOptions::default().max_bytes.get();
-        assert!(chunks.iter().all(|chunk| chunk.content.len() <= most));
+        let max = ChunkOptions::default().max_bytes.get();
+        assert!(chunks.iter().all(|chunk| chunk.content.len() <= max));
         let bytes: usize = chunks.iter().map(|chunk| chunk.span.len()).sum();
         assert!(bytes + chunks.len() >= text.trim().len(), "nothing is lost");
-        assert!(chunks.len() < 4 * text.len() / most);
+        assert!(chunks.len() < 4 * text.len() / max);
     }
 }
 
@@ -527,16 +527,16 @@ proptest! {
     #[test]
     fn chunks_are_the_text(
         text in text(), strategy in 0..3_usize, size in 1..6_i64, overlap in 0..6_usize, limit in proptest::option::of(1..9_usize),
-        most in 4..80_usize,
+        max in 4..80_usize,
     ) {
         let strategy = [Strategy::Sentence, Strategy::Word, Strategy::Chapter][strategy];
         let mut options = ChunkOptions::new(strategy, size).unwrap();
         options.overlap = overlap.min(size as usize - 1);
         options.max_tokens = limit.and_then(NonZeroUsize::new);
-        options.max_bytes = NonZeroUsize::new(most).unwrap();
+        options.max_bytes = NonZeroUsize::new(max).unwrap();
         let (chunks, bytes) = measured(&text, &options);
         prop_assert!(bytes <= 4 * text.len(), "{} of {}", bytes, text.len());
-        prop_assert!(chunks.iter().all(|chunk| chunk.span.len() <= most));
+        prop_assert!(chunks.iter().all(|chunk| chunk.span.len() <= max));
         let mut covered = vec![false; text.len()];
         let mut last = None;
         for (place, chunk) in chunks.iter().enumerate() {

@@ -103,15 +103,15 @@ impl AuditLog {
         kept.push(OwnedRecord { owner, call, shown });
     }
 
-    /// The newest `most` records that the viewer may see, oldest first; those of one call if it is
+    /// The newest `max` records that the viewer may see, oldest first; those of one call if it is
     /// named.
-    pub(super) fn list(&self, viewer: &Viewer, call: Option<&str>, most: usize) -> Vec<Value> {
+    pub(super) fn list(&self, viewer: &Viewer, call: Option<&str>, max: usize) -> Vec<Value> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = kept.records.iter().rev().filter(|record| {
             viewer.sees(record.owner.as_deref())
                 && call.is_none_or(|call| record.call.as_deref() == Some(call))
         });
-        let mut shown: Vec<_> = seen.take(most).map(|record| record.shown.clone()).collect();
+        let mut shown: Vec<_> = seen.take(max).map(|record| record.shown.clone()).collect();
         shown.reverse();
         shown
     }

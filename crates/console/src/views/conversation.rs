@@ -183,11 +183,11 @@ impl OfViewer {
     }
 }
 
-/// Removes the oldest items, so that at most `most` are left and they have at most [`MAX_BYTES`].
+/// Removes the oldest items, so that at most `max` are left and they have at most [`MAX_BYTES`].
 /// The newest stays in any case.
-fn keep_newest<T>(items: &mut Vec<T>, most: usize, bytes: impl Fn(&T) -> usize) {
+fn keep_newest<T>(items: &mut Vec<T>, max: usize, bytes: impl Fn(&T) -> usize) {
     let mut total = 0;
-    let fitting = items.iter().rev().take(most).take_while(|item| {
+    let fitting = items.iter().rev().take(max).take_while(|item| {
         total += bytes(item);
         total <= MAX_BYTES
     });

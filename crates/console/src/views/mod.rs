@@ -138,8 +138,8 @@ impl Views {
             return Err(OpenError::NoView(name));
         };
         let options = &self.inner.options;
-        let most = options.max_html_bytes;
-        let document = ViewDocument::read(uri.as_str(), &contents, listing.as_ref(), most);
+        let max = options.max_html_bytes;
+        let document = ViewDocument::read(uri.as_str(), &contents, listing.as_ref(), max);
         let document = document.inspect_err(|error| {
             let number = self.inner.last.fetch_add(1, Ordering::Relaxed) + 1;
             let owner = viewer.owner.as_deref();

@@ -29,12 +29,12 @@ struct Api {
 
 /// The routes below `/api/console/views`, without the checks that all routes of the data have.
 pub(crate) fn router(console: Console, views: Views, backend: Arc<dyn Backend>) -> Router {
-    let most = 2 * views.options().max_html_bytes + AROUND;
+    let max = 2 * views.options().max_html_bytes + AROUND;
     Router::new()
         .route("/api/console/views", post(open))
         .route("/api/console/views/audit", get(audit))
         .route("/api/console/conversation", get(conversation))
-        .layer(DefaultBodyLimit::max(most))
+        .layer(DefaultBodyLimit::max(max))
         .with_state(Arc::new(Api { console, views, backend }))
 }
 
@@ -48,8 +48,8 @@ async fn open(
     let Json(mut request) = match request {
         Ok(request) => request,
         Err(rejection) if rejection.status() == StatusCode::PAYLOAD_TOO_LARGE => {
-            let most = api.views.options().max_html_bytes;
-            let error = format!("the View's document is larger than max_view_bytes ({most})");
+            let max = api.views.options().max_html_bytes;
+            let error = format!("the View's document is larger than max_view_bytes ({max})");
             let body = Json(json!({ "error": error }));
             return (StatusCode::PAYLOAD_TOO_LARGE, body).into_response();
         }

@@ -46,12 +46,12 @@ async fn open_socket(State(views): State<Views>, upgrade: WebSocketUpgrade) -> R
         return (StatusCode::FORBIDDEN, why).into_response();
     };
     drop(protocols);
-    let most = views.max_socket_bytes();
+    let max = views.max_socket_bytes();
     let failed = (views.clone(), session.id().to_owned());
     upgrade
         .protocols([PROTOCOL])
-        .max_message_size(most)
-        .max_frame_size(most)
+        .max_message_size(max)
+        .max_frame_size(max)
         .on_failed_upgrade(move |_| failed.0.remove(&failed.1))
         .on_upgrade(async move |socket| {
             let reason = run(&session, &views, socket, host_events).await;

@@ -75,12 +75,12 @@ fn words(text: &str) -> Vec<Range<usize>> {
 /// ```
 pub fn densest(found: &[Range<usize>]) -> &[Range<usize>] {
     /// Maximum number of bytes from the first of the words to the last.
-    const MOST: usize = 240;
+    const MAX: usize = 240;
     let mut best = 0..0;
     let mut end = 0;
     for start in 0..found.len() {
         end = end.max(start + 1);
-        while found.get(end).is_some_and(|word| word.end <= found[start].start + MOST) {
+        while found.get(end).is_some_and(|word| word.end <= found[start].start + MAX) {
             end += 1;
         }
         if end - start > best.len() {

@@ -45,7 +45,7 @@ pub(crate) struct Postings {
 struct List {
     postings: Vec<Posting>,
     /// Upper bound of the term frequency in the rows of this list.
-    most: u8,
+    max_count: u8,
     /// Lower bound of the number of terms of the rows of this list.
     shortest: u32,
 }
@@ -73,7 +73,7 @@ impl Posting {
 impl List {
     fn push(&mut self, row: u32, count: u8, length: u32) {
         self.shortest = if self.postings.is_empty() { length } else { self.shortest.min(length) };
-        self.most = self.most.max(count);
+        self.max_count = self.max_count.max(count);
         self.postings.push(Posting::new(row, count));
     }
 
@@ -327,7 +327,7 @@ impl Scorer<'_> {
         let units = Units::up_to(all);
         let mut terms: Vec<_> = (self.wanted.iter())
             .map(|wanted| {
-                let bound = self.score(wanted, wanted.list.shortest, wanted.list.most);
+                let bound = self.score(wanted, wanted.list.shortest, wanted.list.max_count);
                 // One more, because of rounding.
                 Cursor { wanted, bound: units.of(bound) + 1, position: 0 }
             })

@@ -160,7 +160,7 @@ impl Analyzer {
     pub(crate) fn question(
         &mut self,
         text: &str,
-        most: usize,
+        max: usize,
         languages: &[Language],
     ) -> Vec<QuestionWord> {
         let mut words: Vec<QuestionWord> = Vec::new();
@@ -190,7 +190,7 @@ impl Analyzer {
                         }
                     }
                 }
-                None if words.len() < most => {
+                None if words.len() < max => {
                     indexes.insert(key, words.len());
                     words.push(QuestionWord { terms, count: 1, is_optional });
                 }

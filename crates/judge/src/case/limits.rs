@@ -132,8 +132,8 @@ mod tests {
         };
         assert_eq!(case.at_most(&bounds("{}").unwrap()), case);
         assert_eq!(Limits::default().at_most(&bounds("{}").unwrap()), Limits::default());
-        let most = bounds(r#"{"maxTurns": 5, "maxCostUsd": 0.5}"#).unwrap();
-        assert_eq!(case.at_most(&most), Limits { max_turns: 5, max_cost_usd: Some(0.5), ..case });
+        let max = bounds(r#"{"maxTurns": 5, "maxCostUsd": 0.5}"#).unwrap();
+        assert_eq!(case.at_most(&max), Limits { max_turns: 5, max_cost_usd: Some(0.5), ..case });
         for (text, said) in [
             (r#"{"maxTurn": 5}"#, "unknown field `maxTurn`, expected one of `maxTurns`"),
             (r#"{"maxTurns": -1}"#, "invalid value: integer `-1`"),
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_bound_of_the_operator_requires_a_price_only_below_the_usual_cost() {
-        for (case, most, want) in [
+        for (case, max, want) in [
             (None, None, None),
             (None, Some(5.0), None),
             (None, Some(0.5), Some(0.5)),
@@ -154,9 +154,9 @@ mod tests {
             (Some(0.2), Some(0.5), Some(0.2)),
         ] {
             assert_eq!(
-                with_cost(case).at_most(&with_cost(most)).max_cost_usd,
+                with_cost(case).at_most(&with_cost(max)).max_cost_usd,
                 want,
-                "{case:?} {most:?}"
+                "{case:?} {max:?}"
             );
         }
     }

@@ -133,8 +133,8 @@ mod tests {
         assert_eq!(redactor.text("production".to_owned()), "production");
         // A text may be cut within a secret.
         let long = "found: env-secret, sk-of-the-runner";
-        for (most, want) in [(14, "found: …"), (29, "found: …, …"), (19, "found: …, …")] {
-            assert_eq!(redactor.text(cut(long, most)), want);
+        for (max, want) in [(14, "found: …"), (29, "found: …, …"), (19, "found: …, …")] {
+            assert_eq!(redactor.text(cut(long, max)), want);
         }
         let wrote =
             json!({"sk-123456": ["env-secret", {"a": "Bearer header-secret, /some/folder"}]});

@@ -95,8 +95,8 @@ impl Endpoint {
         &self,
         mut request: HttpRequest<Full<Bytes>>,
     ) -> Result<Response<Incoming>, ClientError> {
-        const MOST_REDIRECTS: usize = 5;
-        for _ in 0..MOST_REDIRECTS {
+        const MAX_REDIRECTS: usize = 5;
+        for _ in 0..MAX_REDIRECTS {
             let response = self.send_to(request.clone()).await?;
             if !matches!(
                 response.status(),
@@ -110,7 +110,7 @@ impl Endpoint {
                 .map_err(|why| ProtocolError::Redirect { url: self.shown.clone(), problem: why })?;
         }
         let url = self.shown.clone();
-        Err(ProtocolError::TooManyRedirects { url, limit: MOST_REDIRECTS }.into())
+        Err(ProtocolError::TooManyRedirects { url, limit: MAX_REDIRECTS }.into())
     }
 
     async fn send_to(

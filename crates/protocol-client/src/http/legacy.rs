@@ -95,9 +95,9 @@ async fn read(
     mut lines: WriteHalf<SimplexStream>,
     named: oneshot::Sender<String>,
     mut refused: mpsc::Receiver<Vec<u8>>,
-    most: usize,
+    max: usize,
 ) -> CloseReason {
-    let mut parser = SseParser::new(most);
+    let mut parser = SseParser::new(max);
     let mut named = Some(named);
     loop {
         let frame = tokio::select! {
@@ -128,7 +128,7 @@ async fn read(
             }
         });
         if parsed.is_err() {
-            return CloseReason::Broken(format!("server sent an event of more than {most} bytes"));
+            return CloseReason::Broken(format!("server sent an event of more than {max} bytes"));
         }
         if lines.write_all(&whole).await.is_err() {
             return CloseReason::Asked;
@@ -145,12 +145,12 @@ async fn write(
     post: Endpoint,
     lines: tokio::io::ReadHalf<SimplexStream>,
     refuse: mpsc::Sender<Vec<u8>>,
-    most: usize,
+    max: usize,
 ) {
     let mut lines = BufReader::new(lines);
     let mut buffer = Vec::new();
     loop {
-        match read_line(&mut lines, &mut buffer, most).await {
+        match read_line(&mut lines, &mut buffer, max).await {
             Ok(Line::Whole) => {
                 let id = request_id(&buffer);
                 let sent = post.tell(Revision::V2024_11_05, std::mem::take(&mut buffer)).await;
@@ -174,7 +174,7 @@ async fn write(
             Ok(Line::Blank) => {}
             Ok(Line::TooLong) => {
                 post.shared.end(CloseReason::Broken(format!(
-                    "a message to the server has more than {most} bytes"
+                    "a message to the server has more than {max} bytes"
                 )));
                 return;
             }

@@ -76,7 +76,7 @@ impl Session {
     /// Stores a request that sets state of the session.
     pub(super) fn remember(&self, method: &str, params: Option<&RawValue>) {
         /// Maximum number of resources; a new session lacks further ones.
-        const MOST: usize = 1_000;
+        const MAX: usize = 1_000;
         #[derive(Deserialize)]
         struct About {
             uri: String,
@@ -90,7 +90,7 @@ impl Session {
             }
             "resources/subscribe" => {
                 if let Ok(About { uri }) = serde_json::from_str(params.get())
-                    && state.kept.len() < MOST
+                    && state.kept.len() < MAX
                 {
                     state.kept.insert(uri, ("resources/subscribe", params.to_owned()));
                 }

@@ -304,14 +304,14 @@ impl Served {
 
     async fn run_http2(self, stream: TokioIo<ClientStream<TcpStream>>) -> Result<(), Failure> {
         /// Requests of one connection at a time; further ones of the client wait.
-        const MOST_STREAMS: u32 = 100;
+        const MAX_STREAMS: u32 = 100;
         /// Bytes of one answer that are buffered while the client does not read.
-        const MOST_KEPT: usize = 64 << 10;
+        const MAX_KEPT: usize = 64 << 10;
         let Self { service, options, connection, stop, streams } = self;
         let serving = http2::Builder::new(streams)
             .timer(TokioTimer::new())
-            .max_concurrent_streams(MOST_STREAMS)
-            .max_send_buf_size(MOST_KEPT)
+            .max_concurrent_streams(MAX_STREAMS)
+            .max_send_buf_size(MAX_KEPT)
             // Notices a client that has gone.
             .keep_alive_interval(options.head_timeout)
             .keep_alive_timeout(options.head_timeout)

@@ -79,13 +79,13 @@ impl ConnectionInfo {
 }
 
 impl Connections {
-    pub(super) fn new(most: usize, most_per_address: usize) -> Self {
+    pub(super) fn new(max: usize, max_per_address: usize) -> Self {
         let bounds = FairBounds {
             what: "connections are open",
             total_setting: "max_connections",
             per_caller_setting: "max_connections_per_address",
-            total: most,
-            per_caller: most_per_address,
+            total: max,
+            per_caller: max_per_address,
             queued: 0,
             wait: Duration::ZERO,
         };

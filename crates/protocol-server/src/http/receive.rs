@@ -31,10 +31,10 @@ impl Received {
 #[non_exhaustive]
 pub enum ReceiveError {
     /// The body exceeds the limit.
-    #[error("message is longer than {most} bytes")]
+    #[error("message is longer than {max} bytes")]
     TooLong {
         /// The limit.
-        most: usize,
+        max: usize,
     },
     /// The body ended too early, with the reason.
     #[error("the message did not arrive: {0}")]
@@ -48,7 +48,7 @@ pub enum ReceiveError {
 }
 
 impl Server {
-    /// Receives a request's body of at most `most` bytes within `timeout`. Its bytes count for
+    /// Receives a request's body of at most `max` bytes within `timeout`. Its bytes count for
     /// [`Limits::max_receive_bytes`](crate::Limits::max_receive_bytes), in total and for `peer`.
     ///
     /// # Errors
@@ -57,7 +57,7 @@ impl Server {
         &self,
         peer: &Peer,
         body: B,
-        most: usize,
+        max: usize,
         timeout: Duration,
     ) -> Result<Received, ReceiveError>
     where
@@ -66,8 +66,8 @@ impl Server {
     {
         /// Bytes of each body that are not counted: the number of connections limits them.
         const FREE: usize = 64 << 10;
-        if body.size_hint().lower() > most as u64 {
-            return Err(ReceiveError::TooLong { most });
+        if body.size_hint().lower() > max as u64 {
+            return Err(ReceiveError::TooLong { max });
         }
         let receiving = &self.shared.shares.receiving;
         let read = async {
@@ -84,8 +84,8 @@ impl Server {
                 let Some(frame) = frame else { break };
                 let data = frame?.into_data().unwrap_or_default();
                 let length = first.len() + whole.len() + data.len();
-                if length > most {
-                    return Err(ReceiveError::TooLong { most });
+                if length > max {
+                    return Err(ReceiveError::TooLong { max });
                 }
                 if length > counted {
                     let more = (length - counted).max(FREE);

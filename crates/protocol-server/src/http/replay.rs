@@ -228,11 +228,11 @@ impl Replay {
     /// newest event of a running stream stays, even a long one: it may be an answer. The newest
     /// stream stays, too.
     fn make_room(&self, streams: &mut Streams) {
-        let most = self.store.max_session_bytes;
+        let max = self.store.max_session_bytes;
         let newest = streams.next.checked_sub(1);
-        while streams.bytes > most && self.drop_first_ended(streams, newest) {}
-        if streams.bytes > most {
-            self.trim(streams, |bytes| bytes <= most);
+        while streams.bytes > max && self.drop_first_ended(streams, newest) {}
+        if streams.bytes > max {
+            self.trim(streams, |bytes| bytes <= max);
         }
     }
 

@@ -156,8 +156,8 @@ impl IdleSessions for Sessions {
             .collect();
         // Frees memory after a peak of sessions.
         if open.len() < open.capacity() / 4 {
-            let most = open.len() * 2;
-            open.shrink_to(most);
+            let max = open.len() * 2;
+            open.shrink_to(max);
         }
         drop(open);
         for (_, session) in &expired {
@@ -232,10 +232,10 @@ mod tests {
         assert!(!sessions.end("a", None));
     }
 
-    fn sessions(most: usize, most_per_caller: usize, idle: Duration) -> Arc<Sessions> {
+    fn sessions(max: usize, max_per_caller: usize, idle: Duration) -> Arc<Sessions> {
         let limits = Limits {
-            max_sessions: most,
-            max_sessions_per_caller: most_per_caller,
+            max_sessions: max,
+            max_sessions_per_caller: max_per_caller,
             ..Limits::default()
         };
         Sessions::new(Shares::new(&limits).sessions, idle)

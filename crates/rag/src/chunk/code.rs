@@ -114,9 +114,9 @@ fn push_lines<F: Fn(&str) -> usize>(
             let bytes = line.span.end - first.span.start;
             bytes <= LONGEST_BLOCK && cutter.fits(bytes, tokens)
         });
-        let most = fitting.count().max(1);
-        let apart = (most / 2..most).rev().find(|&at| at > 0 && rest[at].is_apart);
-        let count = if most == rest.len() { most } else { apart.unwrap_or(most) };
+        let max = fitting.count().max(1);
+        let apart = (max / 2..max).rev().find(|&at| at > 0 && rest[at].is_apart);
+        let count = if max == rest.len() { max } else { apart.unwrap_or(max) };
         cutter.push_block(first.span.start..rest[count - 1].span.end)?;
         rest = &rest[count..];
     }

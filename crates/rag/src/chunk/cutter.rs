@@ -82,9 +82,9 @@ impl<'a, F: Fn(&str) -> usize> Cutter<'a, F> {
         let text = &self.text[section.clone()];
         let start = section.start + (text.len() - text.trim_start().len());
         let span = start..start + text.trim().len();
-        let most = self.options.max_bytes.get();
-        if span.len() > most {
-            return Err(ChunkError::TooLong { bytes: span.len(), most });
+        let max = self.options.max_bytes.get();
+        if span.len() > max {
+            return Err(ChunkError::TooLong { bytes: span.len(), max });
         }
         if !span.is_empty() {
             self.open.push_back(Unit { span, tokens: 0, gap_tokens: 0 });

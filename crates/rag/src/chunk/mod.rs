@@ -132,13 +132,13 @@ pub enum ChunkError {
     },
     /// The text is too long for the one chunk of [`Strategy::Unknown`].
     #[error(
-        "the text has {bytes} bytes, and one chunk has at most {most}; cut it by SENTENCE, WORD or CHAPTER"
+        "the text has {bytes} bytes, and one chunk has at most {max}; cut it by SENTENCE, WORD or CHAPTER"
     )]
     TooLong {
         /// Length of the text.
         bytes: usize,
         /// The limit, [`ChunkOptions::max_bytes`].
-        most: usize,
+        max: usize,
     },
     /// No strategy has this name.
     #[error("no chunk type {0:?}; the types are SENTENCE, WORD, CHAPTER and UNKNOWN")]

@@ -227,12 +227,12 @@ impl CitationResolver {
         let mut tags = BTreeSet::new();
         let mut targets = Vec::new();
         let mut seen = BTreeSet::new();
-        let most = self.limits.max_references;
+        let max = self.limits.max_references;
         for (index, text) in request.references.iter().enumerate() {
-            let target = if index < most {
+            let target = if index < max {
                 self.target(caller, text).await?
             } else {
-                Err(ReferenceProblem::TooMany(most))
+                Err(ReferenceProblem::TooMany(max))
             };
             match target {
                 Ok(Target::Record(record)) if record.kind == TAG => {

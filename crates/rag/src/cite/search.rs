@@ -172,13 +172,13 @@ impl<'a> Search<'a> {
     async fn beginnings(&self, filter: Filter) -> Result<Vec<Passage>, CiteError> {
         let limits = &self.resolver.limits;
         let store = self.resolver.pipeline.store();
-        let most = limits.max_passages_per_reference;
+        let max = limits.max_passages_per_reference;
         let mut passages = Vec::new();
-        for document in store.documents(&filter, None, most).await? {
+        for document in store.documents(&filter, None, max).await? {
             if !self.may_read(&document.uri).await? {
                 continue;
             }
-            let left = most - passages.len();
+            let left = max - passages.len();
             if left == 0 {
                 break;
             }

@@ -93,9 +93,9 @@ impl Indexer {
     ) -> Self {
         let writer = FileWriter::new(pipeline.clone(), records, caller.clone(), options.clone());
         let chunks = &options.chunks;
-        let most = chunks.max_tokens.map_or(0, std::num::NonZeroUsize::get);
+        let max = chunks.max_tokens.map_or(0, std::num::NonZeroUsize::get);
         let settings = format!(
-            "{VERSION} {:?} {}/{} {most} {}",
+            "{VERSION} {:?} {}/{} {max} {}",
             chunks.strategy, chunks.size, chunks.overlap, chunks.max_bytes
         );
         let room = (options.max_bytes_at_once >> 10).clamp(1, u64::from(u32::MAX >> 4));

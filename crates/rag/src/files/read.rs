@@ -141,8 +141,8 @@ impl FileReader {
         let limits = self.options.limits;
         // Permits are numbers of 32 bits, and files may have more bytes.
         let kibibytes = (found.bytes.min(limits.max_bytes) >> 10) + 1;
-        let most = (self.options.max_bytes_at_once >> 10).max(1);
-        let permits = u32::try_from(kibibytes.min(most)).unwrap_or(1);
+        let max = (self.options.max_bytes_at_once >> 10).max(1);
+        let permits = u32::try_from(kibibytes.min(max)).unwrap_or(1);
         let room = Arc::clone(&self.room)
             .acquire_many_owned(permits)
             .await

@@ -62,10 +62,10 @@ async fn many_groups_of_one_owner_do_not_hide_records_of_others() {
     let mut want = vec![shared.clone(), for_team];
     want.sort_by_key(Record::uri);
     assert_eq!(notes, want, "what alice shares is there");
-    let most = records.limits().max_groups_per_owner;
-    assert!(caller.groups.len() <= 1 + 2 * most, "{}", caller.groups.len());
+    let max = records.limits().max_groups_per_owner;
+    assert!(caller.groups.len() <= 1 + 2 * max, "{}", caller.groups.len());
     // One read by members and one by readers, each with the rest of a page.
-    assert!(read <= read_before + 2 * (2 * most + 500), "{read} records were read");
+    assert!(read <= read_before + 2 * (2 * max + 500), "{read} records were read");
     // A search in one group reads none of these groups.
     assert_eq!((found, read_in_one), (vec![shared], read_in_one_before));
 }

@@ -12,7 +12,7 @@ use crate::language::{
 };
 
 /// More artifacts than any scenario creates; the run fails if a server's list does not end.
-const MOST: usize = 10_000;
+const MAX: usize = 10_000;
 
 /// A version of an artifact.
 #[derive(Clone, Debug)]
@@ -81,8 +81,8 @@ pub(crate) async fn find(agent: &Agent, reports: &Reports) -> Result<Vec<FoundAr
                 });
             }
         }
-        if found.len() > MOST {
-            return Err(format!("more than {MOST} artifacts are listed"));
+        if found.len() > MAX {
+            return Err(format!("more than {MAX} artifacts are listed"));
         }
         match page.get("nextCursor") {
             Some(next) if *next != cursor => cursor = next.clone(),

@@ -66,7 +66,7 @@ fn side_by_side(expected: &str, actual: &str, width: usize) -> String {
 
 /// Breaks text into lines of at most `column` characters. The middle of long text is left out.
 fn wrap(text: &str, column: usize) -> Vec<String> {
-    const MOST: usize = 24;
+    const MAX: usize = 24;
     let mut lines = Vec::new();
     for line in text.lines() {
         let chars: Vec<char> = line.chars().collect();
@@ -75,9 +75,9 @@ fn wrap(text: &str, column: usize) -> Vec<String> {
             lines.push(String::new());
         }
     }
-    if lines.len() > MOST {
-        let cut = lines.len() - MOST;
-        lines.splice(MOST / 2..MOST / 2 + cut, [format!("… {cut} lines …")]);
+    if lines.len() > MAX {
+        let cut = lines.len() - MAX;
+        lines.splice(MAX / 2..MAX / 2 + cut, [format!("… {cut} lines …")]);
     }
     lines
 }

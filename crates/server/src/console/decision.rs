@@ -154,8 +154,8 @@ mod tests {
     async fn many_items_are_saved_together() {
         let settings = Settings::small_context();
         let items: Vec<_> = (0..60).map(|_| text(100)).collect();
-        let most = "mcp_intelligent_processing.max_content_items".to_owned();
+        let max = "mcp_intelligent_processing.max_content_items".to_owned();
         let found = decided(&settings, json!(items)).await;
-        assert_eq!(found.last(), Some(&(most, json!(50))));
+        assert_eq!(found.last(), Some(&(max, json!(50))));
     }
 }

@@ -142,11 +142,11 @@ async fn messages(server: &Running) -> Vec<String> {
 }
 
 /// The outcomes of the last calls of a tool, the newest first.
-async fn outcomes(server: &Running, tool: &str, most: usize) -> Vec<String> {
+async fn outcomes(server: &Running, tool: &str, max: usize) -> Vec<String> {
     let path = format!("/api/console/calls?tool={tool}");
     let listed = server.http("GET", &path, &[], b"").await.json();
     let calls = listed["calls"].as_array().unwrap().iter();
-    calls.take(most).map(|it| it["outcome"].as_str().unwrap().to_owned()).collect()
+    calls.take(max).map(|it| it["outcome"].as_str().unwrap().to_owned()).collect()
 }
 
 #[tokio::test]

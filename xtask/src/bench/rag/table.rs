@@ -86,7 +86,7 @@ fn write(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
         }
     }
     out.push_str("\nAims:\n");
-    for (chunks, what, most) in AIMS {
+    for (chunks, what, max) in AIMS {
         let Some(size) = sizes.iter().find(|size| size.chunks == chunks) else { continue };
         let ours = &size.programs[0];
         let (time, cpu) = match what {
@@ -98,13 +98,13 @@ fn write(out: &mut String, sizes: &[Size]) -> std::fmt::Result {
         };
         let judged = match time {
             Some(time) => {
-                let word = if time <= most { "met" } else { "**falls short**" };
+                let word = if time <= max { "met" } else { "**falls short**" };
                 let cpu = cpu.map_or_else(String::new, |cpu| format!(", with {cpu:.1} ms of CPU"));
                 format!("{word} ({time:.1} ms{cpu})")
             }
             None => "not measured".to_owned(),
         };
-        writeln!(out, "- {what} at {chunks} chunks, at most {most} ms: {judged}.")?;
+        writeln!(out, "- {what} at {chunks} chunks, at most {max} ms: {judged}.")?;
     }
     Ok(())
 }

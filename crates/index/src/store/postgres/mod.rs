@@ -240,8 +240,8 @@ impl ChunkStore for PostgresStore {
         }
         // All terms are looked up at once, so languages without documents cost little time.
         let Ok(languages) = Language::of_store(|_| Ok::<_, std::convert::Infallible>(true));
-        let most = SearchRequest::MAX_TERMS;
-        let words = Analyzer::default().question(&request.text, most, &languages);
+        let max = SearchRequest::MAX_TERMS;
+        let words = Analyzer::default().question(&request.text, max, &languages);
         let mut client = self.get().await?;
         // All statements see one snapshot. Dropping the transaction ends it without waiting.
         let transaction = client

@@ -131,9 +131,9 @@ pub(super) async fn check(
     reset: bool,
 ) -> Result<(), StoreError> {
     if model.dimension == 0 || model.dimension > HalfVector::MAX_DIMENSION {
-        let most = HalfVector::MAX_DIMENSION;
+        let max = HalfVector::MAX_DIMENSION;
         let message =
-            format!("vectors have {} numbers, and pgvector's have 1 to {most}", model.dimension);
+            format!("vectors have {} numbers, and pgvector's have 1 to {max}", model.dimension);
         return Err(DatabaseError::Unusable(message).into());
     }
     extension(pool).await?;
