@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_those_of_the_gateway() {
+    fn defaults_match_the_gateway() {
         assert_eq!(gateway_limits(&Limits::default()), GatewayLimits::default());
         let text = "mcp_servers.a.command = 'x'";
         let config = Config::from_toml(text, "test").unwrap().gateway_options(&["t"]);

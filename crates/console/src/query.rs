@@ -60,7 +60,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn limits_and_ids_are_what_they_say() {
+    fn limits_and_ids_are_parsed() {
         fn limit(text: &str) -> Option<u8> {
             PageLimit::try_from(text.to_owned()).map(PageLimit::get).ok()
         }

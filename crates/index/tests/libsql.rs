@@ -154,7 +154,7 @@ async fn a_full_database_keeps_the_old_chunks() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_model_is_refused_until_it_is_told_to_reset() {
+async fn another_model_is_refused_without_a_reset() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
     let store = open(&path).await;

@@ -375,7 +375,7 @@ cases:
     }
 
     #[test]
-    fn files_are_told_apart_by_their_top_level() {
+    fn kinds_of_files_are_distinguished_by_their_top_level() {
         let folder = tempfile::tempdir().unwrap();
         for (name, text) in [
             ("cases.yaml", "name: n\ncases: [{name: a, prompt: p}]"),

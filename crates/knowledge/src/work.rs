@@ -312,7 +312,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_free_place_goes_to_the_caller_who_has_the_fewest() {
+    async fn a_free_slot_goes_to_the_caller_with_the_fewest() {
         let slots = Slots::new(3);
         let first = take(&slots, "many").await;
         let second = take(&slots, "many").await;

@@ -483,7 +483,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_queue_is_bounded_and_those_who_give_up_leave_it() {
+    async fn a_queue_is_bounded_and_cancelled_requests_leave_it() {
         let limiter = limiter(2, 2);
         let [ann, bob] = ["ann", "bob"].map(caller);
         let held = limiter.try_enter(&ann, 2).unwrap();
@@ -522,7 +522,7 @@ mod tests {
 
     /// Small requests whose times overlap: without a bound, there is never room for a large one.
     #[tokio::test(start_paused = true)]
-    async fn small_requests_overtake_a_large_one_for_a_while_and_not_for_ever() {
+    async fn small_requests_overtake_a_large_one_only_for_a_while() {
         let limiter = limiter(4, 4);
         let smalls = [("bob", 0), ("cleo", 20), ("dan", 30)].map(|(name, start)| {
             let limiter = limiter.clone();

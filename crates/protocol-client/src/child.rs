@@ -291,7 +291,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_guard_is_told_whom_it_serves_and_what_to_run() {
+    fn a_guard_receives_its_parent_and_its_command() {
         let command = StdioCommand::new("sh", ["-c", "true"]).through_guard(Path::new("/guard"));
         assert_eq!(command.program, "/guard");
         let server = std::process::id().to_string();

@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn stateless_clients_get_what_they_asked_for_with_their_id() {
+    async fn stateless_clients_get_the_requested_notifications_with_their_id() {
         let notifier = Notifier::new(8);
         let methods = vec!["notifications/prompts/list_changed"];
         let listener = notifier.listen(

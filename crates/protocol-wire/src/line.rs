@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_line_without_end_is_told_of_and_given_up() {
+    async fn a_line_without_end_is_reported_and_abandoned() {
         let mut reader = tokio::io::BufReader::with_capacity(4, tokio::io::repeat(b'x'));
         let mut told = Vec::new();
         let mut buffer = Vec::new();

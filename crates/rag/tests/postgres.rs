@@ -315,7 +315,7 @@ async fn check(store: &PostgresStore) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn another_model_is_refused_until_it_is_told_to_reset() {
+async fn another_model_is_refused_without_a_reset() {
     let Some(url) = database().await else { return };
     let store = open(&url).await;
     let other = EmbeddingModel::new("other", 32);

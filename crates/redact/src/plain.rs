@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn offsets_are_those_of_the_original() {
+    fn offsets_refer_to_the_original() {
         let text = r"ab%2541c\\\u00e4d";
         let plain = Plain::of(text.as_bytes());
         assert_eq!(plain.text, "abAcäd".as_bytes());

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn servers_inherit_what_programs_need_and_no_keys() {
+    async fn servers_inherit_necessary_variables_but_no_keys() {
         let given = [
             ("PATH", "/usr/bin:/bin"),
             ("HTTPS_PROXY", "http://user:proxy-password@proxy.example"),

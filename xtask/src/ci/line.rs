@@ -245,7 +245,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn cpu_time_has_that_of_children() {
+    fn cpu_time_includes_child_processes() {
         let mut line = Line::new("sh", "-c");
         let work = "i=0; while [ $i -lt 1000000 ]; do i=$((i + 1)); done";
         line.args.push(format!("sh -c '{work}'; true"));

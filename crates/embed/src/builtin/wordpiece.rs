@@ -149,7 +149,7 @@ mod tests {
     /// library 0.23 gives for the same vocabulary, but for characters that became marks after its
     /// version of Unicode.
     #[test]
-    fn tokens_are_those_of_the_tokenizers_library() {
+    fn tokens_match_the_tokenizers_library() {
         let cases: Vec<(String, Vec<u32>)> =
             serde_json::from_str(include_str!("testdata/tokens.json")).unwrap();
         let tokens = WordPiece::new(include_str!("../../model/vocab.txt"));

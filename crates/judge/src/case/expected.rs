@@ -208,7 +208,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_mistake_in_a_call_is_told() {
+    fn a_mistake_in_a_call_is_reported() {
         for (given, said) in [
             (
                 json!({"name": "a", "arguments": {"path": {"$regx": "a"}}}),

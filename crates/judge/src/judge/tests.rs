@@ -31,7 +31,7 @@ fn input(checklist: &[String]) -> JudgeInput<'_> {
 }
 
 #[tokio::test]
-async fn a_split_goes_on_until_it_is_decided() {
+async fn a_split_vote_continues_until_it_is_decided() {
     for (answers, passed, confidence, votes) in [
         ("y y y", true, 1.0, 3),
         ("n n n", false, 1.0, 3),
@@ -89,7 +89,7 @@ impl ChatModel for Curious {
 }
 
 #[tokio::test]
-async fn each_vote_sees_another_order_and_answers_come_back_in_that_of_the_checklist() {
+async fn each_vote_sees_another_order_and_answers_return_in_the_order_of_the_checklist() {
     let model = Arc::new(Curious::default());
     let judge = Judge::new(Arc::<Curious>::clone(&model), JudgeOptions::default());
     let checklist: Vec<String> = (0..8).map(|number| format!("statement {number}")).collect();
@@ -113,7 +113,7 @@ async fn each_vote_sees_another_order_and_answers_come_back_in_that_of_the_check
 }
 
 #[test]
-fn a_judge_is_told_what_is_shortened_and_short_texts_leave_room_for_long_ones() {
+fn shortened_texts_are_marked_and_short_texts_leave_room_for_long_ones() {
     let checklist = ["it worked".to_owned()];
     let mut calls: Vec<_> = (0..49)
         .map(|number| ToolCallRecord::of_text("s", "t", json!({"n": number}), "r"))

@@ -93,7 +93,7 @@ fn words(passed: u32, failed: u32, errors: u32) -> Option<String> {
 }
 
 #[test]
-fn repetitions_are_told_with_their_interval_and_chances() {
+fn repetitions_are_reported_with_their_interval_and_chances() {
     assert_eq!(words(1, 0, 0), None);
     assert_eq!(
         words(4, 1, 0).unwrap(),

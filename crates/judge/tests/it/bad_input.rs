@@ -295,7 +295,7 @@ async fn servers_that_die_or_hang_during_a_call() {
 }
 
 #[tokio::test]
-async fn invented_tools_and_arguments_that_are_no_object_are_told_to_the_model() {
+async fn unknown_tools_and_invalid_arguments_are_reported_to_the_model() {
     let agent = [
         call("writeNote", json!({})),
         call("write_note", json!("a")),
@@ -348,7 +348,7 @@ async fn a_call_that_no_server_got_is_not_the_expected_one() {
 }
 
 #[tokio::test]
-async fn a_case_without_a_verdict_is_not_tried_for_ever() {
+async fn a_case_without_a_verdict_is_tried_a_limited_number_of_times() {
     let mut case = case("dies");
     case.repetitions = 100;
     case.server_configs = Some(vec![ServerConfig::stdio("/nowhere/server", [""; 0])]);

@@ -114,7 +114,7 @@ async fn check_table(table: &str, want: &[&str], stored: &[&str], refused: &[&st
 
 /// seed: 004/17
 #[tokio::test]
-async fn the_table_of_results_is_that_of_the_seed() {
+async fn the_table_of_results_matches_the_seed() {
     let row = |id: &str, status: &str| {
         format!(
             "(id, test_name, prompt, status, test_case, tool_accuracy, passed_trials, failed_trials, error_trials) \
@@ -146,7 +146,7 @@ async fn the_table_of_results_is_that_of_the_seed() {
 
 /// seed: 004/18
 #[tokio::test]
-async fn the_table_of_configurations_is_that_of_the_seed() {
+async fn the_table_of_configurations_matches_the_seed() {
     check_table(
         "test_configurations",
         &[
@@ -171,7 +171,7 @@ async fn the_table_of_configurations_is_that_of_the_seed() {
 
 /// seed: 004/19
 #[tokio::test]
-async fn the_table_of_runs_is_that_of_the_seed() {
+async fn the_table_of_runs_matches_the_seed() {
     check_table(
         "test_runs",
         &[
@@ -395,7 +395,7 @@ fn locker() {
 }
 
 #[tokio::test]
-async fn a_write_waits_for_the_lock_of_another_process_but_not_for_ever() {
+async fn a_write_waits_a_limited_time_for_the_lock_of_another_process() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tests.db");
     let mut options = LibsqlOptions::default();

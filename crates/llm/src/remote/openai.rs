@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn parallel_calls_of_one_index_are_told_apart_by_name_and_id() {
+    fn parallel_calls_of_one_index_are_distinguished_by_name_and_id() {
         let both = [read_call("c1", "a"), read_call("c2", "b")];
         let whole = ["a", "b"].map(|path| json!({"path": path}).to_string());
         let name = Some("read");

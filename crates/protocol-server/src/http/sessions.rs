@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn an_end_cancels_what_is_in_flight() {
+    fn the_end_of_a_session_cancels_requests_in_flight() {
         let sessions = sessions(1, 1, Duration::from_mins(1));
         let busy = conversation();
         let call = busy.in_flight.enter(&1.into(), None).unwrap();

@@ -128,7 +128,7 @@ mod tests {
     use marquetry_protocol_wire::Message;
 
     #[test]
-    fn headers_say_what_the_body_says() {
+    fn headers_must_match_the_body() {
         check_call(&[("mcp-method", "tools/call"), ("mcp-name", "größe")], None);
         check_call(&[("mcp-method", "tools/call"), ("mcp-name", "=?base64?Z3LDtsOfZQ==?=")], None);
         check_call(&[("mcp-name", "größe")], Some("header 'mcp-method' is missing"));

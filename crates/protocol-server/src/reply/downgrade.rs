@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn entries_of_lists_lose_what_is_newer() {
+    fn entries_of_lists_lose_newer_members() {
         let tools = json!({ "nextCursor": "p1", "tools": [{
             "name": "t", "title": "T", "icons": [], "annotations": {}, "outputSchema": {}, "_meta": {}, "inputSchema": {},
         }] });

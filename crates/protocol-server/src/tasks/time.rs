@@ -15,7 +15,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_those_of_the_calendar() {
+    fn dates_match_the_calendar() {
         for (millis, text) in [
             (0, "1970-01-01T00:00:00.000Z"),
             (68_169_599_999, "1972-02-28T23:59:59.999Z"),

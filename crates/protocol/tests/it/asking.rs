@@ -108,7 +108,7 @@ async fn log_messages_come_from_the_wanted_level_on() {
 }
 
 #[tokio::test]
-async fn changes_of_a_resource_reach_those_who_are_subscribed() {
+async fn changes_of_a_resource_reach_its_subscribers() {
     for transport in [Transport::Pipe, Transport::Http] {
         let (mut world, client) = connected(transport, Revision::V2025_11_25).await;
         let mut notifications = client.notifications();

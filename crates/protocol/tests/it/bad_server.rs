@@ -303,7 +303,7 @@ async fn results_for_other_clients_lack_members_that_are_null() {
 }
 
 #[tokio::test]
-async fn a_list_ends_at_a_cursor_that_comes_again() {
+async fn a_list_ends_at_a_repeated_cursor() {
     let (names, incomplete) = listed(|cursor| match cursor {
         "" => json!({ "tools": [tool("a")], "nextCursor": "1" }),
         "1" => json!({ "tools": [tool("b")], "nextCursor": "2" }),

@@ -144,7 +144,7 @@ async fn a_program_that_does_not_exist_is_named() {
 }
 
 #[tokio::test]
-async fn a_program_that_is_no_server_is_told_from_one() {
+async fn a_program_that_is_not_a_server_is_recognised() {
     let error = Client::spawn(StdioCommand::new("true", [""; 0]), ClientOptions::default())
         .await
         .err()

@@ -178,7 +178,7 @@ async fn a_stream_that_the_server_no_longer_has_is_not_asked_for_again() {
 }
 
 #[tokio::test]
-async fn announcements_go_on_after_the_last_one() {
+async fn announcements_resume_after_the_last_one() {
     let server = script(|seen, log| match (&seen.method, &seen.last_event_id) {
         (&Method::GET, None) => events(&format!("id: 1\nretry: 100\n{}", event(&changed("a")))),
         (&Method::GET, Some(id)) if id == "1" => {
@@ -202,7 +202,7 @@ async fn announcements_go_on_after_the_last_one() {
 }
 
 #[tokio::test]
-async fn a_forgotten_session_is_opened_anew_and_brought_up_to_date() {
+async fn a_forgotten_session_is_renewed_and_brought_up_to_date() {
     let server = script(|seen, log| match (rpc(seen), seen.session.as_deref()) {
         ("initialize", _) => session(seen, log),
         ("resources/subscribe" | "logging/setLevel", Some(_)) => answer(seen, json!({})),
@@ -233,7 +233,7 @@ async fn a_forgotten_session_is_opened_anew_and_brought_up_to_date() {
 /// If the call that finds its session gone is cancelled, the new session is opened completely all
 /// the same.
 #[tokio::test]
-async fn a_session_is_opened_anew_to_the_end() {
+async fn a_session_is_renewed_completely_even_if_the_call_is_cancelled() {
     let server = script(|seen, log| match (rpc(seen), seen.session.as_deref()) {
         ("resources/subscribe", Some(_)) => answer(seen, json!({})),
         ("tools/call", Some("s1")) => status(StatusCode::NOT_FOUND),
@@ -262,7 +262,7 @@ async fn a_session_is_opened_anew_to_the_end() {
 }
 
 #[tokio::test]
-async fn a_session_that_cannot_be_opened_anew_closes_the_connection() {
+async fn a_session_that_cannot_be_renewed_closes_the_connection() {
     for refuses_to_open in [true, false] {
         let server = script(move |seen, log| match (rpc(seen), seen.session.as_deref()) {
             ("tools/call" | "ping", _) => status(StatusCode::NOT_FOUND),
@@ -330,7 +330,7 @@ async fn a_request_that_is_not_found_in_a_new_session_fails_alone() {
 /// Without an answer to the ping, it is unknown whether the server means the request or the
 /// session.
 #[tokio::test]
-async fn only_an_answer_to_the_ping_tells_that_the_session_goes_on() {
+async fn only_an_answer_to_the_ping_proves_that_the_session_exists() {
     for refusal in [400, 403, 408, 429, 501, 503] {
         let server = script(move |seen, log| match rpc(seen) {
             "tools/call" => status(StatusCode::NOT_FOUND),
@@ -679,7 +679,7 @@ async fn answers_to_a_task_are_handed_in_again_where_that_failed() {
 }
 
 #[tokio::test]
-async fn a_task_that_asks_for_ever_is_given_up() {
+async fn a_task_that_never_stops_asking_is_abandoned() {
     let server = asking_task(3, 0).await;
     let client = connect_with_tasks(&server).await;
     assert_eq!(call(&client).await.unwrap(), json!({ "content": [] }));

@@ -304,7 +304,7 @@ async fn bodies_that_arrive_are_bounded_together() {
 }
 
 #[tokio::test]
-async fn a_server_that_stops_closes_its_port_first_and_answers_what_it_cuts() {
+async fn a_stopping_server_closes_its_port_first_and_answers_interrupted_requests() {
     let options =
         ServeOptions { shutdown_grace: Duration::from_millis(800), ..ServeOptions::default() };
     let site = site(Limits::default(), options).await;
@@ -323,7 +323,7 @@ async fn a_server_that_stops_closes_its_port_first_and_answers_what_it_cuts() {
 }
 
 #[tokio::test]
-async fn a_pipe_that_ends_answers_what_it_cuts() {
+async fn a_pipe_that_ends_answers_interrupted_requests() {
     let (gone, _gone) = mpsc::unbounded_channel();
     let limits = Limits { shutdown_grace: Duration::from_millis(100), ..Limits::default() };
     let server = Server::with_limits(Subject { gone }, limits);

@@ -58,7 +58,7 @@ matrix! {
     errors_keep_their_code
     a_panic_is_an_internal_error
     an_answer_comes_whether_its_stream_closes_or_not
-    results_have_what_the_revision_demands
+    results_have_the_members_that_the_revision_requires
 }
 
 type Connected = (World, Client);
@@ -210,7 +210,7 @@ async fn an_answer_comes_whether_its_stream_closes_or_not((_world, client): Conn
     assert_eq!(steps, [1.0, 2.0]);
 }
 
-async fn results_have_what_the_revision_demands((_world, client): Connected) {
+async fn results_have_the_members_that_the_revision_requires((_world, client): Connected) {
     let params = serde_json::value::to_raw_value(&json!({ "uri": "test://one" })).unwrap();
     let read =
         client.request("resources/read", Some(&params), CallOptions::default()).await.unwrap();

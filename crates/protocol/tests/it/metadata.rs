@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use crate::support::{Transport, client_of};
 
 #[tokio::test]
-async fn titles_and_icons_are_told_where_they_exist() {
+async fn titles_and_icons_are_sent_if_they_exist() {
     let icon = Icon::new("https://example.com/i.svg").mime_type("image/svg+xml").size("any");
     let tools = Toolbox::new("drawn", "1")
         .tool("t", "Does nothing.", async |(): (), _| Ok::<_, String>("done"))

@@ -86,7 +86,7 @@ const EVERY: [(Transport, Revision); 4] = [
 ];
 
 #[tokio::test]
-async fn a_server_checks_what_its_tools_are_given_and_what_they_give() {
+async fn a_server_validates_arguments_and_results_of_its_tools() {
     let good = json!({ "content": [], "structuredContent": { "sum": 3 } });
     let cases = [
         (json!({ "result": good }), None),

@@ -45,7 +45,7 @@ async fn a_skill_is_listed_loaded_and_read_when_needed() {
 }
 
 #[tokio::test]
-async fn a_skill_that_is_not_what_it_was_listed_as_is_not_loaded() {
+async fn a_skill_that_differs_from_its_listing_is_not_loaded() {
     let longer = format!("{TEA}And more.\n");
     let other = TEA.replace("See", "Buy");
     for (served, want) in [

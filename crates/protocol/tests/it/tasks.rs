@@ -372,7 +372,7 @@ async fn work_ends_with_its_server() {
 }
 
 #[tokio::test]
-async fn changes_are_told_to_those_who_listen() {
+async fn listeners_are_notified_of_changes() {
     let (server, _) = server(Limits::default());
     let (ours, theirs) = tokio::io::duplex(4096);
     let (reader, writer) = tokio::io::split(theirs);

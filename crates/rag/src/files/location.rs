@@ -210,7 +210,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn uris_and_paths_are_told_apart() {
+    fn uris_are_distinguished_from_paths() {
         check("notes/a b.md", Ok("notes/a b.md"));
         check("file:///a%20b/c.md", Ok("/a b/c.md"));
         check("FILE:/a", Ok("/a"));

@@ -98,7 +98,7 @@ fn bomb() -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn text_of_any_encoding_is_indexed_as_what_it_seems() {
+async fn text_is_indexed_in_its_likely_encoding() {
     let world = World::new(&[]);
     world.write("latin.txt", b"Das M\xfcsli schmeckt sehr gut, und der K\xe4se auch.");
     world.write(

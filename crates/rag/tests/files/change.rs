@@ -17,7 +17,7 @@ fn check(report: &IndexReport, indexed: u64, changed: u64, unchanged: u64) {
 }
 
 #[tokio::test]
-async fn only_what_has_changed_is_read_into_the_store() {
+async fn only_changed_files_are_read_into_the_store() {
     let world = World::new(&[("a.md", "One."), ("b.md", "Two."), ("c.md", "Three.")]);
     check(&world.index(FileOptions::default()).await, 3, 0, 0);
     check(&world.index(FileOptions::default()).await, 0, 0, 3);
@@ -191,7 +191,7 @@ async fn an_unreadable_file_keeps_its_indexed_text() {
 }
 
 #[tokio::test]
-async fn a_file_without_text_is_not_found_any_more() {
+async fn a_file_that_lost_its_text_is_no_longer_found() {
     let world = World::new(&[("a.md", "One."), ("empty.md", "")]);
     let report = world.index(FileOptions::default()).await;
     assert_eq!(refused(&report), ["empty.md no_text: there is no text in it"]);

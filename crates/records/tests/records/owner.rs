@@ -19,7 +19,7 @@ async fn remove_bob(records: &MemoryRecords) {
 }
 
 #[tokio::test]
-async fn no_record_is_given_to_a_user_who_is_removed_meanwhile() {
+async fn records_are_not_given_to_a_user_removed_meanwhile() {
     for round in 0..3 {
         let store = Arc::new(Intercepted::default());
         let records = Records::new(Arc::clone(&store) as _);

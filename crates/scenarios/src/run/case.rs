@@ -106,7 +106,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn a_cell_narrows_what_words_pick() {
+    fn a_cell_narrows_the_cases_that_words_select() {
         check_in_cell(&["000/2.1"], false, Some("http/2025-11-25"), 2);
         check_in_cell(&["one", "000"], false, Some("memory"), 8);
         check_in_cell(&[], false, Some("sse"), 0);

@@ -479,7 +479,7 @@ mod tests {
     const CALL: &str = "call: x\nexpect:\n  content: [{type: text, text: hi}]\n";
 
     #[test]
-    fn a_call_shows_what_is_not_expected() {
+    fn unexpected_results_of_a_call_are_shown() {
         assert_eq!(
             differences(CALL, &captured()),
             ["capture: (nothing) | {\"status\":\"processed_and_saved\"}"]
@@ -515,7 +515,7 @@ mod tests {
     }
 
     #[test]
-    fn progress_is_held_to_what_is_expected() {
+    fn progress_is_compared_with_the_expectation() {
         let mut told = captured();
         told["progress"] = json!([{"progress": 1.0}]);
         let step = format!("{CALL}  capture: {{}}\n  progress: [{{progress: 1.0}}]\n");

@@ -82,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_second_life_goes_on_counting() {
+    fn counting_continues_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("calls");
         let journal = Journal::open(path.clone()).unwrap();

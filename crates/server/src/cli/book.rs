@@ -270,7 +270,7 @@ fn faults_of_ci_files_are_found() {
 
 /// A scenario on a page is one of the scenarios in tests/scenarios.
 #[test]
-fn scenarios_are_those_of_the_tests() {
+fn scenarios_match_the_tests() {
     let blocks = blocks();
     let shown: Vec<_> = blocks.iter().filter(|it| it.text.contains("\nsteps:\n")).collect();
     assert!(!shown.is_empty(), "no page shows a scenario");

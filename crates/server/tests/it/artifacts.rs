@@ -213,7 +213,7 @@ async fn list_artifacts_shows_details() {
 /// B1, B3: below the limits an answer equals the upstream's, field by field. Above them, its
 /// structured part still matches the listed schema.
 #[tokio::test]
-async fn answers_below_the_limits_are_those_of_the_upstream() {
+async fn answers_below_the_limits_pass_unchanged() {
     let (server, web) = server("").await;
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let options =

@@ -58,7 +58,7 @@ async fn done(server: &Running, tool: &str, arguments: Value) -> Result<Value, S
 }
 
 #[tokio::test]
-async fn vectors_are_those_of_the_named_model() {
+async fn vectors_come_from_the_named_model() {
     let (folder, ollama) = (tempfile::tempdir().unwrap(), Ollama::start().await);
     let server = server(folder.path(), &ollama, "tools.embedding = true").await;
     let texts = json!(["bread", "a longer text"]);

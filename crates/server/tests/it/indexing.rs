@@ -289,7 +289,7 @@ fn questions_tags_and_uris_have_no_syntax() {
 
 #[cfg(unix)]
 #[test]
-fn folders_and_files_without_permission_are_named_and_the_rest_goes_on() {
+fn unreadable_folders_and_files_are_reported_and_indexing_continues() {
     use std::os::unix::{fs::PermissionsExt as _, process::CommandExt as _};
     let world = World::new();
     world.write("in/a.md", "One.");

@@ -25,7 +25,7 @@ use crate::{
 const PROGRAM: &str = env!("CARGO_BIN_EXE_marquetry");
 
 #[tokio::test]
-async fn children_and_what_they_started_are_gone() {
+async fn children_and_their_descendants_are_terminated() {
     let server = Running::start(&child_toml("local")).await;
     let agent = server.agent().await;
     let pid = text_of(&agent, "local__pid", json!({})).await;

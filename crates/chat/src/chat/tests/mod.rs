@@ -111,7 +111,7 @@ fn note(name: &str, text: &str) -> NewRecord {
 const SYSTEM: &str = "system: You are a helpful assistant.";
 
 #[tokio::test]
-async fn a_chat_goes_on_where_it_was() {
+async fn a_chat_resumes_where_it_ended() {
     let world = World::new(["Four.", "Six.", "Who knows."].map(ProviderAnswer::text)).await;
     let first = world.say(json!({"message": "Two and two?"})).await.unwrap();
     assert_eq!(
