@@ -33,7 +33,7 @@ use super::{
     ApiError, Shared,
     body::parse,
     live::{self, EndedEvent},
-    stop::{CLIENT_LEFT, CLIENT_STOPPED_READING, StopSignal, half_closed, stopped},
+    stop::{CLIENT_LEFT, CLIENT_STOPPED_READING, StopSignal, half_closed, stop_signal},
 };
 
 /// A request to run many tests.
@@ -97,11 +97,12 @@ impl BatchSlot {
     }
 }
 
-/// Checks the number of the cases of a batch, and that they may run.
+/// Checks that a batch has an allowed number of cases, and that each case may run. `expected` names
+/// the body in the error.
 pub(super) fn check(
     shared: &Shared,
     cases: &[TestCase],
-    wanted: &'static str,
+    expected: &'static str,
 ) -> Result<(), ApiError> {
     let problem = match cases.len() {
         0 => Some("cases is empty".to_owned()),
@@ -111,7 +112,7 @@ pub(super) fn check(
         _ => None,
     };
     if let Some(problem) = problem {
-        return Err(ApiError::Body { wanted, problem });
+        return Err(ApiError::Body { expected, problem });
     }
     match cases.iter().find_map(|case| shared.tests.refusal(case)) {
         Some(refusal) => Err(ApiError::Forbidden(refusal)),
@@ -157,7 +158,7 @@ pub(super) async fn start(
         stopping: shared.stopping.clone(),
     };
     let stopped_reading = client.stopped_reading.clone();
-    let stopped = stopped(&shared, async move {
+    let stop = stop_signal(&shared, async move {
         tokio::select! {
             () = sender.closed() => CLIENT_LEFT,
             () = half_closed(connection) => CLIENT_LEFT,
@@ -166,7 +167,7 @@ pub(super) async fn start(
     });
     let tasks = shared.tasks.clone();
     tasks.spawn(async move {
-        work(&shared, request, configuration, started, &client, stopped).await;
+        run_batch(&shared, request, configuration, started, &client, stop).await;
         drop(slot);
     });
     let events = stream::unfold(receiver, async |mut receiver| {
@@ -178,22 +179,24 @@ pub(super) async fn start(
 /// The client of a batch.
 struct Client {
     events: mpsc::Sender<Event>,
-    /// Longest time until it has read so much that there is room for another event.
+    /// Maximum time that an event waits for the client to read earlier ones.
     timeout: Duration,
-    /// Cancelled after that time.
+    /// Cancelled when an event has waited for that time.
     stopped_reading: CancellationToken,
-    /// Cancelled when the server stops, which does not wait for a client.
+    /// Cancelled when the server stops. It does not wait for its clients.
     stopping: CancellationToken,
 }
 
 impl Client {
-    /// Sends an event. Failures are ignored: they end the tests, and all results are stored.
+    /// Sends an event. Failures are ignored here: they stop the tests through
+    /// [`Self::stopped_reading`] or the closed channel, and all results are stored.
     async fn send(&self, event: Event) {
         if self.stopped_reading.is_cancelled() {
             return;
         }
         let sent = tokio::select! {
-            // First, since a client that reads gets the last event also of a server that stops.
+            // Sending comes first, so that a client that reads gets the last event even when the
+            // server stops.
             biased;
             sent = self.events.send_timeout(event, self.timeout) => sent,
             () = self.stopping.cancelled() => return,
@@ -204,50 +207,22 @@ impl Client {
     }
 }
 
-async fn work(
+/// Runs a batch, and sends its events to the client and to the live streams.
+async fn run_batch(
     shared: &Shared,
     request: BatchRequest,
     configuration: Option<Arc<ResolvedConfiguration>>,
     started: TestRun,
     client: &Client,
-    stopped: StopSignal,
+    stop: StopSignal,
 ) {
     let id = started.id.clone();
     shared.live.send("runStarted", Some(&id), &started);
     client.send(event("started", &started)).await;
-    let total = request.cases.len();
-    let max_running = shared.options.max_running.max(1);
-    let concurrency = request.concurrency.unwrap_or(max_running).clamp(1, max_running);
-    let mut results = stream::iter(request.cases.into_iter().enumerate())
-        .map(|(index, mut case)| {
-            if let Some(configuration) = &configuration {
-                configuration.apply(&mut case);
-            }
-            // A task, so that a test neither waits nor keeps its slot while the client does not
-            // read the result of another one.
-            let test = test(shared.clone(), id.clone(), index, case, stopped.clone());
-            shared.tasks.spawn(test)
-        })
-        .buffer_unordered(concurrency);
-    let mut done = 0;
-    let work = async {
-        while let Some(ended) = results.next().await {
-            let (index, result) = match ended.map_err(JoinError::try_into_panic) {
-                Ok(Some(ended)) => ended,
-                Err(Ok(panic)) => std::panic::resume_unwind(panic),
-                // The batch or the server stops.
-                Ok(None) | Err(Err(_)) => continue,
-            };
-            done += 1;
-            let ended = EndedEvent { index, done, total, outcome: Outcome::of(&result) };
-            shared.live.send("ended", Some(&id), &ended);
-            client.send(event("result", &ResultEvent { index, done, total, result })).await;
-        }
-    };
     let store = shared.tests.runner().store();
-    with_heartbeat(&**store, &id, work).await;
-    drop(results);
-    let reason = stopped.now_or_never();
+    let tests = run_tests(shared, &id, request, configuration, client, &stop);
+    with_heartbeat(&**store, &id, tests).await;
+    let reason = stop.now_or_never();
     let status = if reason.is_some() { RunStatus::Failed } else { RunStatus::Completed };
     let finished = store.finish_run(&id, status).await;
     if let Ok(run) = &finished {
@@ -260,28 +235,67 @@ async fn work(
             event("failed", &json!({"error": format!("the batch was stopped: {reason}")}))
         }
         (Err(error), _) => {
-            tracing::warn!(run = id, "the end of a batch was not stored: {error}");
+            tracing::warn!(run = id, "failed to store the end of a batch: {error}");
             event("failed", &json!({"error": error.to_string()}))
         }
     };
     client.send(last).await;
 }
 
-/// Runs a test of a batch as soon as it gets a slot; not if the batch is stopped before.
-async fn test(
+/// Runs the tests of a batch, and sends an event for each that ends.
+async fn run_tests(
+    shared: &Shared,
+    run: &str,
+    request: BatchRequest,
+    configuration: Option<Arc<ResolvedConfiguration>>,
+    client: &Client,
+    stop: &StopSignal,
+) {
+    let total = request.cases.len();
+    let max_running = shared.options.max_running.max(1);
+    let concurrency = request.concurrency.unwrap_or(max_running).clamp(1, max_running);
+    let mut results = stream::iter(request.cases.into_iter().enumerate())
+        .map(|(index, mut case)| {
+            if let Some(configuration) = &configuration {
+                configuration.apply(&mut case);
+            }
+            // Each test is a task of its own, so that it runs on, and frees its slot, while the
+            // client does not read the result of another one.
+            let test = run_test(shared.clone(), run.to_owned(), index, case, stop.clone());
+            shared.tasks.spawn(test)
+        })
+        .buffer_unordered(concurrency);
+    let mut done = 0;
+    while let Some(ended) = results.next().await {
+        let (index, result) = match ended.map_err(JoinError::try_into_panic) {
+            Ok(Some(ended)) => ended,
+            Err(Ok(panic)) => std::panic::resume_unwind(panic),
+            // The batch or the server stops.
+            Ok(None) | Err(Err(_)) => continue,
+        };
+        done += 1;
+        let ended = EndedEvent { index, done, total, outcome: Outcome::of(&result) };
+        shared.live.send("ended", Some(run), &ended);
+        client.send(event("result", &ResultEvent { index, done, total, result })).await;
+    }
+}
+
+/// Runs a test of a batch once it gets a slot. Returns [`None`] if the batch stops before that.
+async fn run_test(
     shared: Shared,
     run: String,
     index: usize,
     case: TestCase,
-    stopped: StopSignal,
+    stop: StopSignal,
 ) -> Option<(usize, TestResult)> {
-    // A batch waits for as long as it must: it has its slot among the batches already.
+    // A batch is not among the waiting requests that `max_waiting` limits: it has a slot among the
+    // batches already.
     let _slot = tokio::select! {
         biased;
-        _ = stopped.clone() => return None,
+        _ = stop.clone() => return None,
         slot = shared.slots.acquire() => slot,
     };
-    let context = live::watched(&shared, Some(&run), index, &case.name).stopped_by(stopped);
+    let context = live::streamed_context(&shared, Some(&run), index, &case.name).stopped_by(stop);
     Some((index, shared.tests.run_with(case, context).await))
 }
 

@@ -17,30 +17,31 @@ const DROPPED_TIME: Duration = Duration::from_secs(2);
 pub(super) async fn parse<T: DeserializeOwned>(
     shared: &Shared,
     body: Body,
-    wanted: &'static str,
+    expected: &'static str,
 ) -> Result<T, ApiError> {
     let options = &shared.options;
-    let reading = read(body.into_data_stream(), options.max_body_bytes, wanted);
+    let reading = read(body.into_data_stream(), options.max_body_bytes, expected);
     let body = tokio::time::timeout(options.body_timeout, reading)
         .await
         .map_err(|_| ApiError::TooSlow(options.body_timeout))??;
     // serde would accept a list as the members of an object, in their order.
     if body.trim_ascii_start().first() != Some(&b'{') {
-        return Err(ApiError::Body { wanted, problem: "it is not a JSON object".to_owned() });
+        return Err(ApiError::Body { expected, problem: "it is not a JSON object".to_owned() });
     }
     serde_json::from_slice(&body)
-        .map_err(|error| ApiError::Body { wanted, problem: error.to_string() })
+        .map_err(|error| ApiError::Body { expected, problem: error.to_string() })
 }
 
 async fn read<B: AsRef<[u8]>>(
     chunks: impl Stream<Item = Result<B, axum::Error>>,
     limit: usize,
-    wanted: &'static str,
+    expected: &'static str,
 ) -> Result<Vec<u8>, ApiError> {
     let mut chunks = pin!(chunks);
     let mut body = Vec::new();
     while let Some(chunk) = chunks.next().await {
-        let chunk = chunk.map_err(|error| ApiError::Body { wanted, problem: error.to_string() })?;
+        let chunk =
+            chunk.map_err(|error| ApiError::Body { expected, problem: error.to_string() })?;
         let chunk = chunk.as_ref();
         if body.len() + chunk.len() > limit {
             drop(body);

@@ -41,10 +41,10 @@ pub(super) async fn create(
     State(shared): State<Shared>,
     body: Body,
 ) -> Result<Json<Configuration>, ApiError> {
-    const WANTED: &str = "configuration";
-    let new: NewConfiguration = parse(&shared, body, WANTED).await?;
+    const EXPECTED: &str = "configuration";
+    let new: NewConfiguration = parse(&shared, body, EXPECTED).await?;
     let configuration = Configuration::new(new)
-        .map_err(|error| ApiError::Body { wanted: WANTED, problem: error.to_string() })?;
+        .map_err(|error| ApiError::Body { expected: EXPECTED, problem: error.to_string() })?;
     if let Some(refusal) = shared.tests.refusal_of_servers(&configuration.server_configs) {
         return Err(ApiError::Forbidden(refusal));
     }
@@ -83,9 +83,9 @@ pub(super) async fn run(
     Path(id): Path<String>,
     body: Body,
 ) -> Result<EventStream, ApiError> {
-    const WANTED: &str = "run of a configuration";
+    const EXPECTED: &str = "run of a configuration";
     let slot = BatchSlot::acquire(&shared)?;
-    let request: ConfigurationRunRequest = parse(&shared, body, WANTED).await?;
+    let request: ConfigurationRunRequest = parse(&shared, body, EXPECTED).await?;
     let configuration = find(&shared, id).await?;
     let ConfigurationRunRequest { name, mut cases, concurrency, variables } = request;
     let known = configuration.variables();
@@ -95,7 +95,7 @@ pub(super) async fn run(
         let problem = format!(
             "variables has {unknown:?}, which the configuration does not refer to; it refers to {known}"
         );
-        return Err(ApiError::Body { wanted: WANTED, problem });
+        return Err(ApiError::Body { expected: EXPECTED, problem });
     }
     let resolved = configuration.resolve(|name| variables.get(name).cloned()).map_err(|error| {
         let problem = match error {
@@ -105,7 +105,7 @@ pub(super) async fn run(
             }
             error => error.to_string(),
         };
-        ApiError::Body { wanted: WANTED, problem }
+        ApiError::Body { expected: EXPECTED, problem }
     })?;
     // They are replaced when their test begins.
     if !configuration.server_configs.is_empty() {
@@ -118,7 +118,7 @@ pub(super) async fn run(
             case.judge_config = None;
         }
     }
-    batch::check(&shared, &cases, WANTED)?;
+    batch::check(&shared, &cases, EXPECTED)?;
     if let Some(refusal) = shared.tests.refusal_of_servers(&configuration.server_configs) {
         return Err(ApiError::Forbidden(refusal));
     }

@@ -14,8 +14,8 @@ use serde_json::json;
 /// API.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApiError {
-    #[error("the body is not a valid {wanted}: {problem}")]
-    Body { wanted: &'static str, problem: String },
+    #[error("the body is not a valid {expected}: {problem}")]
+    Body { expected: &'static str, problem: String },
     #[error("the body is longer than {0} bytes")]
     TooLong(usize),
     #[error("the body did not arrive within {} s", .0.as_secs())]

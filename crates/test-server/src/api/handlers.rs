@@ -29,7 +29,7 @@ use super::{
     openapi,
     operations::Operation,
     results,
-    stop::{CLIENT_LEFT, half_closed, stopped},
+    stop::{CLIENT_LEFT, half_closed, stop_signal},
 };
 use crate::{Health, query};
 
@@ -78,7 +78,7 @@ async fn run(
     }
     // The request is dropped when its client disconnects. The task continues and stores the result.
     let (request, dropped) = oneshot::channel::<()>();
-    let stopped = stopped(&shared, async {
+    let stop = stop_signal(&shared, async {
         tokio::select! {
             _ = dropped => {}
             () = half_closed(connection) => {}
@@ -90,10 +90,10 @@ async fn run(
     let mut work = tasks.spawn(async move {
         let _slot = tokio::select! {
             biased;
-            _ = stopped.clone() => None,
+            _ = stop.clone() => None,
             slot = shared.slot() => Some(slot?),
         };
-        let context = live::watched(&shared, None, 0, &case.name).stopped_by(stopped);
+        let context = live::streamed_context(&shared, None, 0, &case.name).stopped_by(stop);
         let result = shared.tests.run_with(case, context).await;
         let ended = EndedEvent { index: 0, done: 1, total: 1, outcome: Outcome::of(&result) };
         shared.live.send("ended", None, &ended);

@@ -162,7 +162,12 @@ impl Live {
 }
 
 /// Returns the context of a test whose steps are sent to the streams.
-pub(super) fn watched(shared: &Shared, run: Option<&str>, index: usize, name: &str) -> RunContext {
+pub(super) fn streamed_context(
+    shared: &Shared,
+    run: Option<&str>,
+    index: usize,
+    name: &str,
+) -> RunContext {
     let context = match run {
         Some(run) => RunContext::default().in_run(run),
         None => RunContext::default(),

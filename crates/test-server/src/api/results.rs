@@ -128,7 +128,7 @@ pub(super) async fn put_override(
     let reason = request.reason.trim();
     if reason.is_empty() || reason.len() > MAX_REASON {
         let problem = format!("reason has {} bytes; 1 to {MAX_REASON} are allowed", reason.len());
-        return Err(ApiError::Body { wanted: "override", problem });
+        return Err(ApiError::Body { expected: "override", problem });
     }
     let named = request.author.as_deref().map(str::trim).filter(|name| !name.is_empty());
     let author = match (caller, named) {
@@ -143,7 +143,7 @@ pub(super) async fn put_override(
     };
     if author.len() > MAX_AUTHOR {
         let problem = format!("author has {} bytes; {MAX_AUTHOR} are allowed", author.len());
-        return Err(ApiError::Body { wanted: "override", problem });
+        return Err(ApiError::Body { expected: "override", problem });
     }
     let verdict = Override {
         result_id: id,

@@ -17,7 +17,7 @@ pub(super) type StopSignal = SharedFuture<BoxFuture<'static, String>>;
 
 /// Returns the stop signal of tests; `client_gone` completes with the reason when their client
 /// disconnects or does not read.
-pub(super) fn stopped(
+pub(super) fn stop_signal(
     shared: &Shared,
     client_gone: impl Future<Output = &'static str> + Send + 'static,
 ) -> StopSignal {
