@@ -7,7 +7,7 @@ use serde::Serialize;
 
 pub use self::origin::OriginError;
 use self::{
-    origin::Origin,
+    origin::{CONNECTION_SCHEMES, Origin, RESOURCE_SCHEMES},
     policy::{PolicyInput, policy},
 };
 use crate::types::{Csp, Permission, Permissions, SandboxCapability, UiResourceMeta};
@@ -132,9 +132,9 @@ impl Sandbox {
             let mut check = OriginCheck { options, problems: &mut problems };
             Csp {
                 connect_domains: check.connections("connectDomains", &csp.connect_domains),
-                resource_domains: check.documents("resourceDomains", &csp.resource_domains),
-                frame_domains: check.documents("frameDomains", &csp.frame_domains),
-                base_uri_domains: check.documents("baseUriDomains", &csp.base_uri_domains),
+                resource_domains: check.resources("resourceDomains", &csp.resource_domains),
+                frame_domains: check.resources("frameDomains", &csp.frame_domains),
+                base_uri_domains: check.resources("baseUriDomains", &csp.base_uri_domains),
             }
         });
         let asked = meta.permissions.unwrap_or_default();
@@ -143,7 +143,7 @@ impl Sandbox {
         problems.extend(denied.map(|it| SandboxProblem::Permission { permission: it.member() }));
         let mut ancestors = Vec::new();
         for origin in &options.frame_ancestors {
-            match Origin::parse(origin, false) {
+            match Origin::parse(origin, RESOURCE_SCHEMES) {
                 Ok(origin) => ancestors.push(origin.to_string()),
                 Err(error) => problems.push(SandboxProblem::Origin {
                     member: "frame_ancestors",
@@ -211,20 +211,19 @@ struct OriginCheck<'a> {
 }
 
 impl OriginCheck<'_> {
-    /// Checks origins that the View connects to, which may be those of WebSockets.
     fn connections(&mut self, member: &'static str, origins: &[String]) -> Vec<String> {
-        self.check(member, origins, true)
+        self.check(member, origins, CONNECTION_SCHEMES)
     }
 
-    fn documents(&mut self, member: &'static str, origins: &[String]) -> Vec<String> {
-        self.check(member, origins, false)
+    fn resources(&mut self, member: &'static str, origins: &[String]) -> Vec<String> {
+        self.check(member, origins, RESOURCE_SCHEMES)
     }
 
     fn check(
         &mut self,
         member: &'static str,
         origins: &[String],
-        is_for_connections: bool,
+        schemes: &[&'static str],
     ) -> Vec<String> {
         let Self { options, problems } = self;
         if origins.len() > MAX_ORIGINS {
@@ -233,9 +232,11 @@ impl OriginCheck<'_> {
         }
         let mut checked = Vec::new();
         for text in origins.iter().take(MAX_ORIGINS) {
-            let parsed = Origin::parse(text, is_for_connections).and_then(|origin| {
+            let parsed = Origin::parse(text, schemes).and_then(|origin| {
                 let is_allowed = options.allowed_origins.as_ref().is_none_or(|allowed| {
-                    allowed.iter().any(|it| Origin::parse(it, true).is_ok_and(|it| it == origin))
+                    allowed.iter().any(|it| {
+                        Origin::parse(it, CONNECTION_SCHEMES).is_ok_and(|it| it == origin)
+                    })
                 });
                 if is_allowed { Ok(origin) } else { Err(OriginError::NotAllowed) }
             });

@@ -1,6 +1,9 @@
 //! Origins that a View may reach, as sources of a content security policy.
 
-use std::fmt;
+use std::{
+    fmt,
+    net::{Ipv4Addr, Ipv6Addr},
+};
 
 /// A source of a content security policy: scheme, host and port, checked so that it cannot end its
 /// directive.
@@ -33,58 +36,50 @@ pub enum OriginError {
     NotAllowed,
 }
 
-/// Longest origin, in bytes.
+/// Maximum length of an origin, in bytes. The longest name in the DNS has 253.
 const MAX_BYTES: usize = 300;
 
+/// Schemes of documents and other resources.
+pub(super) const RESOURCE_SCHEMES: &[&str] = &["https", "http"];
+
+/// Schemes of connections, which may be WebSockets.
+pub(super) const CONNECTION_SCHEMES: &[&str] = &["https", "http", "wss", "ws"];
+
 impl Origin {
-    /// Parses `scheme://host[:port]`. Allows WebSocket schemes only for connections.
-    pub(super) fn parse(text: &str, is_for_connections: bool) -> Result<Self, OriginError> {
+    /// Parses `scheme://host[:port]` with one of these schemes.
+    pub(super) fn parse(text: &str, schemes: &[&'static str]) -> Result<Self, OriginError> {
         if text.len() > MAX_BYTES {
             return Err(OriginError::Form);
         }
         let (scheme, rest) = text.split_once("://").ok_or(OriginError::Form)?;
-        let schemes: &[_] =
-            if is_for_connections { &["https", "http", "wss", "ws"] } else { &["https", "http"] };
-        let scheme =
-            schemes.iter().find(|it| scheme.eq_ignore_ascii_case(it)).ok_or(OriginError::Scheme)?;
+        let scheme = schemes
+            .iter()
+            .copied()
+            .find(|it| scheme.eq_ignore_ascii_case(it))
+            .ok_or(OriginError::Scheme)?;
         // Servers often write the slash of the root; any other path would have another meaning in a
         // policy.
-        let rest = rest.strip_suffix('/').unwrap_or(rest);
-        let (host, port) = match rest.strip_prefix('[') {
-            Some(rest) => {
-                let (address, port) = rest.split_once(']').ok_or(OriginError::Form)?;
-                let address: std::net::Ipv6Addr = address.parse().map_err(|_| OriginError::Form)?;
-                (format!("[{address}]"), port.strip_prefix(':').or(port.is_empty().then_some("")))
-            }
-            None => match rest.split_once(':') {
-                Some((host, port)) => {
-                    (host.to_ascii_lowercase(), Some(port).filter(|it| !it.is_empty()))
-                }
-                None => (rest.to_ascii_lowercase(), Some("")),
-            },
-        };
-        let port = match port {
-            Some("") => None,
-            Some(digits) if digits.bytes().all(|it| it.is_ascii_digit()) => {
-                Some(digits.parse().map_err(|_| OriginError::Form)?)
-            }
-            _ => return Err(OriginError::Form),
-        };
+        let authority = rest.strip_suffix('/').unwrap_or(rest);
+        if let Some(rest) = authority.strip_prefix('[') {
+            let (address, port) = rest.split_once(']').ok_or(OriginError::Form)?;
+            let address: Ipv6Addr = address.parse().map_err(|_| OriginError::Form)?;
+            let host = format!("[{address}]");
+            return Ok(Self { scheme, is_wildcard: false, host, port: parse_port(port)? });
+        }
+        let host_end = authority.find(':').unwrap_or(authority.len());
+        let (host, port) = authority.split_at(host_end);
+        let port = parse_port(port)?;
         let (is_wildcard, host) = match host.strip_prefix("*.") {
-            Some(host) => (true, host.to_owned()),
+            Some(parent) => (true, parent),
             None => (false, host),
         };
-        fn is_label(label: &str) -> bool {
-            !label.is_empty()
-                && label.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-' || it == b'_')
-        }
-        if !host.starts_with('[') && !host.split('.').all(is_label) {
+        if !host.split('.').all(is_label) {
             return Err(OriginError::Form);
         }
-        if is_wildcard && (!host.contains('.') || host.starts_with('[')) {
+        if is_wildcard && !host.contains('.') {
             return Err(OriginError::Wildcard);
         }
-        Ok(Self { scheme, is_wildcard, host, port })
+        Ok(Self { scheme, is_wildcard, host: host.to_ascii_lowercase(), port })
     }
 
     /// Returns whether the origin is on this machine.
@@ -92,7 +87,7 @@ impl Origin {
         self.host == "localhost"
             || self.host.ends_with(".localhost")
             || self.host == "[::1]"
-            || self.host.parse().is_ok_and(|it: std::net::Ipv4Addr| it.is_loopback())
+            || self.host.parse().is_ok_and(|it: Ipv4Addr| it.is_loopback())
     }
 }
 
@@ -104,18 +99,37 @@ impl fmt::Display for Origin {
     }
 }
 
+/// Parses what follows a host: nothing, or a colon and a port.
+fn parse_port(text: &str) -> Result<Option<u16>, OriginError> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let digits = text.strip_prefix(':').ok_or(OriginError::Form)?;
+    // The parser of the standard library would accept a sign.
+    if !digits.bytes().all(|it| it.is_ascii_digit()) {
+        return Err(OriginError::Form);
+    }
+    digits.parse().map(Some).map_err(|_| OriginError::Form)
+}
+
+/// Returns whether a text is one part of a host name.
+fn is_label(text: &str) -> bool {
+    !text.is_empty()
+        && text.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-' || it == b'_')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[track_caller]
     fn check(text: &str, want: Result<&str, OriginError>) {
-        let got = Origin::parse(text, true).map(|it| it.to_string());
+        let got = Origin::parse(text, CONNECTION_SCHEMES).map(|it| it.to_string());
         assert_eq!(got.as_deref().map_err(|it| *it), want, "{text}");
     }
 
     #[test]
-    fn origins_are_read() {
+    fn origins_are_parsed() {
         check("https://a.example", Ok("https://a.example"));
         check("HTTPS://A.Example/", Ok("https://a.example"));
         check("https://*.a.example:8443", Ok("https://*.a.example:8443"));
@@ -123,7 +137,7 @@ mod tests {
         check("http://127.0.0.1:9", Ok("http://127.0.0.1:9"));
         check("http://[::1]:9", Ok("http://[::1]:9"));
         check("http://[::1]", Ok("http://[::1]"));
-        assert_eq!(Origin::parse("wss://a", false), Err(OriginError::Scheme));
+        assert_eq!(Origin::parse("wss://a", RESOURCE_SCHEMES), Err(OriginError::Scheme));
     }
 
     #[test]
@@ -156,6 +170,7 @@ mod tests {
             "https://a/b",
             "https://a?b",
             "https://a:",
+            "https://[::1]:",
             "https://a:*",
             "https://a:99999",
             "https://a:+1",
@@ -179,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn this_machine_is_known() {
+    fn loopback_hosts_are_recognised() {
         for (text, is_loopback) in [
             ("http://localhost", true),
             ("http://a.localhost:1", true),
@@ -188,7 +203,11 @@ mod tests {
             ("http://localhost.example", false),
             ("http://128.0.0.1", false),
         ] {
-            assert_eq!(Origin::parse(text, false).unwrap().is_loopback(), is_loopback, "{text}");
+            assert_eq!(
+                Origin::parse(text, RESOURCE_SCHEMES).unwrap().is_loopback(),
+                is_loopback,
+                "{text}"
+            );
         }
     }
 }
