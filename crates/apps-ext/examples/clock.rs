@@ -47,5 +47,5 @@ async fn main() -> std::io::Result<()> {
             View::html(PAGE).title("Clock").description("Shows the time."),
         )
         .show("clock", "ui://clock/page.html");
-    serve_stdio(&Server::new(apps.on(toolbox)), Default::default()).await
+    serve_stdio(&Server::new(apps.wrap(toolbox)), Default::default()).await
 }

@@ -94,7 +94,7 @@ fn names<'a>(list: &'a Value, member: &str, key: &str) -> Vec<&'a str> {
 
 #[tokio::test]
 async fn a_client_with_views_sees_them() {
-    let server = Server::new(apps().on(toolbox()));
+    let server = Server::new(apps().wrap(toolbox()));
     for revision in ERAS {
         let (_guard, client) = client(&server, revision, with_views()).await;
         let extensions = &client.server().capabilities.extensions;
@@ -121,7 +121,7 @@ async fn a_client_with_views_sees_them() {
 
 #[tokio::test]
 async fn a_client_without_views_gets_a_server_of_texts() {
-    let server = Server::new(apps().on(toolbox()));
+    let server = Server::new(apps().wrap(toolbox()));
     let declared = [
         None,
         Some(json!({})),
@@ -157,7 +157,7 @@ async fn a_client_without_views_gets_a_server_of_texts() {
 
 #[tokio::test]
 async fn views_are_read_by_every_client() {
-    let server = Server::new(apps().on(toolbox()));
+    let server = Server::new(apps().wrap(toolbox()));
     for revision in ERAS {
         for settings in [None, with_views()] {
             let (_guard, client) = client(&server, revision, settings).await;
@@ -188,7 +188,7 @@ async fn requests_that_are_not_offered_the_views_get_the_handlers_resources() {
     for (is_offered, count, text) in
         [(true, 3, "<!doctype html><h1>…</h1>"), (false, 2, "its own text")]
     {
-        let server = Server::new(apps().offered_if(move |_| is_offered).on(handler()));
+        let server = Server::new(apps().offered_if(move |_| is_offered).wrap(handler()));
         let (_guard, client) = client(&server, ERAS[1], with_views()).await;
         let list = ask(&client, "resources/list", json!({})).await.unwrap();
         assert_eq!(list["resources"].as_array().unwrap().len(), count, "{list}");
@@ -200,8 +200,8 @@ async fn requests_that_are_not_offered_the_views_get_the_handlers_resources() {
 #[tokio::test]
 async fn a_handler_without_resources_gets_those_of_its_views() {
     let toolbox = || Toolbox::new("t", "1").tool("t", "", async |(): (), _| "t");
-    let server = Server::new(apps().on(toolbox()));
-    let bare = Server::new(Apps::new().on(toolbox()));
+    let server = Server::new(apps().wrap(toolbox()));
+    let bare = Server::new(Apps::new().wrap(toolbox()));
     for revision in ERAS {
         for (settings, views) in [(None, 0), (with_views(), 2)] {
             let (_guard, with) = client(&server, revision, settings.clone()).await;
@@ -222,8 +222,8 @@ async fn a_handler_without_resources_gets_those_of_its_views() {
 
 #[tokio::test]
 async fn gating_and_hiding_are_settings() {
-    let always = Server::new(apps().gating(Gating::Always).on(toolbox()));
-    let hidden = Server::new(apps().app_only_tools(AppOnlyTools::Hidden).on(toolbox()));
+    let always = Server::new(apps().gating(Gating::Always).wrap(toolbox()));
+    let hidden = Server::new(apps().app_only_tools(AppOnlyTools::Hidden).wrap(toolbox()));
     for revision in ERAS {
         let (_guard, client_of_always) = client(&always, revision, None).await;
         assert!(client_of_always.server().capabilities.has_extension(EXTENSION));
@@ -311,7 +311,7 @@ impl Handler for Own {
 async fn the_handlers_own_views_are_gated_page_by_page() {
     let own =
         Own { tools: Vec::new(), resources: vec!["a://1", "ui://own/a", "UI://own/b", "a://2"] };
-    let server = Server::new(apps().on(own));
+    let server = Server::new(apps().wrap(own));
     for revision in ERAS {
         let uris = async |settings| {
             let (_guard, client) = client(&server, revision, settings).await;
@@ -331,7 +331,7 @@ async fn the_handlers_own_views_are_gated_page_by_page() {
 async fn answers_that_depend_on_the_client_are_private() {
     let own = Own { tools: vec![Tool::default()], resources: vec!["a://1"] };
     for (gating, scope) in [(Gating::Negotiated, "private"), (Gating::Always, "public")] {
-        let server = Server::new(apps().gating(gating).on(own.clone()));
+        let server = Server::new(apps().gating(gating).wrap(own.clone()));
         let (_guard, client) = client(&server, Revision::V2026_07_28, None).await;
         for method in
             ["server/discover", "tools/list", "resources/list", "resources/templates/list"]
@@ -397,7 +397,7 @@ proptest! {
             name: at.to_string(), input_schema: json!({ "type": "object" }), meta: meta.as_object().cloned(), ..Tool::default()
         });
         let own = Own { tools: tools.collect(), resources: Vec::new() };
-        let server = Server::new(Apps::new().on(own));
+        let server = Server::new(Apps::new().wrap(own));
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let list = |settings| runtime.block_on(async {
             let (_guard, client) = client(&server, Revision::V2025_11_25, settings).await;

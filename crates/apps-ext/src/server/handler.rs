@@ -20,7 +20,7 @@ use crate::types::{EXTENSION, FLAT_RESOURCE_KEY, UI_META_KEY, UI_SCHEME, client_
 /// the end of the list.
 const MAX_EMPTY_PAGES: usize = 100;
 
-/// A handler that adds the extension to another handler. [`Apps::on`] creates it.
+/// A handler that adds the extension to another handler. [`Apps::wrap`] creates it.
 pub struct AppsHandler<H> {
     inner: H,
     apps: Apps,
@@ -31,10 +31,10 @@ pub struct AppsHandler<H> {
 }
 
 impl Apps {
-    /// Wraps a handler and adds the extension to it. The handler's own metadata of Views is gated
-    /// as well: that of its tools, and its resources `ui://…`.
+    /// Wraps a handler and adds the extension to it. Clients without Views do not get the handler's
+    /// own metadata of Views either: that of its tools, and its resources `ui://…`.
     #[must_use]
-    pub fn on<H: Handler>(self, handler: H) -> AppsHandler<H> {
+    pub fn wrap<H: Handler>(self, handler: H) -> AppsHandler<H> {
         AppsHandler::new(self, handler)
     }
 }
@@ -44,7 +44,7 @@ impl<H: Handler> AppsHandler<H> {
         let listed = apps.views.iter().map(|(uri, view)| view.resource(uri)).collect();
         let contents = apps.views.iter().map(|(uri, view)| {
             let contents = ReadResourceResult { contents: vec![view.contents(uri)], meta: None };
-            let contents = to_raw_value(&contents).expect("texts serialise");
+            let contents = to_raw_value(&contents).expect("text can be serialised");
             (uri.as_str().to_owned(), contents)
         });
         Self { listed, contents: contents.collect(), inner, apps }
@@ -156,7 +156,7 @@ impl<H: Handler> Handler for AppsHandler<H> {
         let mut cursor = cursor.map(str::to_owned);
         for _ in 0..MAX_EMPTY_PAGES {
             let list = self.inner.list_resources(cursor.as_deref(), cx).await;
-            let mut list = self.or_empty(list)?;
+            let mut list = self.empty_without_resources(list)?;
             list.resources.retain(|resource| {
                 let is_own = is_offered && self.contents.contains_key(&resource.uri);
                 !is_own && (is_enabled || !is_view(&resource.uri))
@@ -181,7 +181,7 @@ impl<H: Handler> Handler for AppsHandler<H> {
         let mut cursor = cursor.map(str::to_owned);
         for _ in 0..MAX_EMPTY_PAGES {
             let list = self.inner.list_resource_templates(cursor.as_deref(), cx).await;
-            let mut list = self.or_empty(list)?;
+            let mut list = self.empty_without_resources(list)?;
             list.resource_templates
                 .retain(|template| is_enabled || !is_view(&template.uri_template));
             if !list.resource_templates.is_empty() || list.next_cursor.is_none() {
@@ -217,7 +217,10 @@ impl<H: Handler> Handler for AppsHandler<H> {
 impl<H: Handler> AppsHandler<H> {
     /// Returns an empty list if the wrapped handler has no resources, because Views make this a
     /// server with resources.
-    fn or_empty<T: Default>(&self, list: Result<T, RpcError>) -> Result<T, RpcError> {
+    fn empty_without_resources<T: Default>(
+        &self,
+        list: Result<T, RpcError>,
+    ) -> Result<T, RpcError> {
         match list {
             Err(error) if error.code == error_code::METHOD_NOT_FOUND && !self.listed.is_empty() => {
                 Ok(T::default())

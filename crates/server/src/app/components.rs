@@ -166,7 +166,7 @@ impl Components {
             recorder: self.recorder.clone(),
         };
         let limits = protocol_limits(&self.config.limits, self.shutdown_grace());
-        self.knowledge.add_methods(Server::with_limits(views.on(handler), limits))
+        self.knowledge.add_methods(Server::with_limits(views.wrap(handler), limits))
     }
 
     fn health(&self) -> Arc<Health> {
