@@ -55,13 +55,13 @@ impl<'de> Deserialize<'de> for Capture {
 }
 
 impl Capture {
-    /// Returns the level below `above`. A table turns capture on.
-    pub(crate) fn below(&self, above: &Level) -> Level {
+    /// Applies these settings to those of the level above. A table turns capture on.
+    pub(crate) fn resolve(&self, above: &CaptureLevel) -> CaptureLevel {
         match self {
             Self::Switch(true) => above.clone(),
-            Self::Switch(false) => Level { is_on: false, ..above.clone() },
+            Self::Switch(false) => CaptureLevel { is_on: false, ..above.clone() },
             Self::Settings(patch) => {
-                Level { is_on: true, settings: above.settings.clone().patched(patch) }
+                CaptureLevel { is_on: true, settings: above.settings.clone().patched(patch) }
             }
         }
     }
@@ -69,14 +69,14 @@ impl Capture {
 
 /// Effective capture settings of the server, an upstream or a tool.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Level {
+pub(crate) struct CaptureLevel {
     is_on: bool,
     settings: Settings,
 }
 
-impl Level {
+impl CaptureLevel {
     /// Returns the level of the server.
-    pub(crate) fn top(settings: Settings) -> Self {
+    pub(crate) fn server(settings: Settings) -> Self {
         Self { is_on: true, settings }
     }
 
@@ -91,17 +91,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_level_stands_over_the_one_above() {
-        let above = Level::top(Settings::default());
+    fn each_level_overrides_the_one_above() {
+        let above = CaptureLevel::server(Settings::default());
         let patch: SettingsPatch =
             serde_json::from_str(r#"{"mcp_tool_llm_return_max_bytes": 9}"#).unwrap();
         let patch = Capture::Settings(Box::new(patch));
-        assert_eq!(Capture::default().below(&above), above);
-        let off = Capture::Switch(false).below(&above);
+        assert_eq!(Capture::default().resolve(&above), above);
+        let off = Capture::Switch(false).resolve(&above);
         assert_eq!(off.settings(), None);
-        assert_eq!(Capture::default().below(&off).settings(), None);
+        assert_eq!(Capture::default().resolve(&off).settings(), None);
         for above in [above, off] {
-            let settings = patch.below(&above).settings().unwrap();
+            let settings = patch.resolve(&above).settings().unwrap();
             assert_eq!(settings.mcp_tool_llm_return_max_bytes, 9);
         }
     }

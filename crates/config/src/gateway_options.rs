@@ -6,7 +6,7 @@ use marquetry_gateway::{GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, 
 use marquetry_protocol::client::{AuthorizationError, Authorizer, ClientError, Network};
 
 use crate::{
-    Config, Transport, apps::Gating, capture::Level, gateway::GatewayConfig, limits::Limits,
+    Config, Transport, apps::Gating, capture::CaptureLevel, gateway::GatewayConfig, limits::Limits,
     login::LoginConfig, upstream::UpstreamConfig,
 };
 
@@ -33,7 +33,8 @@ impl Config {
         options.secret_variables = self.auth.variables().map(str::to_owned).collect();
         options.guard.clone_from(&gateway.guard);
         options.assumes_views = self.apps.gating == Gating::Always;
-        // Upstreams may write the data of one caller there, and the others would read it.
+        // An upstream may write the data of one caller to its stderr, where the other callers would
+        // read it.
         options.shows_stderr = !self.auth.is_set();
         options.limits = gateway_limits(&self.limits);
         options
@@ -67,10 +68,10 @@ impl Config {
     }
 
     fn tool_capture(&self, upstream: &UpstreamConfig) -> ToolCapture {
-        let level = upstream.capture.below(&Level::top(self.artifacts.settings()));
+        let level = upstream.capture.resolve(&CaptureLevel::server(self.artifacts.settings()));
         let all = ToolCapture::new(level.settings());
         upstream.tools.iter().fold(all, |capture, (tool, config)| {
-            capture.with_tool(tool, config.capture.below(&level).settings())
+            capture.with_tool(tool, config.capture.resolve(&level).settings())
         })
     }
 }
@@ -80,20 +81,25 @@ fn upstream_transport(
     transport: &Transport,
     access: ConfiguredAccess,
 ) -> marquetry_gateway::Transport {
-    use marquetry_gateway::Transport as To;
+    use marquetry_gateway::Transport as GatewayTransport;
     match transport {
-        Transport::Stdio { command, args, env, cwd } => To::Stdio {
+        Transport::Stdio { command, args, env, cwd } => GatewayTransport::Stdio {
             command: command.clone(),
             args: args.clone(),
             env: env.clone(),
             cwd: cwd.clone(),
         },
-        Transport::Http { url, headers, .. } => {
-            To::Http { url: url.clone(), headers: headers.clone(), access: Arc::new(access) }
+        Transport::Http { url, headers, .. } => GatewayTransport::Http {
+            url: url.clone(),
+            headers: headers.clone(),
+            access: Arc::new(access),
+        },
+        Transport::Unusable { problem, .. } => {
+            GatewayTransport::Unusable { problem: problem.clone() }
         }
-        Transport::Unusable { problem, .. } => To::Unusable { problem: problem.clone() },
         Transport::NotGiven => {
-            To::Unusable { problem: "it has neither a command nor a URL".to_owned() }
+            let problem = "it has neither a command nor a URL".to_owned();
+            GatewayTransport::Unusable { problem }
         }
     }
 }
@@ -153,8 +159,9 @@ impl HttpAccess for ConfiguredAccess {
             ClientError::Unauthorized(_) if login.is_none() => {
                 Some(format!("log in with `marquetry login {name}`"))
             }
-            // The refusal may pass; a registration that the authorization server has deleted does
-            // not come back.
+            // The authorization server may be refusing the client for a moment, or it has deleted
+            // the client's registration. Only a new registration helps against the latter, and only
+            // a client without a configured id registers itself.
             ClientError::Authorization(AuthorizationError::Denied { error, .. })
                 if error == "invalid_client"
                     && login.is_some_and(|login| login.client_id.is_none()) =>
@@ -197,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn capture_settings_of_tools_stand_over_those_of_their_upstream() {
+    fn capture_settings_of_tools_override_those_of_their_upstream() {
         let text = "[mcp_servers.a]\ncommand = 'x'\ncapture = false\n\
                     tools.captured.capture.mcp_tool_llm_return_max_bytes = 9\ntools.raw.capture = false";
         let config = Config::from_toml(text, "test").unwrap().gateway_options(&[]);
