@@ -61,7 +61,7 @@ impl IntoResponse for ApiError {
             ),
             Self::NotKept(what) => (
                 StatusCode::NOT_FOUND,
-                format!("this {what} is not kept any more, or belongs to somebody else"),
+                format!("this {what} is no longer stored, or belongs to another user"),
             ),
             Self::NotCaptured => (
                 StatusCode::CONFLICT,
@@ -386,7 +386,7 @@ async fn events(
 ) -> Result<Response, ApiError> {
     let events = api.console.events_shared();
     let max = api.console.options().max_streams;
-    let slot = events.enter(&viewer).ok_or(ApiError::TooManyStreams(max))?;
+    let slot = events.acquire_slot(&viewer).ok_or(ApiError::TooManyStreams(max))?;
     let header = headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
     let after = after.or(header);
     let calls = api.console.calls().clone();

@@ -21,14 +21,14 @@ pub struct Calls {
 }
 
 struct SharedCalls {
-    kept: Mutex<KeptCalls>,
+    log: Mutex<CallLog>,
     events: Arc<Events>,
     max_calls: usize,
     max_bytes: usize,
 }
 
 #[derive(Default)]
-struct KeptCalls {
+struct CallLog {
     /// Each record has a separate lock, so that calls block each other only when they begin and
     /// end.
     records: VecDeque<Arc<Mutex<Record>>>,
@@ -102,7 +102,7 @@ impl Calls {
         let max_calls = options.max_calls;
         let max_bytes = options.max_calls_bytes;
         Self {
-            inner: Arc::new(SharedCalls { kept: Mutex::default(), events, max_calls, max_bytes }),
+            inner: Arc::new(SharedCalls { log: Mutex::default(), events, max_calls, max_bytes }),
         }
     }
 
@@ -123,7 +123,7 @@ impl Calls {
             took: None,
             outcome: None,
             arguments: arguments
-                .map_or_else(StoredText::default, |text| inner.kept_text(text.get())),
+                .map_or_else(StoredText::default, |text| inner.stored_text(text.get())),
             secret_names: secret_names.into_boxed_slice(),
             upstream: None,
             model: None,
@@ -133,16 +133,16 @@ impl Calls {
             progress: None,
         };
         record.counted = record.cost();
-        let mut kept = inner.kept();
-        kept.last += 1;
-        record.number = kept.last;
+        let mut log = inner.log();
+        log.last += 1;
+        record.number = log.last;
         inner.announce("call.started", &record);
         let id = format!("{}-{}", inner.events.run(), record.number);
-        kept.bytes += record.counted;
+        log.bytes += record.counted;
         let record = Arc::new(Mutex::new(record));
-        kept.records.push_back(record.clone());
-        let dropped = inner.shrink(&mut kept);
-        drop(kept);
+        log.records.push_back(record.clone());
+        let dropped = inner.shrink(&mut log);
+        drop(log);
         drop(dropped);
         RunningCall { calls: inner.clone(), record, id, began: Instant::now(), is_over: false }
     }
@@ -159,8 +159,8 @@ impl Calls {
     ) -> Vec<Value> {
         let run = self.inner.events.run();
         let before = before.and_then(|id| number_of(run, id)).unwrap_or(u64::MAX);
-        let kept = self.inner.kept();
-        let seen = kept.records.iter().rev().map(locked).filter(|record| {
+        let log = self.inner.log();
+        let seen = log.records.iter().rev().map(locked).filter(|record| {
             record.number < before
                 && viewer.sees(record.owner.as_deref())
                 && tool.is_none_or(|tool| record.tool == tool)
@@ -196,9 +196,9 @@ impl Calls {
     pub(crate) fn set_progress(&self, id: &str, progress: &Value) {
         let Some(number) = number_of(self.inner.events.run(), id) else { return };
         let record = {
-            let kept = self.inner.kept();
-            let Some(at) = index_of(&kept, number) else { return };
-            kept.records[at].clone()
+            let log = self.inner.log();
+            let Some(at) = index_of(&log, number) else { return };
+            log.records[at].clone()
         };
         locked(&record).progress = Some(progress.to_string().into());
         self.inner.recount(&record);
@@ -219,8 +219,8 @@ impl Calls {
     /// model.
     #[must_use]
     pub fn stats(&self, viewer: &Viewer) -> Value {
-        let kept = self.inner.kept();
-        let all = kept.records.iter().map(locked);
+        let log = self.inner.log();
+        let all = log.records.iter().map(locked);
         let seen = all.filter(|record| viewer.sees(record.owner.as_deref()));
         let mut count = 0_u64;
         let mut running = 0_u64;
@@ -252,11 +252,11 @@ impl Calls {
 }
 
 impl SharedCalls {
-    fn kept(&self) -> MutexGuard<'_, KeptCalls> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn log(&self) -> MutexGuard<'_, CallLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn kept_text(&self, text: &str) -> StoredText {
+    fn stored_text(&self, text: &str) -> StoredText {
         let fits = text.len() <= self.max_bytes / 8;
         StoredText { bytes: text.len(), text: fits.then(|| text.into()) }
     }
@@ -272,11 +272,11 @@ impl SharedCalls {
 
     /// Takes out the oldest calls while there are too many. The caller drops them after it has
     /// unlocked the record.
-    fn shrink(&self, kept: &mut KeptCalls) -> Vec<Arc<Mutex<Record>>> {
+    fn shrink(&self, log: &mut CallLog) -> Vec<Arc<Mutex<Record>>> {
         let mut dropped = Vec::new();
-        while kept.records.len() > self.max_calls || kept.bytes > self.max_bytes {
-            let Some(oldest) = kept.records.pop_front() else { break };
-            kept.bytes -= locked(&oldest).counted;
+        while log.records.len() > self.max_calls || log.bytes > self.max_bytes {
+            let Some(oldest) = log.records.pop_front() else { break };
+            log.bytes -= locked(&oldest).counted;
             dropped.push(oldest);
         }
         dropped
@@ -285,26 +285,26 @@ impl SharedCalls {
     /// Updates the total size by the texts that were added to a record since its last count, if it
     /// is still stored.
     fn recount(&self, record: &Arc<Mutex<Record>>) {
-        let mut kept = self.kept();
+        let mut log = self.log();
         let (number, cost) = {
             let record = locked(record);
             (record.number, record.cost())
         };
-        if index_of(&kept, number).is_none() {
+        if index_of(&log, number).is_none() {
             return;
         }
         let before = std::mem::replace(&mut locked(record).counted, cost);
-        kept.bytes = kept.bytes + cost - before;
-        let dropped = self.shrink(&mut kept);
-        drop(kept);
+        log.bytes = log.bytes + cost - before;
+        let dropped = self.shrink(&mut log);
+        drop(log);
         drop(dropped);
     }
 
     /// Reads a record, if the viewer may see it.
     fn with<T>(&self, id: &str, viewer: &Viewer, read: impl FnOnce(&Record) -> T) -> Option<T> {
         let number = number_of(self.events.run(), id)?;
-        let kept = self.kept();
-        let record = locked(&kept.records[index_of(&kept, number)?]);
+        let log = self.log();
+        let record = locked(&log.records[index_of(&log, number)?]);
         viewer.sees(record.owner.as_deref()).then(|| read(&record))
     }
 }
@@ -314,10 +314,10 @@ fn locked(record: &Arc<Mutex<Record>>) -> MutexGuard<'_, Record> {
 }
 
 /// Returns the index of a record. Records are in the order of their numbers, without gaps.
-fn index_of(kept: &KeptCalls, number: u64) -> Option<usize> {
-    let first = locked(kept.records.front()?).number;
+fn index_of(log: &CallLog, number: u64) -> Option<usize> {
+    let first = locked(log.records.front()?).number;
     let index = usize::try_from(number.checked_sub(first)?).ok()?;
-    (index < kept.records.len()).then_some(index)
+    (index < log.records.len()).then_some(index)
 }
 
 fn number_of(run: &str, id: &str) -> Option<u64> {
@@ -348,7 +348,7 @@ impl RunningCall {
 
     /// Records the result as the upstream wrote it.
     pub fn upstream_said(&self, result: &RawValue) {
-        let said = self.calls.kept_text(result.get());
+        let said = self.calls.stored_text(result.get());
         locked(&self.record).upstream = Some(said);
         self.calls.recount(&self.record);
         self.step("answered");
@@ -357,7 +357,7 @@ impl RunningCall {
     /// Records what was decided about the answer: the report of the capture as JSON, and the
     /// settings that decided, each an object with `setting`, `value` and `effect`.
     pub fn decided(&self, capture: Option<&str>, settings: Vec<Value>) {
-        let capture = capture.map(|report| self.calls.kept_text(report));
+        let capture = capture.map(|report| self.calls.stored_text(report));
         let settings = Value::Array(settings).to_string();
         {
             let mut record = locked(&self.record);
@@ -395,7 +395,7 @@ impl RunningCall {
             let said = record.upstream.as_ref();
             let model = match said.filter(|said| said.text.as_deref() == Some(result.get())) {
                 Some(said) => said.clone(),
-                None => self.calls.kept_text(result.get()),
+                None => self.calls.stored_text(result.get()),
             };
             record.model = Some(model);
         }
@@ -462,11 +462,11 @@ mod tests {
         for _ in 0..50 {
             end(&by_bytes, "t", None, 1_000);
         }
-        let kept = by_bytes.inner.kept();
-        let counted: usize = kept.records.iter().map(|record| locked(record).cost()).sum();
-        assert_eq!(kept.bytes, counted);
-        assert!(kept.bytes <= 10_000, "{}", kept.bytes);
-        assert!((4..=9).contains(&kept.records.len()), "{}", kept.records.len());
+        let log = by_bytes.inner.log();
+        let counted: usize = log.records.iter().map(|record| locked(record).cost()).sum();
+        assert_eq!(log.bytes, counted);
+        assert!(log.bytes <= 10_000, "{}", log.bytes);
+        assert!((4..=9).contains(&log.records.len()), "{}", log.records.len());
     }
 
     #[test]

@@ -35,7 +35,7 @@ const STATS_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_BATCH: usize = 500;
 /// When no page has listened for this time, no events are created: most servers have no open page,
 /// and calls should not bear the cost. A page that reconnects later is told to reload all data.
-const UNWATCHED: Duration = Duration::from_mins(1);
+const UNWATCHED_AFTER: Duration = Duration::from_mins(1);
 /// Maximum size of all stored events together, in bytes of JSON. Events contain heads, never
 /// bodies, so only long names can reach this limit.
 const MAX_BYTES: usize = 8 << 20;
@@ -65,19 +65,22 @@ impl Audience {
 pub struct Events {
     /// Distinguishes the event numbers of this run from those of other runs.
     run: String,
-    kept: Mutex<EventLog>,
+    log: Mutex<EventLog>,
     /// The number of the last event.
     last: watch::Sender<u64>,
     /// Whether the server is shutting down: all streams end first.
     is_closed: AtomicBool,
-    /// Whether a page listens, or did so within [`UNWATCHED`] before the last event.
+    /// Whether a page listens, or did so within [`UNWATCHED_AFTER`] before the last event.
     was_watched: AtomicBool,
     /// Whether events were skipped since the last stored one.
     has_skipped: AtomicBool,
     max_events: usize,
     max_streams: usize,
-    streams: Arc<Mutex<BTreeMap<Option<String>, usize>>>,
+    streams: Arc<Mutex<OpenStreams>>,
 }
+
+/// The number of open streams of each principal.
+type OpenStreams = BTreeMap<Option<String>, usize>;
 
 #[derive(Default)]
 struct EventLog {
@@ -85,8 +88,8 @@ struct EventLog {
     bytes: usize,
     /// The number of the last event.
     last: u64,
-    /// When the last event was made for a page that listened.
-    watched: Option<Instant>,
+    /// When a page last listened, as far as calls to [`Events::is_watched`] show.
+    last_watched: Option<Instant>,
 }
 
 struct Event {
@@ -101,7 +104,7 @@ struct Event {
 /// A slot among the streams that are open; dropping it frees the slot.
 pub(crate) struct StreamSlot {
     owner: Option<String>,
-    streams: Arc<Mutex<BTreeMap<Option<String>, usize>>>,
+    streams: Arc<Mutex<OpenStreams>>,
 }
 
 impl Drop for StreamSlot {
@@ -120,7 +123,7 @@ impl Events {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             run: run_name(),
-            kept: Mutex::default(),
+            log: Mutex::default(),
             last: watch::Sender::new(0),
             is_closed: AtomicBool::new(false),
             was_watched: AtomicBool::new(false),
@@ -137,7 +140,7 @@ impl Events {
         &self.run
     }
 
-    /// Ends all streams, and each that is opened later.
+    /// Ends all streams, including those that are opened later.
     pub(crate) fn close(&self) {
         self.is_closed.store(true, Ordering::Relaxed);
         self.last.send_modify(|_| {});
@@ -158,16 +161,16 @@ impl Events {
         let Ok(data) = serde_json::to_string(&data()) else { return };
         let frame = format!("event: {name}\ndata: {data}\n\n");
         let audience = audience();
-        let mut kept = self.kept();
-        self.note_skipped(&mut kept);
-        kept.last += 1;
-        kept.bytes += frame.len();
-        let number = kept.last;
+        let mut log = self.log();
+        self.note_skipped(&mut log);
+        log.last += 1;
+        log.bytes += frame.len();
+        let number = log.last;
         let is_call = matches!(name, "call.started" | "call.ended");
-        kept.events.push_back(Event { number, audience, is_call, frame });
-        while kept.events.len() > self.max_events || kept.bytes > MAX_BYTES {
-            let Some(oldest) = kept.events.pop_front() else { break };
-            kept.bytes -= oldest.frame.len();
+        log.events.push_back(Event { number, audience, is_call, frame });
+        while log.events.len() > self.max_events || log.bytes > MAX_BYTES {
+            let Some(oldest) = log.events.pop_front() else { break };
+            log.bytes -= oldest.frame.len();
         }
         // The lock keeps announced numbers in ascending order: if an older number came last, a
         // reader would wait although newer events exist.
@@ -178,27 +181,29 @@ impl Events {
     #[must_use]
     pub fn is_watched(&self) -> bool {
         let listens = self.last.receiver_count() > 0;
-        // No lock is taken here, because every call passes.
+        // Returns without a lock if possible, because every call of a tool gets here.
         if !listens && !self.was_watched.load(Ordering::Relaxed) {
             return false;
         }
-        let mut kept = self.kept();
+        let mut log = self.log();
         let now = Instant::now();
         if listens {
-            kept.watched = Some(now);
+            log.last_watched = Some(now);
         }
-        let is_recent = kept.watched.is_some_and(|watched| now.duration_since(watched) < UNWATCHED);
+        let is_recent = log
+            .last_watched
+            .is_some_and(|last_watched| now.duration_since(last_watched) < UNWATCHED_AFTER);
         self.was_watched.store(is_recent, Ordering::Relaxed);
         is_recent
     }
 
     /// Leaves a gap in the numbers where events were skipped, so that a page that reconnects is
     /// told to reload all data.
-    fn note_skipped(&self, kept: &mut EventLog) {
+    fn note_skipped(&self, log: &mut EventLog) {
         if self.has_skipped.swap(false, Ordering::Relaxed) {
-            kept.last += 1;
-            kept.events.clear();
-            kept.bytes = 0;
+            log.last += 1;
+            log.events.clear();
+            log.bytes = 0;
         }
     }
 
@@ -211,65 +216,63 @@ impl Events {
     /// Returns the id of the last event, from which a page reads on.
     #[must_use]
     pub fn position(&self) -> String {
-        let mut kept = self.kept();
-        self.note_skipped(&mut kept);
-        self.id(kept.last)
+        let mut log = self.log();
+        self.note_skipped(&mut log);
+        self.id(log.last)
     }
 
     fn id(&self, number: u64) -> String {
         format!("{}-{number}", self.run)
     }
 
-    fn kept(&self) -> MutexGuard<'_, EventLog> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn log(&self) -> MutexGuard<'_, EventLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a slot among the open streams. `None` when there are too many.
-    pub(crate) fn enter(&self, viewer: &Viewer) -> Option<StreamSlot> {
+    /// Takes a slot among the open streams; `None` if there are too many. One principal gets at most
+    /// a quarter of the slots.
+    pub(crate) fn acquire_slot(&self, viewer: &Viewer) -> Option<StreamSlot> {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = streams.values().sum();
-        let own = streams.entry(viewer.owner.clone()).or_default();
-        // Without authentication all viewers count as one.
-        let max =
+        let of_owner = streams.get(&viewer.owner).copied().unwrap_or_default();
+        // Without authentication all viewers count as one, which may use every slot.
+        let max_of_owner =
             if viewer.owner.is_some() { self.max_streams.div_ceil(4) } else { self.max_streams };
-        if total >= self.max_streams || *own >= max {
-            if *own == 0 {
-                streams.remove(&viewer.owner);
-            }
+        if total >= self.max_streams || of_owner >= max_of_owner {
             return None;
         }
-        *own += 1;
+        streams.insert(viewer.owner.clone(), of_owner + 1);
         Some(StreamSlot { owner: viewer.owner.clone(), streams: self.streams.clone() })
     }
 
-    /// Returns where a stream begins that resumes after the event `after`: its number, and whether
-    /// the page has missed something.
-    fn start(&self, after: Option<&str>) -> (u64, bool) {
-        let mut kept = self.kept();
-        self.note_skipped(&mut kept);
-        let Some(after) = after else { return (kept.last, false) };
+    /// Returns the number of the event after which a stream begins that resumes at `after`, and
+    /// whether the page has missed events.
+    fn resume_point(&self, after: Option<&str>) -> (u64, bool) {
+        let mut log = self.log();
+        self.note_skipped(&mut log);
+        let Some(after) = after else { return (log.last, false) };
         let number = after
             .rsplit_once('-')
             .filter(|(run, _)| *run == self.run)
             .and_then(|(_, number)| number.parse::<u64>().ok());
-        let oldest = kept.events.front().map_or(kept.last + 1, |event| event.number);
+        let oldest = log.events.front().map_or(log.last + 1, |event| event.number);
         match number {
-            Some(number) if number <= kept.last && number + 1 >= oldest => (number, false),
-            _ => (kept.last, true),
+            Some(number) if number <= log.last && number + 1 >= oldest => (number, false),
+            _ => (log.last, true),
         }
     }
 
     /// Returns the events after `number` as the stream has them, and the number of the last one.
     fn batch(&self, number: u64, viewer: &Viewer) -> Batch {
-        let kept = self.kept();
-        let oldest = kept.events.front().map_or(kept.last + 1, |event| event.number);
+        let log = self.log();
+        let oldest = log.events.front().map_or(log.last + 1, |event| event.number);
         if number + 1 < oldest {
-            return Batch { text: self.reset(kept.last), has_calls: true, last: kept.last };
+            return Batch { text: self.reset(log.last), has_calls: true, last: log.last };
         }
         let skipped = usize::try_from(number + 1 - oldest).unwrap_or(usize::MAX);
         let mut batch = Batch { text: String::new(), has_calls: false, last: number };
         let mut count = 0;
-        for event in kept.events.iter().skip(skipped) {
+        for event in log.events.iter().skip(skipped) {
             if count == MAX_BATCH {
                 break;
             }
@@ -287,7 +290,7 @@ impl Events {
         format!("id: {}-{number}\nevent: reset\ndata: {{}}\n\n", self.run)
     }
 
-    /// Returns the body of a stream that goes on after the event `after`, or begins now.
+    /// Returns the body of a stream that resumes after the event `after`, or begins now.
     pub(crate) fn stream(
         self: &Arc<Self>,
         viewer: Viewer,
@@ -295,7 +298,7 @@ impl Events {
         slot: StreamSlot,
         stats: Box<dyn Fn(&Viewer) -> Value + Send>,
     ) -> impl Stream<Item = Result<Bytes, Infallible>> + Send + use<> {
-        let (number, is_reset) = self.start(after);
+        let (number, is_reset) = self.resume_point(after);
         let first = if is_reset {
             self.reset(number)
         } else {
@@ -402,7 +405,7 @@ mod tests {
         after: Option<&str>,
         chunks: usize,
     ) -> String {
-        let slot = events.enter(&viewer).unwrap();
+        let slot = events.acquire_slot(&viewer).unwrap();
         let stream =
             events.stream(viewer, after, slot, Box::new(|viewer| json!({"of": viewer.owner})));
         let chunks: Vec<_> = stream.take(chunks).collect().await;
@@ -415,7 +418,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_page_goes_on_after_the_last_event_that_it_has() {
+    async fn a_page_resumes_after_its_last_event() {
         let events = events(10);
         let _page = events.last.subscribe();
         for n in 1..=3 {
@@ -451,7 +454,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn each_viewer_reads_what_concerns_them() {
+    async fn viewers_read_only_events_that_concern_them() {
         let events = events(10);
         let _page = events.last.subscribe();
         events.push("x", || Audience::Owner(Some("anna".into())), || "annas");
@@ -470,7 +473,7 @@ mod tests {
     async fn counts_follow_calls_at_most_once_a_second() {
         let events = events(100);
         let anna = Viewer::of("anna", false);
-        let slot = events.enter(&anna).unwrap();
+        let slot = events.acquire_slot(&anna).unwrap();
         let stats = Box::new(|viewer: &Viewer| json!({"of": viewer.owner}));
         let mut stream = Box::pin(events.stream(anna, None, slot, stats));
         fn end_call(events: &Events, owner: &str) {
@@ -479,7 +482,7 @@ mod tests {
         async fn next(
             stream: &mut (impl Stream<Item = Result<Bytes, Infallible>> + Unpin),
         ) -> String {
-            let Ok(bytes) = stream.next().await.expect("it goes on");
+            let Ok(bytes) = stream.next().await.expect("the stream has not ended");
             String::from_utf8(bytes.to_vec()).unwrap()
         }
         next(&mut stream).await;
@@ -500,7 +503,7 @@ mod tests {
 
     /// A server without a page creates no events; a page that reconnects in time has missed none.
     #[tokio::test(start_paused = true)]
-    async fn events_are_made_only_for_pages() {
+    async fn events_are_created_only_while_a_page_listens() {
         let events = events(10);
         fn push(events: &Events, text: &str) {
             events.push("x", || Audience::Everyone, || text);
@@ -510,11 +513,11 @@ mod tests {
         push(&events, "seen");
         drop(page);
         let after = events.position();
-        tokio::time::advance(UNWATCHED / 2).await;
+        tokio::time::advance(UNWATCHED_AFTER / 2).await;
         push(&events, "while away");
         let text = read(&events, Viewer::everything(), Some(&after), 2).await;
         assert!(text.contains("while away") && !text.contains("reset"), "{text}");
-        tokio::time::advance(UNWATCHED).await;
+        tokio::time::advance(UNWATCHED_AFTER).await;
         let after = events.position();
         push(&events, "much later");
         let text = read(&events, Viewer::everything(), Some(&after), 1).await;
@@ -525,13 +528,13 @@ mod tests {
     async fn streams_end_before_the_server() {
         let events = events(10);
         let viewer = Viewer::everything();
-        let slot = events.enter(&viewer).unwrap();
+        let slot = events.acquire_slot(&viewer).unwrap();
         let stream = events.stream(viewer.clone(), None, slot, Box::new(|_| json!({})));
         let mut waiting = Box::pin(stream);
         assert!(waiting.next().await.is_some());
         let (end, ()) = tokio::join!(waiting.next(), async { events.close() });
         assert!(end.is_none());
-        let slot = events.enter(&viewer).unwrap();
+        let slot = events.acquire_slot(&viewer).unwrap();
         let stream = events.stream(viewer, None, slot, Box::new(|_| json!({})));
         assert_eq!(stream.count().await, 1);
     }
@@ -540,11 +543,11 @@ mod tests {
     fn streams_are_bounded_in_total_and_for_each_viewer() {
         let events = Events::new(&Options { max_streams: 8, ..Options::default() });
         let anna = Viewer::of("anna", true);
-        let slots: Vec<_> = (0..2).map(|_| events.enter(&anna).unwrap()).collect();
-        assert!(events.enter(&anna).is_none(), "a quarter of the slots");
-        assert!(events.enter(&Viewer::of("bert", false)).is_some());
+        let slots: Vec<_> = (0..2).map(|_| events.acquire_slot(&anna).unwrap()).collect();
+        assert!(events.acquire_slot(&anna).is_none(), "a quarter of the slots");
+        assert!(events.acquire_slot(&Viewer::of("bert", false)).is_some());
         drop(slots);
-        assert!(events.enter(&anna).is_some());
+        assert!(events.acquire_slot(&anna).is_some());
         assert_eq!(events.watchers(), 0);
     }
 }

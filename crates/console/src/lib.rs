@@ -41,7 +41,7 @@ pub use self::{
     tap::{CALL_HEADER, CopiedBody, RecordSlot, Recorded},
     traffic::{CallOrigin, UpstreamMessage, UpstreamQuestion},
     viewer::Viewer,
-    views::ForModel,
+    views::ModelInput,
 };
 
 /// The console: its record of calls, its events and its routes. Cheap to clone.
@@ -180,13 +180,13 @@ impl Console {
     /// Returns the contexts of Views, and the messages that the user has agreed to send, that go to
     /// the model with the next message of a principal; oldest first.
     #[must_use]
-    pub fn for_model(&self, owner: Option<&str>) -> Vec<ForModel> {
-        self.inner.views.for_model(owner)
+    pub fn model_input(&self, owner: Option<&str>) -> Vec<ModelInput> {
+        self.inner.views.model_input(owner)
     }
 
-    /// Records that a model has received the items of [`Console::for_model`] with these numbers.
-    pub fn delivered_to_model(&self, owner: Option<&str>, numbers: &[u64]) {
-        self.inner.views.delivered(owner, numbers);
+    /// Records that a model has received the items of [`Console::model_input`] with these numbers.
+    pub fn mark_delivered_to_model(&self, owner: Option<&str>, numbers: &[u64]) {
+        self.inner.views.mark_delivered(owner, numbers);
     }
 
     /// Closes all Views and event streams, which would otherwise outlive the server.

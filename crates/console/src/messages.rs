@@ -26,7 +26,7 @@ pub struct Messages {
 }
 
 struct SharedMessages {
-    kept: Mutex<KeptMessages>,
+    log: Mutex<MessageLog>,
     events: Arc<Events>,
     max_messages: usize,
     max_bytes: usize,
@@ -39,7 +39,7 @@ struct SharedMessages {
 const MAX_SECRET_NAMES: usize = 1_000;
 
 #[derive(Default)]
-struct KeptMessages {
+struct MessageLog {
     messages: VecDeque<Message>,
     bytes: usize,
     last: u64,
@@ -144,7 +144,7 @@ impl Messages {
         let max_messages = options.max_messages;
         let max_bytes = options.max_messages_bytes;
         let inner = SharedMessages {
-            kept: Mutex::default(),
+            log: Mutex::default(),
             events,
             max_messages,
             max_bytes,
@@ -186,24 +186,24 @@ impl Messages {
             raw,
         };
         let mut dropped = Vec::new();
-        let mut kept = self.inner.kept();
-        kept.last += 1;
-        message.number = kept.last;
+        let mut log = self.inner.log();
+        log.last += 1;
+        message.number = log.last;
         let events = &self.inner.events;
         events.push(
             "message",
             || Audience::Owner(message.texts.owner().map(str::to_owned)),
             || message.head(events.run()),
         );
-        kept.bytes += message.cost();
-        kept.messages.push_back(message);
-        while kept.messages.len() > self.inner.max_messages || kept.bytes > self.inner.max_bytes {
-            let Some(oldest) = kept.messages.pop_front() else { break };
-            kept.bytes -= oldest.cost();
+        log.bytes += message.cost();
+        log.messages.push_back(message);
+        while log.messages.len() > self.inner.max_messages || log.bytes > self.inner.max_bytes {
+            let Some(oldest) = log.messages.pop_front() else { break };
+            log.bytes -= oldest.cost();
             dropped.push(oldest);
         }
         // Memory is freed after the lock is released, so that other calls do not wait for it.
-        drop(kept);
+        drop(log);
         drop(dropped);
     }
 
@@ -222,8 +222,8 @@ impl Messages {
         let run = self.inner.events.run();
         let secret_names = self.inner.secret_names();
         let before = before.and_then(|id| self.inner.number_of(id)).unwrap_or(u64::MAX);
-        let kept = self.inner.kept();
-        let seen = kept.messages.iter().rev().filter(|message| {
+        let log = self.inner.log();
+        let seen = log.messages.iter().rev().filter(|message| {
             message.number < before
                 && viewer.sees(message.texts.owner())
                 && call.is_none_or(|call| message.texts.call() == Some(call))
@@ -237,9 +237,9 @@ impl Messages {
     pub fn get(&self, id: &str, viewer: &Viewer) -> Option<Value> {
         let number = self.inner.number_of(id)?;
         let secret_names = self.inner.secret_names();
-        let kept = self.inner.kept();
-        let first = kept.messages.front()?.number;
-        let message = kept.messages.get(usize::try_from(number.checked_sub(first)?).ok()?)?;
+        let log = self.inner.log();
+        let first = log.messages.front()?.number;
+        let message = log.messages.get(usize::try_from(number.checked_sub(first)?).ok()?)?;
         viewer.sees(message.texts.owner()).then(|| {
             let mut whole = message.head(self.inner.events.run());
             whole["text"] = json!(message.text(&secret_names));
@@ -254,8 +254,8 @@ impl SharedMessages {
         self.secret_names.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn kept(&self) -> MutexGuard<'_, KeptMessages> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn log(&self) -> MutexGuard<'_, MessageLog> {
+        self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn number_of(&self, id: &str) -> Option<u64> {
@@ -399,6 +399,6 @@ mod tests {
         let small = messages(10, 100);
         (0..20)
             .for_each(|_| small.push(message(None, None, r#"{"result":{"text":"some bytes"}}"#)));
-        assert!(small.inner.kept().bytes <= 100);
+        assert!(small.inner.log().bytes <= 100);
     }
 }

@@ -237,9 +237,9 @@ mod tests {
     use crate::{NewCall, Options, Viewer};
 
     /// Collects the events that a viewer's page receives for `act`, as names and data.
-    async fn told(viewer: Viewer, act: impl FnOnce(&Console)) -> Vec<(String, Value)> {
+    async fn events_for(viewer: Viewer, act: impl FnOnce(&Console)) -> Vec<(String, Value)> {
         let console = Console::new(Options::default());
-        let slot = console.events().enter(&viewer).unwrap();
+        let slot = console.events().acquire_slot(&viewer).unwrap();
         let stream = console.events_shared().stream(viewer, None, slot, Box::new(|_| Value::Null));
         act(&console);
         // The end of what was done.
@@ -288,7 +288,7 @@ mod tests {
             events.iter().map(|it| it.0.clone()).collect()
         }
         let of_call = ["call.progress", "question", "question", "artifact"];
-        let anna = told(Viewer::of("anna", false), everything).await;
+        let anna = events_for(Viewer::of("anna", false), everything).await;
         assert_eq!(names(&anna), of_call);
         let progress = &anna[0].1;
         let opened = &anna[1].1;
@@ -306,8 +306,8 @@ mod tests {
         assert_eq!((&closed["id"], closed["state"].as_str()), (&opened["id"], Some("closed")));
         assert_eq!(anna[3].1, json!({"call": id, "name": "a.csv", "version": 3}));
 
-        assert_eq!(told(Viewer::of("bert", false), everything).await, []);
-        let admin = told(Viewer::of("root", true), everything).await;
+        assert_eq!(events_for(Viewer::of("bert", false), everything).await, []);
+        let admin = events_for(Viewer::of("root", true), everything).await;
         assert_eq!(names(&admin), [&of_call[..], &["server.log", "server.log"]].concat());
         assert_eq!(admin[4].1["text"].as_str().unwrap().len(), MAX_TEXT);
         assert_eq!(
@@ -346,7 +346,7 @@ mod tests {
         log_call(&console, &params);
         assert!(console.messages().list(&Viewer::everything(), None, None, None, 9).is_empty());
         let viewer = Viewer::everything();
-        let slot = console.events().enter(&viewer).unwrap();
+        let slot = console.events().acquire_slot(&viewer).unwrap();
         let _page = console.events_shared().stream(viewer, None, slot, Box::new(|_| Value::Null));
         log_call(&console, &params);
         let listed = console.messages().list(&Viewer::everything(), None, None, None, 9);

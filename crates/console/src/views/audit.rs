@@ -10,15 +10,15 @@ use serde_json::{Value, json};
 
 use crate::{Audience, Events, Viewer, calls::now_ms};
 
-/// Records that are kept of all Views together.
+/// Maximum number of records for all Views together.
 const MAX_RECORDS: usize = 4_000;
 /// Maximum number of records for the Views of one principal, so that they cannot displace all
 /// records of others.
-const MAX_OF_OWNER: usize = MAX_RECORDS / 4;
+const MAX_RECORDS_PER_OWNER: usize = MAX_RECORDS / 4;
 
 /// The audit log of Views: one record for each message, without its text.
 pub(super) struct AuditLog {
-    kept: Mutex<RecentRecords>,
+    log: Mutex<RecentRecords>,
     events: Arc<Events>,
 }
 
@@ -47,11 +47,11 @@ struct OwnedRecord {
 
 impl AuditLog {
     pub(super) fn new(events: Arc<Events>) -> Self {
-        Self { kept: Mutex::default(), events }
+        Self { log: Mutex::default(), events }
     }
 
-    /// Adds a record, tells pages of it, and writes a line to the program's log. The bridge bounds
-    /// how many messages a View sends.
+    /// Adds a record, sends it to open pages, and writes a line to the program's log. The bridge
+    /// limits the number of messages that a View sends.
     pub(super) fn push(&self, view: &LoggedView<'_>, record: &AuditRecord) {
         let LoggedView { number, sequence, tool, owner, call } = *view;
         tracing::debug!(
@@ -75,11 +75,11 @@ impl AuditLog {
         self.add(owner, call, shown);
     }
 
-    /// Adds a record of a View whose document was refused, and warns in the program's log. `why` is
-    /// bounded.
+    /// Adds a record of a View whose document was refused, and warns in the program's log. `why`
+    /// must be short.
     pub(super) fn push_refused(&self, view: &LoggedView<'_>, why: &str) {
         let LoggedView { number, sequence, tool, owner, call } = *view;
-        tracing::warn!(view = number, tool, owner, call, why, "the document of a View is refused");
+        tracing::warn!(view = number, tool, owner, call, why, "the document of a View was refused");
         let shown = json!({
             "at": now_ms(),
             "direction": "from-server",
@@ -99,15 +99,15 @@ impl AuditLog {
         self.events.push("view.message", || Audience::Owner(owner.map(str::to_owned)), || &shown);
         let owner = owner.map(str::to_owned);
         let call = call.map(str::to_owned);
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push(OwnedRecord { owner, call, shown });
+        let mut log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        log.push(OwnedRecord { owner, call, shown });
     }
 
-    /// The newest `max` records that the viewer may see, oldest first; those of one call if it is
-    /// named.
+    /// Returns the newest `max` records that the viewer may see, oldest first: those of one call, or
+    /// of all.
     pub(super) fn list(&self, viewer: &Viewer, call: Option<&str>, max: usize) -> Vec<Value> {
-        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let seen = kept.records.iter().rev().filter(|record| {
+        let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = log.records.iter().rev().filter(|record| {
             viewer.sees(record.owner.as_deref())
                 && call.is_none_or(|call| record.call.as_deref() == Some(call))
         });
@@ -123,7 +123,7 @@ impl RecentRecords {
     fn push(&mut self, record: OwnedRecord) {
         let of_owner = self.counts.get(&record.owner).copied().unwrap_or_default();
         // Without authentication all viewers count as one.
-        let oldest = if record.owner.is_some() && of_owner == MAX_OF_OWNER {
+        let oldest = if record.owner.is_some() && of_owner == MAX_RECORDS_PER_OWNER {
             self.records.iter().position(|it| it.owner == record.owner)
         } else {
             (self.records.len() == MAX_RECORDS).then_some(0)
@@ -146,28 +146,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn no_principal_pushes_out_all_records_of_others() {
-        fn push(kept: &mut RecentRecords, owner: Option<&str>, number: usize) {
-            kept.push(OwnedRecord {
+    fn one_principal_cannot_displace_all_records_of_others() {
+        fn push(log: &mut RecentRecords, owner: Option<&str>, number: usize) {
+            log.push(OwnedRecord {
                 owner: owner.map(str::to_owned),
                 call: None,
                 shown: json!(number),
             });
         }
-        fn shown(kept: &RecentRecords, owner: Option<&str>) -> Vec<Value> {
-            let owned = kept.records.iter().filter(|it| it.owner.as_deref() == owner);
+        fn shown(log: &RecentRecords, owner: Option<&str>) -> Vec<Value> {
+            let owned = log.records.iter().filter(|it| it.owner.as_deref() == owner);
             owned.map(|it| it.shown.clone()).collect()
         }
-        let mut kept = RecentRecords::default();
-        push(&mut kept, Some("anna"), 0);
-        (0..10_000).for_each(|number| push(&mut kept, Some("bert"), number));
-        (0..100).for_each(|number| push(&mut kept, None, number));
-        assert_eq!(shown(&kept, Some("anna")), [json!(0)]);
-        let of_bert = shown(&kept, Some("bert"));
+        let mut log = RecentRecords::default();
+        push(&mut log, Some("anna"), 0);
+        (0..10_000).for_each(|number| push(&mut log, Some("bert"), number));
+        (0..100).for_each(|number| push(&mut log, None, number));
+        assert_eq!(shown(&log, Some("anna")), [json!(0)]);
+        let of_bert = shown(&log, Some("bert"));
         assert_eq!((of_bert.len(), &of_bert[0]), (1_000, &json!(9_000)));
-        assert_eq!(shown(&kept, None).len(), 100);
-        (0..10_000).for_each(|number| push(&mut kept, None, number));
-        assert_eq!(kept.records.len(), MAX_RECORDS);
-        assert_eq!(kept.counts, BTreeMap::from([(None, MAX_RECORDS)]));
+        assert_eq!(shown(&log, None).len(), 100);
+        (0..10_000).for_each(|number| push(&mut log, None, number));
+        assert_eq!(log.records.len(), MAX_RECORDS);
+        assert_eq!(log.counts, BTreeMap::from([(None, MAX_RECORDS)]));
     }
 }

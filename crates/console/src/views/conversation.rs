@@ -13,25 +13,25 @@ use serde_json::{Value, json};
 /// model with the next message.
 #[derive(Default)]
 pub(super) struct Conversation {
-    /// The number of the last [`ForModel`].
+    /// The number of the last [`ModelInput`].
     last: AtomicU64,
-    viewers: Mutex<Vec<OfViewer>>,
+    viewers: Mutex<Vec<ViewerItems>>,
 }
 
 #[derive(Default)]
-struct OfViewer {
+struct ViewerItems {
     owner: Option<String>,
     messages: Vec<Message>,
     contexts: Vec<Context>,
     /// Items that no model has received yet, in order. A context stays here even after a console
     /// message has included it, since the console has no model.
-    for_model: Vec<ForModel>,
+    model_input: Vec<ModelInput>,
 }
 
 /// A context or message of a View that goes to the model with the user's next message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct ForModel {
+pub struct ModelInput {
     /// Unique number. A later item of the same View has another number.
     pub number: u64,
     /// The tool whose View it is.
@@ -42,7 +42,7 @@ pub struct ForModel {
     pub text: String,
 }
 
-impl ForModel {
+impl ModelInput {
     /// Returns whether it is a message that the user has agreed to send; otherwise it is a context.
     #[must_use]
     pub fn is_message(&self) -> bool {
@@ -64,11 +64,11 @@ struct Context {
     bytes: usize,
 }
 
-/// The newest messages that are kept of one viewer.
+/// Maximum number of stored messages of one viewer; older ones are removed.
 const MAX_MESSAGES: usize = 200;
-/// The longest message that is kept for a model, in bytes; a longer one is cut.
+/// Maximum size of a message for a model, in bytes; a longer one is cut.
 const MAX_MESSAGE_BYTES: usize = 64 << 10;
-/// The newest contexts that are kept of one viewer.
+/// Maximum number of stored contexts of one viewer; older ones are removed.
 const MAX_CONTEXTS: usize = 32;
 /// Maximum size, in bytes, of each of these for one viewer: messages, contexts, and items that wait
 /// for a model. The newest item is kept whatever its size.
@@ -89,7 +89,7 @@ impl Conversation {
         let viewer = of(&mut viewers, owner);
         viewer.forget_context(view);
         if let Some(context) = &context {
-            viewer.add_for_model(ForModel {
+            viewer.add_model_input(ModelInput {
                 number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
                 tool: tool.to_owned(),
                 view: Some(view.to_owned()),
@@ -105,7 +105,7 @@ impl Conversation {
         }
     }
 
-    /// Forgets what a View told the model.
+    /// Removes the context that a View has set.
     pub(super) fn forget_context(&self, owner: Option<&str>, view: &str) {
         let mut viewers = self.viewers();
         if let Some(viewer) = viewers.iter_mut().find(|it| it.owner.as_deref() == owner) {
@@ -113,13 +113,13 @@ impl Conversation {
         }
     }
 
-    /// Adds a message of the user with all pending contexts, which are then removed from the list.
+    /// Adds a message of the user with all pending contexts, which are then no longer pending.
     pub(super) fn add_message(&self, owner: Option<&str>, tool: &str, message: &UserMessage) {
         let mut viewers = self.viewers();
         let viewer = of(&mut viewers, owner);
         let mut text = text_of(&message.content);
         text.truncate(text.floor_char_boundary(MAX_MESSAGE_BYTES));
-        viewer.add_for_model(ForModel {
+        viewer.add_model_input(ModelInput {
             number: self.last.fetch_add(1, Ordering::Relaxed) + 1,
             tool: tool.to_owned(),
             view: None,
@@ -146,48 +146,48 @@ impl Conversation {
         json!({ "messages": messages, "context": contexts })
     }
 
-    /// Returns the items that no model has received yet, oldest first.
-    pub(super) fn for_model(&self, owner: Option<&str>) -> Vec<ForModel> {
+    /// Returns the input that no model has received yet, oldest first.
+    pub(super) fn model_input(&self, owner: Option<&str>) -> Vec<ModelInput> {
         let viewers = self.viewers();
         let viewer = viewers.iter().find(|it| it.owner.as_deref() == owner);
-        viewer.map(|viewer| viewer.for_model.clone()).unwrap_or_default()
+        viewer.map(|viewer| viewer.model_input.clone()).unwrap_or_default()
     }
 
     /// Records that a model has received the items with these numbers.
-    pub(super) fn delivered(&self, owner: Option<&str>, numbers: &[u64]) {
+    pub(super) fn mark_delivered(&self, owner: Option<&str>, numbers: &[u64]) {
         let mut viewers = self.viewers();
         let Some(viewer) = viewers.iter_mut().find(|it| it.owner.as_deref() == owner) else {
             return;
         };
         let done: Vec<_> =
-            viewer.for_model.extract_if(.., |it| numbers.contains(&it.number)).collect();
+            viewer.model_input.extract_if(.., |it| numbers.contains(&it.number)).collect();
         viewer
             .contexts
             .retain(|context| !done.iter().any(|it| it.view.as_ref() == Some(&context.view)));
     }
 
-    fn viewers(&self) -> MutexGuard<'_, Vec<OfViewer>> {
+    fn viewers(&self) -> MutexGuard<'_, Vec<ViewerItems>> {
         self.viewers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl OfViewer {
+impl ViewerItems {
     fn forget_context(&mut self, view: &str) {
         self.contexts.retain(|it| it.view != view);
-        self.for_model.retain(|it| it.view.as_deref() != Some(view));
+        self.model_input.retain(|it| it.view.as_deref() != Some(view));
     }
 
-    fn add_for_model(&mut self, item: ForModel) {
-        self.for_model.push(item);
-        keep_newest(&mut self.for_model, MAX_CONTEXTS, |it| it.text.len());
+    fn add_model_input(&mut self, item: ModelInput) {
+        self.model_input.push(item);
+        keep_newest(&mut self.model_input, MAX_CONTEXTS, |it| it.text.len());
     }
 }
 
-/// Removes the oldest items, so that at most `max` are left and they have at most [`MAX_BYTES`].
-/// The newest stays in any case.
-fn keep_newest<T>(items: &mut Vec<T>, max: usize, bytes: impl Fn(&T) -> usize) {
+/// Removes the oldest items, so that at most `max_items` with at most [`MAX_BYTES`] together are left.
+/// The newest item always stays.
+fn keep_newest<T>(items: &mut Vec<T>, max_items: usize, bytes: impl Fn(&T) -> usize) {
     let mut total = 0;
-    let fitting = items.iter().rev().take(max).take_while(|item| {
+    let fitting = items.iter().rev().take(max_items).take_while(|item| {
         total += bytes(item);
         total <= MAX_BYTES
     });
@@ -226,12 +226,12 @@ impl Context {
     }
 }
 
-fn of<'a>(viewers: &'a mut Vec<OfViewer>, owner: Option<&str>) -> &'a mut OfViewer {
+fn of<'a>(viewers: &'a mut Vec<ViewerItems>, owner: Option<&str>) -> &'a mut ViewerItems {
     let index = viewers.iter().position(|it| it.owner.as_deref() == owner).unwrap_or_else(|| {
         if viewers.len() == MAX_VIEWERS {
             viewers.remove(0);
         }
-        viewers.push(OfViewer { owner: owner.map(ToOwned::to_owned), ..OfViewer::default() });
+        viewers.push(ViewerItems { owner: owner.map(ToOwned::to_owned), ..ViewerItems::default() });
         viewers.len() - 1
     });
     &mut viewers[index]
@@ -273,7 +273,11 @@ mod tests {
     fn a_model_gets_contexts_and_messages_once() {
         let conversation = Conversation::default();
         fn texts(conversation: &Conversation, owner: Option<&str>) -> Vec<(bool, String)> {
-            conversation.for_model(owner).into_iter().map(|it| (it.is_message(), it.text)).collect()
+            conversation
+                .model_input(owner)
+                .into_iter()
+                .map(|it| (it.is_message(), it.text))
+                .collect()
         }
         conversation.set_context(Some("anna"), "v1", "t", said("old"));
         conversation.set_context(Some("anna"), "v1", "t", said("new"));
@@ -287,11 +291,11 @@ mod tests {
         let all = [(false, "new".to_owned()), (true, "hi\n[image]".to_owned())];
         assert_eq!(texts(&conversation, Some("anna")), all);
         let numbers: Vec<_> =
-            conversation.for_model(Some("anna")).iter().map(|it| it.number).collect();
+            conversation.model_input(Some("anna")).iter().map(|it| it.number).collect();
         // A context that came while the model answered has not been delivered.
         conversation.set_context(Some("anna"), "v1", "t", said("newer"));
-        conversation.delivered(Some("bert"), &numbers);
-        conversation.delivered(Some("anna"), &numbers);
+        conversation.mark_delivered(Some("bert"), &numbers);
+        conversation.mark_delivered(Some("anna"), &numbers);
         assert_eq!(texts(&conversation, Some("anna")), [(false, "newer".to_owned())]);
         assert_eq!(conversation.show(Some("anna"))["context"].as_array().unwrap().len(), 1);
     }
@@ -320,7 +324,7 @@ mod tests {
             conversation.set_context(Some("b"), &number.to_string(), "t", said(&long));
         }
         assert_eq!(conversation.show(Some("b"))["context"].as_array().unwrap().len(), 2);
-        assert_eq!(conversation.for_model(Some("b")).len(), 3);
+        assert_eq!(conversation.model_input(Some("b")).len(), 3);
         let longest = json!([{"type": "text", "text": "x".repeat(MAX_BYTES)}]);
         for _ in 0..3 {
             conversation.add_message(Some("b"), "t", &message(longest.clone()));

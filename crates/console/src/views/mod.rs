@@ -25,14 +25,14 @@ use marquetry_apps_ext::{
     host::{BridgeOptions, Event, Lists, Sandbox, SandboxOptions, ViewDocument, ViewDocumentError},
     types::{
         HostCapabilities, HostContext, HostSampling, ListChanges, Modalities, ToolInfo, ToolUi,
-        ToolUiError,
+        ToolUiError, UiUri,
     },
 };
-use marquetry_protocol::types::{Implementation, JsonObject, ReadResourceResult};
+use marquetry_protocol::types::{Implementation, JsonObject, ReadResourceResult, Tool};
 use serde::Deserialize;
 use tokio::sync::mpsc;
 
-pub use self::conversation::ForModel;
+pub use self::conversation::ModelInput;
 use self::{
     audit::AuditLog,
     conversation::Conversation,
@@ -44,7 +44,7 @@ use crate::{
 };
 
 /// Allowance for the envelope around the message or answer in a frame, in bytes.
-const AROUND: usize = 1 << 20;
+const ENVELOPE_BYTES: usize = 1 << 20;
 
 /// The open Views. Cheap to clone.
 #[derive(Clone)]
@@ -128,70 +128,43 @@ impl Views {
         viewer: &Viewer,
         origin: Option<&str>,
     ) -> Result<Arc<Session>, OpenError> {
-        let OpenRequest { tool: name, contents, listing, mut context, call } = request;
-        let Some((tool, _)) = server.tools.iter().find(|(_, exposed)| *exposed == name) else {
-            return Err(OpenError::UnknownTool(name));
-        };
-        let ui = ToolUi::read(tool);
-        let ui = ui.map_err(|error| OpenError::Link { tool: name.clone(), error })?;
-        let Some(uri) = ui.and_then(|ui| ui.resource) else {
-            return Err(OpenError::NoView(name));
-        };
+        let (tool, uri) = view_of_tool(&server, &request.tool)?;
         let options = &self.inner.options;
-        let max = options.max_html_bytes;
-        let document = ViewDocument::read(uri.as_str(), &contents, listing.as_ref(), max);
-        let document = document.inspect_err(|error| {
-            let number = self.inner.last.fetch_add(1, Ordering::Relaxed) + 1;
-            let owner = viewer.owner.as_deref();
-            let call = call.as_deref();
-            let view = audit::LoggedView { number, sequence: 1, tool: &name, owner, call };
-            self.inner.audit.push_refused(&view, &error.to_string());
-        })?;
+        let OpenRequest { tool: name, contents, listing, context, call } = request;
+        let document =
+            ViewDocument::read(uri.as_str(), &contents, listing.as_ref(), options.max_html_bytes)
+                .inspect_err(|error| self.log_refused(&name, viewer, call.as_deref(), error))?;
         let mut sandbox_options = SandboxOptions::default();
         sandbox_options.permissions = options.permissions;
         sandbox_options.frame_ancestors = origin.map(ToOwned::to_owned).into_iter().collect();
         let (sandbox, problems) = Sandbox::new(&document.meta, &sandbox_options);
-        context.tool_info = Some(ToolInfo::new(None, tool.clone()));
         let mut bridge = BridgeOptions::default();
         bridge.host_info = Implementation::new("marquetry-console", env!("CARGO_PKG_VERSION"));
         bridge.capabilities = capabilities(&sandbox);
         bridge.context = context;
+        bridge.context.tool_info = Some(ToolInfo::new(None, tool.clone()));
         bridge.server_tools = server.tools.iter().map(|(tool, _)| tool.clone()).collect();
         bridge.limits = options.limits.clone();
         bridge.sandbox = Some(sandbox.resource(document.html.clone()));
-        let notes = document.problems.iter().map(ToString::to_string);
-        let notes = notes.chain(problems.iter().map(ToString::to_string)).collect();
+        let document_notes = document.problems.iter().map(ToString::to_string);
+        let sandbox_notes = problems.iter().map(ToString::to_string);
         let details = SessionDetails {
             id: secret_name(),
-            number: self.inner.last.fetch_add(1, Ordering::Relaxed) + 1,
+            number: self.next_number(),
             tool: name,
             uri: uri.as_str().to_owned(),
             viewer: viewer.clone(),
             call,
             sandbox,
             prefers_border: document.meta.prefers_border,
-            notes,
+            notes: document_notes.chain(sandbox_notes).collect(),
         };
-        let mut sessions = self.sessions();
-        if self.inner.is_closed.load(Ordering::Relaxed) {
-            return Err(OpenError::Closed);
-        }
-        let of_viewer = sessions.values().filter(|it| it.viewer().owner == viewer.owner).count();
-        let per_viewer = options.max_views.div_ceil(4);
-        // The reasons that a user can act on come first.
-        if of_viewer >= per_viewer && viewer.owner.is_some() {
-            return Err(OpenError::TooManyOfUser(of_viewer));
-        }
-        if sessions.len() >= options.max_views {
-            return Err(OpenError::TooMany(sessions.len()));
-        }
         let session = Arc::new(Session::new(details, secret_name(), server, bridge, self.clone()));
-        sessions.insert(session.id().to_owned(), session.clone());
-        drop(sessions);
-        // A View that was left keeps its context until the user's next message: the user may have
-        // chosen something in it for that very message. One that is loaded again begins anew, and
-        // so does what the model is told.
-        self.conversation().forget_context(viewer.owner.as_deref(), session.speaker());
+        self.insert(&session)?;
+        // The context of a View that was closed stays until the user's next message: the user may
+        // have chosen something in the View for that message. A View that is loaded again starts
+        // without a context.
+        self.conversation().forget_context(viewer.owner.as_deref(), session.context_key());
         // Specification, "Security": hosts log the policy under which a View runs.
         tracing::info!(
             view = session.number(),
@@ -201,6 +174,44 @@ impl Views {
         );
         self.remove_if_unused(&session);
         Ok(session)
+    }
+
+    /// Adds a record of a View whose document was refused to the audit log.
+    fn log_refused(
+        &self,
+        tool: &str,
+        viewer: &Viewer,
+        call: Option<&str>,
+        error: &ViewDocumentError,
+    ) {
+        let number = self.next_number();
+        let owner = viewer.owner.as_deref();
+        let view = audit::LoggedView { number, sequence: 1, tool, owner, call };
+        self.inner.audit.push_refused(&view, &error.to_string());
+    }
+
+    /// Adds a session to the open Views, unless there are too many.
+    fn insert(&self, session: &Arc<Session>) -> Result<(), OpenError> {
+        let mut sessions = self.sessions();
+        if self.inner.is_closed.load(Ordering::Relaxed) {
+            return Err(OpenError::Closed);
+        }
+        let owner = &session.viewer().owner;
+        let of_owner = sessions.values().filter(|it| it.viewer().owner == *owner).count();
+        let max_views = self.inner.options.max_views;
+        // The limit of one user comes first, because the user can do something about it.
+        if owner.is_some() && of_owner >= max_views.div_ceil(4) {
+            return Err(OpenError::TooManyOfUser(of_owner));
+        }
+        if sessions.len() >= max_views {
+            return Err(OpenError::TooMany(sessions.len()));
+        }
+        sessions.insert(session.id().to_owned(), session.clone());
+        Ok(())
+    }
+
+    fn next_number(&self) -> u64 {
+        self.inner.last.fetch_add(1, Ordering::Relaxed) + 1
     }
 
     /// Removes a View whose socket is not opened in time.
@@ -224,7 +235,7 @@ impl Views {
         sessions.values().find_map(|session| Some((session.clone(), session.redeem(ticket)?)))
     }
 
-    /// Tells the open Views of changes in the lists of their servers.
+    /// Notifies the open Views of changes in the lists of their servers.
     pub(crate) fn lists_changed(&self, backend: &dyn Backend, lists: ChangedLists) {
         let sessions: Vec<_> = self.sessions().values().cloned().collect();
         for session in sessions {
@@ -266,12 +277,12 @@ impl Views {
         self.sessions().remove(id);
     }
 
-    pub(crate) fn for_model(&self, owner: Option<&str>) -> Vec<ForModel> {
-        self.conversation().for_model(owner)
+    pub(crate) fn model_input(&self, owner: Option<&str>) -> Vec<ModelInput> {
+        self.conversation().model_input(owner)
     }
 
-    pub(crate) fn delivered(&self, owner: Option<&str>, numbers: &[u64]) {
-        self.conversation().delivered(owner, numbers);
+    pub(crate) fn mark_delivered(&self, owner: Option<&str>, numbers: &[u64]) {
+        self.conversation().mark_delivered(owner, numbers);
     }
 
     fn conversation(&self) -> &Conversation {
@@ -292,11 +303,24 @@ impl Views {
 
     /// The largest frame of a socket, in bytes.
     fn max_socket_bytes(&self) -> usize {
-        self.inner.options.limits.max_message_bytes + AROUND
+        self.inner.options.limits.max_message_bytes + ENVELOPE_BYTES
     }
 
     fn sessions(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Session>>> {
         self.inner.sessions.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Returns the tool that agents know as `name`, and the URI of its View.
+fn view_of_tool<'a>(server: &'a ServerTools, name: &str) -> Result<(&'a Tool, UiUri), OpenError> {
+    let Some((tool, _)) = server.tools.iter().find(|(_, exposed)| exposed == name) else {
+        return Err(OpenError::UnknownTool(name.to_owned()));
+    };
+    let ui =
+        ToolUi::read(tool).map_err(|error| OpenError::Link { tool: name.to_owned(), error })?;
+    match ui.and_then(|ui| ui.resource) {
+        Some(uri) => Ok((tool, uri)),
+        None => Err(OpenError::NoView(name.to_owned())),
     }
 }
 
@@ -320,7 +344,6 @@ fn capabilities(sandbox: &Sandbox) -> HostCapabilities {
 mod tests {
     use std::time::Duration;
 
-    use marquetry_protocol::types::Tool;
     use serde_json::{Value, json};
 
     use super::*;
@@ -388,7 +411,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_ticket_works_once_and_one_viewer_does_not_fill_all_places() {
+    async fn a_ticket_works_once_and_one_viewer_cannot_open_all_views() {
         let views = views(|options| options.max_views = 4);
         let anna = Viewer::of("anna", true);
         let ticket = ticket(&open(&views, &anna).unwrap());
@@ -419,7 +442,7 @@ mod tests {
             session.take(serde_json::from_str(&message).unwrap());
         }
         fn texts(views: &Views, owner: &str) -> Vec<String> {
-            views.for_model(Some(owner)).into_iter().map(|it| it.text).collect()
+            views.model_input(Some(owner)).into_iter().map(|it| it.text).collect()
         }
         let views = views(|_| {});
         let anna = Viewer::of("anna", false);
@@ -432,7 +455,7 @@ mod tests {
         views.remove(first.id());
         assert_eq!(texts(&views, "anna"), ["first"], "a View that was left");
         let second = open(&views, &anna).unwrap();
-        assert_eq!(texts(&views, "anna"), [""; 0], "it begins anew");
+        assert_eq!(texts(&views, "anna"), [""; 0], "a View that is loaded again has no context");
         assert_eq!(texts(&views, "bert"), ["of another"]);
         initialize(&second);
         update_context(&first, "late");
@@ -441,7 +464,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn each_message_is_in_the_audit_log_for_those_who_may_see_it() {
+    async fn the_audit_log_has_each_message_for_its_viewer_only() {
         let views = views(|_| {});
         let session = open(&views, &Viewer::of("anna", false)).unwrap();
         initialize(&session);
@@ -473,7 +496,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_document_than_the_one_of_the_tool_is_refused_and_logged() {
+    async fn the_document_of_another_view_is_refused_and_logged() {
         let views = views(|_| {});
         let anna = Viewer::of("anna", false);
         let request = serde_json::from_value(json!({

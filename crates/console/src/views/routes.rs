@@ -17,7 +17,7 @@ use crate::{Backend, Console, Viewer};
 
 /// Allowance for the envelope around the document in a request, in bytes. Escaping as JSON can
 /// double the length of a document.
-const AROUND: usize = 1 << 20;
+const ENVELOPE_BYTES: usize = 1 << 20;
 /// Records in one answer.
 const MAX_RECORDS: usize = 1_000;
 
@@ -29,7 +29,7 @@ struct Api {
 
 /// The routes below `/api/console/views`, without the checks that all routes of the data have.
 pub(crate) fn router(console: Console, views: Views, backend: Arc<dyn Backend>) -> Router {
-    let max = 2 * views.options().max_html_bytes + AROUND;
+    let max = 2 * views.options().max_html_bytes + ENVELOPE_BYTES;
     Router::new()
         .route("/api/console/views", post(open))
         .route("/api/console/views/audit", get(audit))

@@ -35,8 +35,8 @@ const MAX_HOST_EVENTS: usize = 64;
 /// One View that a page shows.
 pub(super) struct Session {
     details: SessionDetails,
-    /// Whose context for the model it sets.
-    speaker: String,
+    /// Key of the context that the View sets for the model.
+    context_key: String,
     started: Instant,
     /// Messages in the audit log.
     messages: AtomicU64,
@@ -171,9 +171,9 @@ impl Session {
         bridge: BridgeOptions,
         views: Views,
     ) -> Self {
-        // The View of a call has one context, however often it is loaded: a later document takes
-        // the place of the one before.
-        let speaker = match &details.call {
+        // The View of a call has one context, however often it is loaded: the context of a later
+        // document replaces that of an earlier one.
+        let context_key = match &details.call {
             Some(call) => format!("{call} {}", details.uri),
             None => details.id.clone(),
         };
@@ -188,7 +188,7 @@ impl Session {
         };
         Self {
             details,
-            speaker,
+            context_key,
             started: Instant::now(),
             messages: AtomicU64::new(0),
             views,
@@ -210,9 +210,10 @@ impl Session {
         &self.details.tool
     }
 
-    /// Names the View of a call for the conversation, whichever session shows it.
-    pub(super) fn speaker(&self) -> &str {
-        &self.speaker
+    /// Returns the key of the View's context for the model. All sessions that show the View of one
+    /// call have the same key.
+    pub(super) fn context_key(&self) -> &str {
+        &self.context_key
     }
 
     pub(super) fn viewer(&self) -> &Viewer {
@@ -327,7 +328,12 @@ impl Session {
             Effect::Send(text) => self.log(Direction::Sent, text),
             Effect::SetModelContext(context) => {
                 let conversation = self.views.conversation();
-                conversation.set_context(owner, &self.speaker, &self.details.tool, context.clone());
+                conversation.set_context(
+                    owner,
+                    &self.context_key,
+                    &self.details.tool,
+                    context.clone(),
+                );
             }
             Effect::Request { token, request: HostRequest::AddMessage(message) } => {
                 state.asked.insert(*token, message.clone());

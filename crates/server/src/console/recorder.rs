@@ -189,7 +189,7 @@ impl Recorder {
 
 impl marquetry_chat::TurnContext for Recorder {
     fn waiting(&self, principal: Option<&str>) -> Vec<marquetry_chat::TurnItem> {
-        let waiting = self.0.as_ref().map(|console| console.for_model(principal));
+        let waiting = self.0.as_ref().map(|console| console.model_input(principal));
         waiting
             .into_iter()
             .flatten()
@@ -204,7 +204,7 @@ impl marquetry_chat::TurnContext for Recorder {
 
     fn delivered(&self, principal: Option<&str>, numbers: &[u64]) {
         if let Some(console) = &self.0 {
-            console.delivered_to_model(principal, numbers);
+            console.mark_delivered_to_model(principal, numbers);
         }
     }
 }
