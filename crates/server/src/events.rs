@@ -22,8 +22,8 @@ pub(crate) const KEEP_ALIVE: Duration = Duration::from_secs(15);
 /// stream is dropped.
 const PROBE: Duration = Duration::from_millis(500);
 
-/// A comment on an idle stream.
-pub(crate) const ALIVE: Bytes = Bytes::from_static(b": alive\n\n");
+/// The comment on an idle stream.
+pub(crate) const KEEP_ALIVE_COMMENT: Bytes = Bytes::from_static(b": alive\n\n");
 
 /// Returns a stream of events.
 pub(crate) fn response(body: Body) -> Response<Body> {
@@ -45,7 +45,7 @@ pub(crate) fn event(name: &str, data: &impl Serialize) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }
 
-/// Tells when an idle stream needs a comment: seldom while its client is connected, and often once
+/// Decides when an idle stream needs a comment: seldom while its client is connected, and often once
 /// the client may have gone.
 pub(crate) struct Heartbeat {
     /// The end of the client's writing side; [`None`] after it, and for an unknown connection.

@@ -196,7 +196,7 @@ async fn send(
     let parts = unfold(stream, async |mut stream| {
         let event = tokio::select! {
             event = stream.received.recv() => event?,
-            () = stream.heartbeat.due() => events::ALIVE,
+            () = stream.heartbeat.due() => events::KEEP_ALIVE_COMMENT,
         };
         Some((Ok::<_, Infallible>(event), stream))
     });

@@ -32,18 +32,18 @@ pub(super) fn is_media(path: &str) -> bool {
 
 /// Returns the route `GET /media/{organisation}/{type}/{id}`. An organisation may have several
 /// segments.
-pub(crate) fn routes(site: Arc<McpV1>) -> Router {
-    Router::new().route("/media/{*path}", get(media)).with_state(site)
+pub(crate) fn routes(api: Arc<McpV1>) -> Router {
+    Router::new().route("/media/{*path}", get(media)).with_state(api)
 }
 
-async fn media(State(site): State<Arc<McpV1>>, request: Request<Body>) -> Response<Body> {
+async fn media(State(api): State<Arc<McpV1>>, request: Request<Body>) -> Response<Body> {
     let peer = peer_of(&request);
     // A body has no meaning here.
     let (head, _) = request.into_parts();
-    answer(&site, peer, &head).await.unwrap_or_else(|problem| problem.response())
+    answer(&api, peer, &head).await.unwrap_or_else(|problem| problem.response())
 }
 
-async fn answer(site: &McpV1, peer: Peer, head: &Parts) -> Result<Response<Body>, Problem> {
+async fn answer(api: &McpV1, peer: Peer, head: &Parts) -> Result<Response<Body>, Problem> {
     /// Contents in memory at a time. Each has up to 64 MiB, and a range is cut from the whole.
     static READS: Semaphore = Semaphore::const_new(4);
     /// The same for thumbnails, which take seconds: other contents do not wait for them.
@@ -51,7 +51,7 @@ async fn answer(site: &McpV1, peer: Peer, head: &Parts) -> Result<Response<Body>
     const MAX_WAIT: Duration = Duration::from_secs(10);
     let uri = record_uri(&head.uri).ok_or_else(not_found)?;
     let headers = &head.headers;
-    let call = site.server.direct_call(peer).await?;
+    let call = api.server.direct_call(peer).await?;
     let reads = if uri.contains('?') { &THUMBNAILS } else { &READS };
     let Ok(_reading) = timeout(MAX_WAIT, reads.acquire()).await else {
         let message = "too many contents of records are being read; try again".to_owned();
@@ -59,7 +59,7 @@ async fn answer(site: &McpV1, peer: Peer, head: &Parts) -> Result<Response<Body>
     };
     let media = call
         .run("media", |cx| async move {
-            let media = site
+            let media = api
                 .knowledge
                 .media(&uri, |version| is_known(headers, &etag(version)), &cx)
                 .await

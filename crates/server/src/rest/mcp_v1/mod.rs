@@ -80,17 +80,17 @@ pub(super) fn is_mcp_v1(path: &str) -> bool {
 
 /// Returns the routes `POST /mcp/v1/{method}`, `POST /mcp/v1/initialized` and `GET
 /// /mcp/v1/resources/subscribe?uri=…`.
-pub(crate) fn routes(site: Arc<McpV1>) -> Router {
+pub(crate) fn routes(api: Arc<McpV1>) -> Router {
     Router::new()
         .route("/mcp/v1/resources/subscribe", get(watch::subscribe))
         // Requests here have no session to initialize.
         .route("/mcp/v1/initialized", post(async || json_response(StatusCode::OK, &json!({}))))
         .route("/mcp/v1/{*method}", post(call))
-        .with_state(site)
+        .with_state(api)
 }
 
 async fn call(
-    State(site): State<Arc<McpV1>>,
+    State(api): State<Arc<McpV1>>,
     path: Result<Path<String>, PathRejection>,
     request: Request<Body>,
 ) -> Response<Body> {
@@ -101,11 +101,11 @@ async fn call(
         let path = request.uri().path();
         path.strip_prefix(BASE).unwrap_or(path).to_owned()
     };
-    answer(&site, &method, request).await.unwrap_or_else(|problem| problem.response())
+    answer(&api, &method, request).await.unwrap_or_else(|problem| problem.response())
 }
 
 async fn answer(
-    site: &McpV1,
+    api: &McpV1,
     method: &str,
     request: Request<Body>,
 ) -> Result<Response<Body>, Problem> {
@@ -114,22 +114,22 @@ async fn answer(
     }
     let peer = peer_of(&request);
     let principal = request.extensions().get::<Arc<Principal>>().cloned();
-    let limit = site.limits.max_request_bytes.get();
+    let limit = api.limits.max_request_bytes.get();
     let accepts_events = method == CREATE_MESSAGE && sampling::accepts_events(request.headers());
     let connection = request.extensions().get::<ConnectionInfo>().cloned();
-    let body = body::read(&site.server, &peer, request, limit, &site.limits)
+    let body = body::read(&api.server, &peer, request, limit, &api.limits)
         .await
         .map_err(|error| Problem::of_body(&error, limit))?;
-    let mut params = params::parse(method, body.bytes(), site.limits.max_nesting.get())?;
+    let mut params = params::parse(method, body.bytes(), api.limits.max_nesting.get())?;
     let is_stream =
         method == CREATE_MESSAGE && sampling::takes_stream(&mut params, accepts_events)?;
     // A request counts as in flight once its body has arrived.
-    let call = site.server.direct_call(peer).await?;
-    if is_stream && site.knowledge.is_enabled() {
-        return sampling::start(site, params, principal.as_deref(), call, connection);
+    let call = api.server.direct_call(peer).await?;
+    if is_stream && api.knowledge.is_enabled() {
+        return sampling::start(api, params, principal.as_deref(), call, connection);
     }
     let result = if method == "resources/list" && params.contains_key("type") {
-        list_of_type(site, principal.as_deref(), &params).await?
+        list_of_type(api, principal.as_deref(), &params).await?
     } else {
         if method == "initialize" {
             add_required_members(&mut params);
@@ -187,7 +187,7 @@ fn describe_record(value: &mut Value) {
 
 /// Returns `resources/list` for a `type`, which MCP does not have.
 async fn list_of_type(
-    site: &McpV1,
+    api: &McpV1,
     principal: Option<&Principal>,
     params: &Map<String, Value>,
 ) -> Result<Value, Problem> {
@@ -199,8 +199,8 @@ async fn list_of_type(
     }
     let ListParams { kind, cursor } = serde_json::from_value(Value::Object(params.clone()))
         .map_err(|error| RpcError::invalid_params(error.to_string()))?;
-    let limit = site.limits.list_page_size.get();
-    let page = site.knowledge.resources_of_type(kind, cursor.as_deref(), limit, principal).await;
+    let limit = api.limits.list_page_size.get();
+    let page = api.knowledge.resources_of_type(kind, cursor.as_deref(), limit, principal).await;
     let (resources, next_cursor) = page?;
     Ok(json!(ListResourcesResult { resources, next_cursor }))
 }

@@ -44,7 +44,7 @@ pub(super) fn accepts_events(headers: &HeaderMap) -> bool {
 /// Starts the answer. What is wrong with the parameters is an error of its own status; later
 /// failures are events.
 pub(super) fn start(
-    site: &McpV1,
+    api: &McpV1,
     params: Map<String, Value>,
     principal: Option<&Principal>,
     call: DirectCall,
@@ -52,7 +52,7 @@ pub(super) fn start(
 ) -> Result<Response<Body>, Problem> {
     let params = serde_json::from_value(Value::Object(params))
         .map_err(|error| RpcError::invalid_params(error.to_string()))?;
-    let answer = site.knowledge.stream_message(params, principal).map_err(RpcError::from)?;
+    let answer = api.knowledge.stream_message(params, principal).map_err(RpcError::from)?;
     let events = Events { call, answer, heartbeat: Heartbeat::new(connection) };
     let events = stream::unfold(Some(events), async |events| {
         let mut events = events?;
@@ -81,7 +81,7 @@ impl Events {
         });
         let part = tokio::select! {
             part = part => part,
-            () = heartbeat.due() => return Some((events::ALIVE, false)),
+            () = heartbeat.due() => return Some((events::KEEP_ALIVE_COMMENT, false)),
         };
         Some(match part {
             Ok(Some(SamplingPart::Text(text))) => {

@@ -8,14 +8,14 @@ use axum::{
     http::{Request, Response},
 };
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{StreamExt as _, stream};
 use marquetry_protocol::server::Watch;
 use serde_json::json;
 
 use super::{super::peer_of, McpV1, error::Problem, events, params::required};
 
 pub(super) async fn subscribe(
-    State(site): State<Arc<McpV1>>,
+    State(api): State<Arc<McpV1>>,
     request: Request<Body>,
 ) -> Response<Body> {
     let query = request.uri().query().unwrap_or_default();
@@ -23,7 +23,7 @@ pub(super) async fn subscribe(
     let Some((_, uri)) = pairs.find(|(name, _)| name == "uri") else {
         return required("uri").response();
     };
-    match site.server.watch(peer_of(&request), &uri).await {
+    match api.server.watch(peer_of(&request), &uri).await {
         Ok(watch) => updates(watch, &uri),
         Err(error) => Problem::from(error).response(),
     }
@@ -38,21 +38,19 @@ fn updates(watch: Watch, uri: &str) -> Response<Body> {
         "params": {"uri": uri},
     });
     let event = Bytes::from(format!("event: resource/updated\ndata: {updated}\n\n"));
-    // The first comment tells the client that it is subscribed.
-    let first = Bytes::from_static(b": subscribed\n\n");
-    let stream = stream::unfold((watch, Some(first)), move |(watch, first)| {
+    let changes = stream::unfold(watch, move |watch| {
         let event = event.clone();
         async move {
-            if let Some(first) = first {
-                return Some((Ok::<_, Infallible>(first), (watch, None)));
-            }
             let next = match tokio::time::timeout(events::KEEP_ALIVE, watch.changed()).await {
                 Ok(true) => event,
                 Ok(false) => return None,
-                Err(_) => events::ALIVE,
+                Err(_) => events::KEEP_ALIVE_COMMENT,
             };
-            Some((Ok(next), (watch, None)))
+            Some((next, watch))
         }
     });
-    events::response(Body::from_stream(stream))
+    // The first comment tells the client that it is subscribed.
+    let subscribed = stream::iter([Bytes::from_static(b": subscribed\n\n")]);
+    let body = subscribed.chain(changes).map(Ok::<_, Infallible>);
+    events::response(Body::from_stream(body))
 }
