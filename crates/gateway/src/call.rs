@@ -118,7 +118,7 @@ impl Gateway {
         params: ReadResourceParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        self.resource_known(&params.uri, cx).await?;
+        self.wait_for_resource(&params.uri, cx).await?;
         let Some(index) = self.owner_of_resource(&params.uri, cx) else {
             return Err(RpcError::resource_not_found(&params.uri));
         };
@@ -250,7 +250,7 @@ impl Gateway {
     }
 
     /// Waits for upstreams that are still starting, if no upstream lists the resource.
-    pub(super) async fn resource_known(
+    pub(super) async fn wait_for_resource(
         &self,
         uri: &str,
         cx: &RequestContext,

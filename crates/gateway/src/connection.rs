@@ -82,10 +82,11 @@ impl ClientHandler for Connection {
             "notifications/message" => {
                 // The message may concern another agent's call, so it is forwarded only if a single
                 // agent has calls in flight.
-                let told = upstream.in_flight.with_only_agent(|asker| asker.logged(notification));
+                let forwarded =
+                    upstream.in_flight.with_only_agent(|asker| asker.logged(notification));
                 let params = notification.params.as_deref().map_or("", RawValue::get);
                 let params = &params[..params.floor_char_boundary(1_000)];
-                tracing::debug!(target: "marquetry::upstream", upstream = upstream.name(), told, "{params}");
+                tracing::debug!(target: "marquetry::upstream", upstream = upstream.name(), forwarded, "{params}");
             }
             "notifications/elicitation/complete" => gateway.pages.done(self.upstream, notification),
             "notifications/resources/updated" => {

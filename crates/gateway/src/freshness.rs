@@ -4,10 +4,7 @@
 //! also sends a time to live: if the list is shown after that time, it is fetched again first.
 
 use std::{
-    sync::{
-        Mutex, MutexGuard, PoisonError,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -20,8 +17,8 @@ use tokio::{
 
 use super::{Gateway, UpstreamState};
 
-/// Time that an agent waits for a list to be fetched again. After that, the old list is shown.
-const WAIT: Duration = Duration::from_secs(2);
+/// Maximum time that an agent waits for an expired list. After that, the old list is shown.
+const MAX_WAIT: Duration = Duration::from_secs(2);
 
 /// A list of an upstream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,130 +31,144 @@ pub enum List {
     Resources,
 }
 
-/// Expiry of each list of an upstream.
+impl List {
+    /// All lists, in the order of the enum.
+    pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+}
+
+/// Expiry of each list of an upstream, and the agents that wait for expired ones. Arrays have an
+/// element for each [`List`].
 #[derive(Debug)]
 pub(crate) struct Freshness {
-    /// The time at which each [`List`] expires; `None` for never.
-    stale_from: Mutex<[Option<Instant>; 3]>,
-    /// The lists that agents are waiting for.
-    wanted: Mutex<[bool; 3]>,
-    some_wanted: Notify,
-    /// The number of fetches of each [`List`].
-    fetched: watch::Sender<[u64; 3]>,
-    /// Whether an agent has waited in vain for a [`List`]. Then others do not wait until the list
-    /// arrives.
-    is_late: [AtomicBool; 3],
+    lists: Mutex<[ListFreshness; 3]>,
+    /// Notified when an agent requests an expired list.
+    request: Notify,
+    /// The number of fetches.
+    fetches: watch::Sender<[u64; 3]>,
     /// Minimum time between two fetches.
     pause: Duration,
+}
+
+#[derive(Debug, Default)]
+struct ListFreshness {
+    /// When the list expires; `None` for never.
+    expires: Option<Instant>,
+    /// Whether an agent has requested the list since it expired.
+    is_requested: bool,
+    /// Whether the wait of an agent for the list timed out. Until the list arrives, other agents do
+    /// not wait for it.
+    is_late: bool,
 }
 
 impl Freshness {
     /// Creates the state; lists are fetched at most once in `pause`.
     pub(super) fn new(pause: Duration) -> Self {
         Self {
-            stale_from: Mutex::default(),
-            wanted: Mutex::default(),
-            some_wanted: Notify::new(),
-            fetched: watch::Sender::new([0; 3]),
-            is_late: Default::default(),
+            lists: Mutex::default(),
+            request: Notify::new(),
+            fetches: watch::Sender::new([0; 3]),
             pause,
         }
     }
 
-    /// Records that a list was fetched, or could not be.
-    pub(super) fn note(&self, list: List, hint: Option<CacheHint>) {
+    /// Sets the expiry of a list that was fetched now; without a hint, it never expires.
+    pub(super) fn set_expiry(&self, list: List, hint: Option<CacheHint>) {
+        let expires = self.expiry(hint);
+        self.lists()[list as usize].expires = expires;
+    }
+
+    /// Brings the expiry of a list forward to that of another part of it.
+    pub(super) fn limit_expiry(&self, list: List, hint: Option<CacheHint>) {
+        let part_expires = self.expiry(hint);
+        let mut lists = self.lists();
+        let list = &mut lists[list as usize];
+        list.expires = [list.expires, part_expires].into_iter().flatten().min();
+    }
+
+    fn expiry(&self, hint: Option<CacheHint>) -> Option<Instant> {
+        let time = self.pause.max(Duration::from_millis(hint?.ttl_ms));
         // A time that the clock cannot represent means no expiry.
-        let stale_from = hint.and_then(|hint| {
-            let time = self.pause.max(Duration::from_millis(hint.ttl_ms));
-            Instant::now().checked_add(time)
-        });
-        lock(&self.stale_from)[list as usize] = stale_from;
+        Instant::now().checked_add(time)
     }
 
-    /// Records the hint of one part of a list, as [`Self::note`] does for a list of one part.
-    pub(super) fn note_part(&self, list: List, hint: Option<CacheHint>) {
-        let before = lock(&self.stale_from)[list as usize];
-        self.note(list, hint);
-        let mut stale_from = lock(&self.stale_from);
-        let now = stale_from[list as usize];
-        stale_from[list as usize] = [before, now].into_iter().flatten().min();
-    }
-
-    fn is_stale(&self, list: List) -> bool {
-        lock(&self.stale_from)[list as usize].is_some_and(|from| from <= Instant::now())
-    }
-
-    /// Waits until an expired list was fetched again, or for a limited time.
-    async fn refreshed(&self, list: List) {
-        if !self.is_stale(list) {
-            return;
+    /// Waits until an expired list was fetched again, at most [`MAX_WAIT`].
+    async fn wait_until_fresh(&self, list: List) {
+        let mut fetches = self.fetches.subscribe();
+        let before = fetches.borrow()[list as usize];
+        {
+            let mut lists = self.lists();
+            let list = &mut lists[list as usize];
+            if !list.is_expired() {
+                return;
+            }
+            list.is_requested = true;
+            self.request.notify_one();
+            if list.is_late {
+                return;
+            }
         }
-        let mut fetched = self.fetched.subscribe();
-        let before = fetched.borrow()[list as usize];
-        lock(&self.wanted)[list as usize] = true;
-        self.some_wanted.notify_one();
-        let is_late = &self.is_late[list as usize];
-        if is_late.load(Ordering::Relaxed) {
-            return;
-        }
-        // Another list may arrive first; and this one may expire again at once.
-        let fetching = fetched.wait_for(|counts| counts[list as usize] != before);
-        if timeout(WAIT, fetching).await.is_err() {
-            is_late.store(true, Ordering::Relaxed);
+        // The number of fetches, not the expiry, shows that the list has arrived: other lists may
+        // arrive first, and this one may expire again at once.
+        let fetched = fetches.wait_for(|counts| counts[list as usize] != before);
+        if timeout(MAX_WAIT, fetched).await.is_err() {
+            self.lists()[list as usize].is_late = true;
         }
     }
 
-    /// Waits until an agent wants expired lists. Cancel safe.
-    pub(super) async fn wanted(&self) -> Vec<List> {
+    /// Waits until agents request expired lists, and returns these lists. Cancel safe.
+    pub(super) async fn requested(&self) -> Vec<List> {
         loop {
-            self.some_wanted.notified().await;
-            let wanted = std::mem::take(&mut *lock(&self.wanted));
-            let wanted: Vec<List> =
-                List::ALL.into_iter().filter(|list| wanted[*list as usize]).collect();
-            if !wanted.is_empty() {
-                return wanted;
+            self.request.notified().await;
+            let mut lists = self.lists();
+            let requested: Vec<List> = List::ALL
+                .into_iter()
+                .filter(|list| std::mem::take(&mut lists[*list as usize].is_requested))
+                .collect();
+            if !requested.is_empty() {
+                return requested;
             }
         }
     }
 
-    /// Records that the wanted lists were fetched and are shown, or could not be fetched.
-    pub(super) fn done(&self, lists: &[List]) {
-        // A list that could not be fetched is not requested again at once.
-        for &list in lists.iter().filter(|list| self.is_stale(**list)) {
-            self.note(list, Some(CacheHint::default()));
-        }
-        for &list in lists {
-            self.is_late[list as usize].store(false, Ordering::Relaxed);
-        }
-        self.fetched.send_modify(|counts| {
-            for &list in lists {
-                counts[list as usize] += 1;
+    /// Ends the wait for a list: it was fetched and is shown, or could not be fetched.
+    pub(super) fn finish_fetch(&self, list: List) {
+        {
+            let mut lists = self.lists();
+            let list = &mut lists[list as usize];
+            // A list that could not be fetched is not requested again at once.
+            if list.is_expired() {
+                list.expires = self.expiry(Some(CacheHint::default()));
             }
-        });
+            list.is_late = false;
+        }
+        self.fetches.send_modify(|counts| counts[list as usize] += 1);
     }
 
-    /// Resets the delays after a restart of the upstream.
-    pub(super) fn reset(&self) {
-        self.is_late.iter().for_each(|is_late| is_late.store(false, Ordering::Relaxed));
+    /// Lets agents wait again for late lists, after a restart of the upstream.
+    pub(super) fn forget_delays(&self) {
+        for list in &mut *self.lists() {
+            list.is_late = false;
+        }
+    }
+
+    fn lists(&self) -> MutexGuard<'_, [ListFreshness; 3]> {
+        self.lists.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl List {
-    /// All lists, in the order of the enum.
-    pub(crate) const ALL: [Self; 3] = [Self::Tools, Self::Prompts, Self::Resources];
+impl ListFreshness {
+    fn is_expired(&self) -> bool {
+        self.expires.is_some_and(|expires| expires <= Instant::now())
+    }
 }
 
 impl Gateway {
     /// Fetches the expired parts of a list. Parts that do not arrive in time are shown as before.
-    pub(crate) async fn refreshed(&self, list: List) {
+    pub(crate) async fn refresh_expired(&self, list: List) {
         let ready =
             self.upstreams.iter().filter(|it| matches!(it.state(), UpstreamState::Ready(_)));
-        join_all(ready.map(|upstream| upstream.freshness.refreshed(list))).await;
+        join_all(ready.map(|upstream| upstream.freshness.wait_until_fresh(list))).await;
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]
@@ -165,77 +176,78 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_list_is_stale_after_its_time_and_not_before_the_pause() {
+    async fn a_list_expires_after_its_time_to_live_but_not_within_the_pause() {
         let freshness = Freshness::new(Duration::from_secs(10));
         fn hint(seconds: u64) -> Option<CacheHint> {
             Some(CacheHint::public(Duration::from_secs(seconds)))
         }
-        fn stale(freshness: &Freshness) -> [bool; 3] {
-            [List::Tools, List::Prompts, List::Resources].map(|list| freshness.is_stale(list))
+        fn expired(freshness: &Freshness) -> [bool; 3] {
+            freshness.lists().each_ref().map(ListFreshness::is_expired)
         }
-        assert!(!freshness.is_stale(List::Tools));
-        freshness.note(List::Tools, hint(0));
-        freshness.note(List::Prompts, hint(60));
-        freshness.note(List::Resources, None);
-        freshness.note_part(List::Resources, hint(20));
+        assert!(!freshness.lists()[List::Tools as usize].is_expired());
+        freshness.set_expiry(List::Tools, hint(0));
+        freshness.set_expiry(List::Prompts, hint(60));
+        freshness.set_expiry(List::Resources, None);
+        freshness.limit_expiry(List::Resources, hint(20));
         tokio::time::advance(Duration::from_secs(9)).await;
-        assert_eq!(stale(&freshness), [false, false, false]);
+        assert_eq!(expired(&freshness), [false, false, false]);
         tokio::time::advance(Duration::from_secs(2)).await;
-        assert_eq!(stale(&freshness), [true, false, false]);
+        assert_eq!(expired(&freshness), [true, false, false]);
         tokio::time::advance(Duration::from_secs(10)).await;
-        assert_eq!(stale(&freshness), [true, false, true]);
-        freshness.done(&[List::Tools]);
-        assert_eq!(stale(&freshness), [false, false, true]);
-        freshness.note(List::Tools, Some(CacheHint { ttl_ms: u64::MAX, ..CacheHint::default() }));
+        assert_eq!(expired(&freshness), [true, false, true]);
+        freshness.finish_fetch(List::Tools);
+        assert_eq!(expired(&freshness), [false, false, true]);
+        freshness
+            .set_expiry(List::Tools, Some(CacheHint { ttl_ms: u64::MAX, ..CacheHint::default() }));
         tokio::time::advance(Duration::from_secs(1_000_000)).await;
-        assert_eq!(stale(&freshness), [false, true, true]);
+        assert_eq!(expired(&freshness), [false, true, true]);
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_request_for_a_stale_list_waits_for_it() {
+    async fn a_request_for_an_expired_list_waits_for_it() {
         let freshness = Freshness::new(Duration::from_secs(10));
-        freshness.note(List::Tools, Some(CacheHint::default()));
-        freshness.refreshed(List::Tools).await;
+        freshness.set_expiry(List::Tools, Some(CacheHint::default()));
+        freshness.wait_until_fresh(List::Tools).await;
         tokio::time::advance(Duration::from_secs(11)).await;
         let fetching = async {
-            assert_eq!(freshness.wanted().await, [List::Tools]);
-            freshness.note(List::Tools, Some(CacheHint::default()));
-            freshness.done(&[List::Tools]);
+            assert_eq!(freshness.requested().await, [List::Tools]);
+            freshness.set_expiry(List::Tools, Some(CacheHint::default()));
+            freshness.finish_fetch(List::Tools);
         };
-        tokio::join!(freshness.refreshed(List::Tools), fetching);
-        assert!(!freshness.is_stale(List::Tools));
+        tokio::join!(freshness.wait_until_fresh(List::Tools), fetching);
+        assert!(!freshness.lists()[List::Tools as usize].is_expired());
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_list_without_time_to_live_is_shown_once_it_is_fetched() {
         let freshness = Freshness::new(Duration::ZERO);
-        freshness.note(List::Tools, Some(CacheHint::default()));
+        freshness.set_expiry(List::Tools, Some(CacheHint::default()));
         for _ in 0..3 {
             let since = Instant::now();
             let fetching = async {
-                assert_eq!(freshness.wanted().await, [List::Tools]);
-                freshness.done(&[List::Prompts]);
+                assert_eq!(freshness.requested().await, [List::Tools]);
+                freshness.finish_fetch(List::Prompts);
                 tokio::time::sleep(Duration::from_millis(10)).await;
-                freshness.note(List::Tools, Some(CacheHint::default()));
-                freshness.done(&[List::Tools]);
+                freshness.set_expiry(List::Tools, Some(CacheHint::default()));
+                freshness.finish_fetch(List::Tools);
             };
-            tokio::join!(freshness.refreshed(List::Tools), fetching);
-            assert!(since.elapsed() < WAIT / 2, "{:?}", since.elapsed());
+            tokio::join!(freshness.wait_until_fresh(List::Tools), fetching);
+            assert!(since.elapsed() < MAX_WAIT / 2, "{:?}", since.elapsed());
         }
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_list_that_never_comes_delays_one_request() {
         let freshness = Freshness::new(Duration::ZERO);
-        freshness.note(List::Tools, Some(CacheHint::default()));
+        freshness.set_expiry(List::Tools, Some(CacheHint::default()));
         async fn waited(freshness: &Freshness) -> Duration {
             let since = Instant::now();
-            freshness.refreshed(List::Tools).await;
+            freshness.wait_until_fresh(List::Tools).await;
             since.elapsed()
         }
-        assert_eq!(waited(&freshness).await, WAIT);
+        assert_eq!(waited(&freshness).await, MAX_WAIT);
         assert_eq!(waited(&freshness).await, Duration::ZERO);
-        freshness.reset();
-        assert_eq!(waited(&freshness).await, WAIT);
+        freshness.forget_delays();
+        assert_eq!(waited(&freshness).await, MAX_WAIT);
     }
 }

@@ -207,7 +207,7 @@ impl Gateway {
 
     /// Rebuilds the catalog and announces changed lists.
     fn relist(&self) {
-        let _alone = self.relisting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _guard = self.relisting.lock().unwrap_or_else(PoisonError::into_inner);
         let reserved = &self.options.reserved_tools;
         let before = self.is_listed.load(Ordering::Relaxed).then(|| self.catalog());
         let new = Arc::new(Catalog::new(&self.upstreams, reserved, before.as_deref()));

@@ -75,13 +75,13 @@ impl Gateway {
     pub async fn list_ready(&self, list: List, cx: &RequestContext) -> Result<(), RpcError> {
         let ready = async {
             self.started_all(list).await;
-            self.refreshed(list).await;
+            self.refresh_expired(list).await;
         };
         self.wait_without_slot(cx, ready).await?;
         if !self.is_listed.load(Ordering::Relaxed) {
             // Waits for a relisting that began before a client had received a list, so that this
             // list shows its result.
-            let _alone = self.relisting.lock().unwrap_or_else(PoisonError::into_inner);
+            let _guard = self.relisting.lock().unwrap_or_else(PoisonError::into_inner);
             self.is_listed.store(true, Ordering::Relaxed);
         }
         Ok(())

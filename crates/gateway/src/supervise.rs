@@ -40,11 +40,11 @@ const GATHER_TIME: Duration = Duration::from_millis(30);
 struct StaleMark {
     /// The upstream has announced a change.
     changed: Notify,
-    /// An agent waits for the list.
-    wanted: Notify,
+    /// An agent has requested the list, which has expired.
+    requested: Notify,
 }
 
-/// By [`List`].
+/// The marks of each [`List`].
 type StaleMarks = [StaleMark; 3];
 
 /// Supervises an upstream until the gateway stops or has no attempts left.
@@ -162,7 +162,7 @@ async fn start(gateway: &Gateway, index: usize) -> Result<RunningUpstream, Clien
     let (tools, incomplete) = match client.server().capabilities.tools {
         Some(_) => {
             let fetched = client.fetch_tools().instrument(span(upstream)).await?;
-            upstream.freshness.note(List::Tools, fetched.cache);
+            upstream.freshness.set_expiry(List::Tools, fetched.cache);
             let incomplete = incomplete(&fetched);
             (fetched.items, incomplete)
         }
@@ -208,14 +208,14 @@ async fn watch(gateway: &Gateway, index: usize, running: RunningUpstream) -> End
     // An answer that came after the last connection ended says nothing about this one.
     upstream.take_answered();
     upstream.in_flight.reset();
-    upstream.freshness.reset();
+    upstream.freshness.forget_delays();
     // Ready before its names appear, so that every listed name can be called.
     upstream.set_state(UpstreamState::Ready(client.clone()));
     gateway.relist();
     upstream.settle(List::Tools);
     let stale = StaleMarks::default();
     let session = Session { gateway, upstream, client: &client, stale: &stale };
-    let again = async {
+    let restoration = async {
         gateway.set_level_again(upstream, &client).await;
         gateway.subscribe_again(index, &client).await;
         std::future::pending::<()>().await;
@@ -226,9 +226,9 @@ async fn watch(gateway: &Gateway, index: usize, running: RunningUpstream) -> End
         () = upstream.restart.notified() => End::Restarted,
         reason = client.closed() => End::Failed(reason.to_string()),
         problem = session.listen(notifications) => End::Failed(problem),
-        problem = session.keep_tools() => End::Failed(problem),
-        () = session.keep_others() => unreachable!("it goes on for ever"),
-        () = again => unreachable!("it goes on for ever"),
+        problem = session.refresh_tools() => End::Failed(problem),
+        () = session.refresh_other_lists() => unreachable!("the loop never ends"),
+        () = restoration => unreachable!("the loop never ends"),
     }
 }
 
@@ -271,10 +271,12 @@ impl Session<'_> {
                         }
                     }
                 }
-                lists = self.upstream.freshness.wanted() => {
-                    for &list in &lists { self.stale[list as usize].wanted.notify_one(); }
+                lists = self.upstream.freshness.requested() => {
+                    for &list in &lists {
+                        self.stale[list as usize].requested.notify_one();
+                    }
                 }
-                told = notifications.recv() => match told {
+                received = notifications.recv() => match received {
                     Ok(notification) => if let Some(list) = changed_list(&notification.method) {
                         self.stale[list as usize].changed.notify_one();
                     },
@@ -301,7 +303,7 @@ impl Session<'_> {
     }
 
     /// Fetches the tools when they are stale. Returns the reason why the upstream is lost.
-    async fn keep_tools(&self) -> String {
+    async fn refresh_tools(&self) -> String {
         loop {
             self.stale[List::Tools as usize].wait().await;
             if self.client.server().capabilities.tools.is_none() {
@@ -309,7 +311,7 @@ impl Session<'_> {
             }
             match self.client.fetch_tools().instrument(span(self.upstream)).await {
                 Ok(fetched) => {
-                    self.upstream.freshness.note(List::Tools, fetched.cache);
+                    self.upstream.freshness.set_expiry(List::Tools, fetched.cache);
                     self.publish(|listing| {
                         listing.set_problem("tools", incomplete(&fetched));
                         listing.tools = fetched.items;
@@ -323,17 +325,17 @@ impl Session<'_> {
                     tracing::warn!(upstream = self.upstream.name(), %error, "failed to fetch the tools again; the old ones stay");
                 }
             }
-            self.upstream.freshness.done(&[List::Tools]);
+            self.upstream.freshness.finish_fetch(List::Tools);
         }
     }
 
     /// Fetches the other lists at the start and when they are stale.
-    async fn keep_others(&self) {
+    async fn refresh_other_lists(&self) {
         let prompts = async {
             loop {
                 self.fetch_prompts().await;
                 self.upstream.settle(List::Prompts);
-                self.upstream.freshness.done(&[List::Prompts]);
+                self.upstream.freshness.finish_fetch(List::Prompts);
                 self.stale[List::Prompts as usize].wait().await;
             }
         };
@@ -341,7 +343,7 @@ impl Session<'_> {
             loop {
                 self.fetch_resources().await;
                 self.upstream.settle(List::Resources);
-                self.upstream.freshness.done(&[List::Resources]);
+                self.upstream.freshness.finish_fetch(List::Resources);
                 self.stale[List::Resources as usize].wait().await;
             }
         };
@@ -353,8 +355,8 @@ impl Session<'_> {
             return self.publish(|listing| listing.prompts.clear());
         }
         let fetched = self.client.fetch_prompts().instrument(span(self.upstream)).await;
-        self.upstream.freshness.note(List::Prompts, self.cache_of(&fetched));
-        self.take("prompts", fetched, |listing| &mut listing.prompts);
+        self.upstream.freshness.set_expiry(List::Prompts, self.cache_of(&fetched));
+        self.publish_fetched("prompts", fetched, |listing| &mut listing.prompts);
     }
 
     async fn fetch_resources(&self) {
@@ -367,19 +369,19 @@ impl Session<'_> {
         let resources = async {
             let fetched = self.client.fetch_resources().instrument(span(self.upstream)).await;
             let cache = self.cache_of(&fetched);
-            self.take("resources", fetched, |listing| &mut listing.resources);
+            self.publish_fetched("resources", fetched, |listing| &mut listing.resources);
             cache
         };
         let templates = async {
             let fetched =
                 self.client.fetch_resource_templates().instrument(span(self.upstream)).await;
             let cache = self.cache_of(&fetched);
-            self.take("resource templates", fetched, |listing| &mut listing.templates);
+            self.publish_fetched("resource templates", fetched, |listing| &mut listing.templates);
             cache
         };
         let (resources, templates) = tokio::join!(resources, templates);
-        self.upstream.freshness.note(List::Resources, resources);
-        self.upstream.freshness.note_part(List::Resources, templates);
+        self.upstream.freshness.set_expiry(List::Resources, resources);
+        self.upstream.freshness.limit_expiry(List::Resources, templates);
     }
 
     /// Returns the cache hint of a list, if its upstream sends one.
@@ -397,7 +399,7 @@ impl Session<'_> {
 
     /// Publishes an optional list of an upstream. If it cannot be fetched, the former list stays,
     /// and the reason is published.
-    fn take<T>(
+    fn publish_fetched<T>(
         &self,
         list: &'static str,
         fetched: Result<Fetched<T>, ClientError>,
@@ -475,7 +477,7 @@ impl StaleMark {
     async fn wait(&self) {
         tokio::select! {
             biased;
-            () = self.wanted.notified() => return,
+            () = self.requested.notified() => return,
             () = self.changed.notified() => {}
         }
         tokio::time::sleep(GATHER_TIME).await;

@@ -12,9 +12,9 @@ const RESERVED_PREFIX: &str = "ui://marquetry/";
 /// Routes between the URIs of Views that clients see and those at the upstreams.
 ///
 /// A View belongs to its upstream: a tool, its View and the tools that the View calls are of one
-/// upstream. So a URI that two upstreams have is offered twice, once as it is and once below the
-/// other upstream's name. A URI stays with its upstream as long as that one has it, so that an
-/// upstream which comes later cannot take the View of another one's tool.
+/// upstream. So a URI that two upstreams have is offered twice: unchanged for the first upstream,
+/// and below the name of the second one. A URI stays with its upstream while that upstream has it,
+/// so that an upstream that starts later cannot replace the View of another upstream's tool.
 #[derive(Debug, Default)]
 pub(crate) struct ViewRoutes {
     /// Upstream and URI there, by the URI that clients see.
@@ -24,24 +24,23 @@ pub(crate) struct ViewRoutes {
 }
 
 impl ViewRoutes {
-    /// Routes of the Views of all upstreams: each with the upstream's index and name, in the order
-    /// of the configuration.
+    /// Creates the routes of the Views of all upstreams, each with the upstream's index and name, in
+    /// the order of the configuration. Views that have a URI in `before` keep it.
     pub(crate) fn new<'a>(
         views: impl IntoIterator<Item = (usize, &'a str, UiUri)>,
         before: Option<&Self>,
     ) -> Self {
         let mut routes = Self::default();
-        let mut others = Vec::new();
+        let mut new_views = Vec::new();
         for (upstream, name, uri) in views {
-            let known = before.and_then(|before| before.exposed(upstream, &uri));
-            match known {
+            match before.and_then(|before| before.exposed(upstream, &uri)) {
                 Some(exposed) => routes.add(exposed.clone(), upstream, uri),
-                None => others.push((upstream, name, uri)),
+                None => new_views.push((upstream, name, uri)),
             }
         }
-        for (upstream, name, uri) in others {
+        for (upstream, name, uri) in new_views {
             if routes.exposed(upstream, &uri).is_none()
-                && let Some(exposed) = routes.free(name, &uri)
+                && let Some(exposed) = routes.unused_uri(name, &uri)
             {
                 routes.add(exposed, upstream, uri);
             }
@@ -54,9 +53,10 @@ impl ViewRoutes {
         self.exposed.insert((upstream, uri), exposed);
     }
 
-    /// Returns a URI that no View has; `None` if it would be too long.
-    fn free(&self, upstream: &str, uri: &UiUri) -> Option<UiUri> {
-        if self.is_free(uri.as_str()) {
+    /// Returns a URI that no View has: `uri` itself, or one below the name of its upstream. `None`
+    /// if it would be too long.
+    fn unused_uri(&self, upstream: &str, uri: &UiUri) -> Option<UiUri> {
+        if self.is_unused(uri.as_str()) {
             return Some(uri.clone());
         }
         let name: String =
@@ -64,12 +64,12 @@ impl ViewRoutes {
         let rest = uri.as_str().strip_prefix(UI_SCHEME)?;
         let numbered = (2..).map(|number| format!("{UI_SCHEME}{name}~{number}/{rest}"));
         let candidates = std::iter::once(format!("{UI_SCHEME}{name}/{rest}")).chain(numbered);
-        // Each View takes one URI, so one of these candidates is free.
+        // Each View has one URI, so at least one of these candidates is unused.
         let mut candidates = candidates.take(self.offered.len() + 2);
-        UiUri::new(candidates.find(|uri| self.is_free(uri))?).ok()
+        UiUri::new(candidates.find(|uri| self.is_unused(uri))?).ok()
     }
 
-    fn is_free(&self, uri: &str) -> bool {
+    fn is_unused(&self, uri: &str) -> bool {
         !uri.starts_with(RESERVED_PREFIX) && !self.offered.contains_key(uri)
     }
 
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_uri_below_a_name_may_be_taken_as_well() {
+    fn a_number_is_added_if_the_uri_below_a_name_is_in_use() {
         let views =
             [(0, "ui://x"), (0, "ui://c/x"), (0, "ui://c~2/x"), (2, "ui://x"), (2, "ui://c/x")];
         let routes = routes(&views, None);
