@@ -108,7 +108,7 @@ fn depth(value: &Value) -> usize {
 pub fn uri(data: &[u8]) {
     let text = &*String::from_utf8_lossy(data);
     if let Ok(uri) = Am7Uri::parse(text) {
-        comes_again(&uri);
+        check_round_trip(&uri);
     }
     let parts: Vec<&str> = text.splitn(3, '|').chain(["a"; 2]).collect();
     let builder = Am7Uri::builder().organization(parts[0]).object_type(parts[1]).id(parts[2]);
@@ -118,7 +118,7 @@ pub fn uri(data: &[u8]) {
         builder.vector_search().query_param("q", text).query_param(text, "v"),
     ] {
         if let Ok(uri) = builder.build() {
-            comes_again(&uri);
+            check_round_trip(&uri);
             if uri.is_vector_search() {
                 assert_eq!(uri.query_param("q").as_deref(), Some(text));
             }
@@ -126,7 +126,7 @@ pub fn uri(data: &[u8]) {
     }
 }
 
-fn comes_again(uri: &Am7Uri) {
+fn check_round_trip(uri: &Am7Uri) {
     let text = uri.to_string();
     assert_eq!(Am7Uri::parse(&text).as_ref(), Ok(uri), "{text}");
     assert!(!uri.organization().split('/').any(|segment| matches!(segment, "" | "." | "..")));

@@ -27,7 +27,7 @@ pub fn envelope(data: &[u8]) {
         assert_eq!(nested_deeper_than(data, max), naively_deeper_than(data, max));
     }
     match Incoming::parse(data, DEFAULT_MAX_NESTING) {
-        Ok(Incoming::Message(message)) => comes_again(&message),
+        Ok(Incoming::Message(message)) => check_round_trip(&message),
         Ok(Incoming::Batch(batch)) => in_batch(batch),
         Err(error) => assert!(error.id.is_none() || error.answers.is_none()),
     }
@@ -36,10 +36,10 @@ pub fn envelope(data: &[u8]) {
 fn in_batch(batch: Batch<'_>) {
     let Ok(messages) = batch.messages(8) else { return };
     assert!((1..=8).contains(&messages.len()));
-    messages.iter().flatten().for_each(comes_again);
+    messages.iter().flatten().for_each(check_round_trip);
 }
 
-fn comes_again(message: &Message<'_>) {
+fn check_round_trip(message: &Message<'_>) {
     let bytes = match message {
         Message::Request(it) => write_request(&it.id, &it.method, it.params),
         Message::Notification(it) => write_notification(&it.method, it.params),
