@@ -5,11 +5,11 @@ use crate::{
     types::StoreError,
 };
 
-/// Appends a row: scale, length, number of bytes of its terms, two bytes for each number of the
-/// vector, the terms.
+/// Appends a row: a header with scale, length and size of the encoded terms; two bytes for each
+/// number of the vector; the terms.
 ///
-/// Terms are written as the distance to the one before, in groups of seven bits, with a byte for
-/// the count.
+/// Terms are in ascending order. Each is written as its distance to the one before, as a LEB128
+/// number, and its count, as a byte.
 pub(crate) fn encode(row: &Row, bytes: &mut Vec<u8>) {
     let mut terms = Vec::with_capacity(4 * row.terms.len());
     let mut last = 0;
@@ -22,30 +22,30 @@ pub(crate) fn encode(row: &Row, bytes: &mut Vec<u8>) {
         }
         terms.extend([distance as u8, count]);
     }
-    header(row.vector.scale, row.length, &terms, bytes);
+    write_header(row.vector.scale, row.length, &terms, bytes);
     bytes.extend_from_slice(&row.vector.coarse);
     bytes.extend_from_slice(&row.vector.fine);
     bytes.extend(terms);
 }
 
-fn header(scale: f32, length: u32, terms: &[u8], bytes: &mut Vec<u8>) {
+fn write_header(scale: f32, length: u32, terms: &[u8], bytes: &mut Vec<u8>) {
     bytes.extend(scale.to_le_bytes());
     bytes.extend(length.to_le_bytes());
     bytes.extend((terms.len() as u32).to_le_bytes());
 }
 
-/// Decodes rows, and passes each to `see`.
+/// Decodes rows, and passes each to `visit`. `terms` is a buffer.
 #[cfg(feature = "postgres")]
 pub(crate) fn decode(
     bytes: &[u8],
     dimension: usize,
     terms: &mut Vec<(Term, u8)>,
-    mut see: impl FnMut(RowRef<'_>),
+    mut visit: impl FnMut(RowRef<'_>),
 ) -> Result<(), StoreError> {
     for row in rows(bytes, dimension) {
         let row = row?;
         row.terms(terms)?;
-        see(row.with_terms(terms));
+        visit(row.with_terms(terms));
     }
     Ok(())
 }
@@ -69,7 +69,7 @@ pub(crate) fn rows(
         if bytes.is_empty() {
             return None;
         }
-        let row = row(&mut bytes, dimension).ok_or_else(damaged);
+        let row = read_row(&mut bytes, dimension).ok_or_else(damaged);
         if row.is_err() {
             bytes = &[];
         }
@@ -77,10 +77,10 @@ pub(crate) fn rows(
     })
 }
 
-fn row<'a>(bytes: &mut &'a [u8], dimension: usize) -> Option<EncodedRow<'a>> {
-    let scale = f32::from_le_bytes(take(bytes)?);
-    let length = u32::from_le_bytes(take(bytes)?);
-    let size = u32::from_le_bytes(take(bytes)?);
+fn read_row<'a>(bytes: &mut &'a [u8], dimension: usize) -> Option<EncodedRow<'a>> {
+    let scale = f32::from_le_bytes(read_array(bytes)?);
+    let length = u32::from_le_bytes(read_array(bytes)?);
+    let size = u32::from_le_bytes(read_array(bytes)?);
     let coarse = bytes.split_off(..dimension)?;
     let fine = bytes.split_off(..dimension)?;
     let terms = bytes.split_off(..usize::try_from(size).ok()?)?;
@@ -93,7 +93,7 @@ impl<'a> EncodedRow<'a> {
         crate::ranking::unpacked(self.scale, self.coarse, self.fine)
     }
 
-    /// Decodes the terms into a list, which can be reused.
+    /// Decodes the terms into `terms`, whose memory is reused.
     pub(crate) fn terms<'b>(
         &self,
         terms: &'b mut Vec<(Term, u8)>,
@@ -102,17 +102,17 @@ impl<'a> EncodedRow<'a> {
         let mut bytes = self.terms;
         let mut last = 0;
         while !bytes.is_empty() {
-            let term = term(&mut bytes, last).ok_or_else(damaged)?;
+            let term = read_term(&mut bytes, last).ok_or_else(damaged)?;
             last = term.0;
             terms.push(term);
         }
         Ok(terms)
     }
 
-    /// Appends the row without its vector: [`rows`] reads it with the dimension 0.
+    /// Appends the row without its vector. [`rows`] reads it with the dimension 0.
     #[cfg(any(feature = "libsql", test))]
     pub(crate) fn encode_terms(&self, bytes: &mut Vec<u8>) {
-        header(0.0, self.length, self.terms, bytes);
+        write_header(0.0, self.length, self.terms, bytes);
         bytes.extend(self.terms);
     }
 
@@ -122,10 +122,10 @@ impl<'a> EncodedRow<'a> {
     }
 }
 
-fn term(bytes: &mut &[u8], last: Term) -> Option<(Term, u8)> {
+fn read_term(bytes: &mut &[u8], last: Term) -> Option<(Term, u8)> {
     let mut distance = 0_u32;
     let mut shift = 0;
-    // Nearly all numbers take one or two bytes.
+    // Nearly all distances take one or two bytes, so these cases need no loop.
     let count = match **bytes {
         [first, count, ref rest @ ..] if first < 0x80 => {
             distance = first.into();
@@ -138,11 +138,11 @@ fn term(bytes: &mut &[u8], last: Term) -> Option<(Term, u8)> {
             count
         }
         _ => loop {
-            let [byte] = take(bytes)?;
+            let [byte] = read_array(bytes)?;
             distance |= u32::from(byte & 0x7f).checked_shl(shift)?;
             shift += 7;
             if byte < 0x80 {
-                let [count] = take(bytes)?;
+                let [count] = read_array(bytes)?;
                 break count;
             }
         },
@@ -154,7 +154,7 @@ fn damaged() -> StoreError {
     StoreError::damaged("failed to decode the rows of a document")
 }
 
-fn take<const COUNT: usize>(bytes: &mut &[u8]) -> Option<[u8; COUNT]> {
+fn read_array<const COUNT: usize>(bytes: &mut &[u8]) -> Option<[u8; COUNT]> {
     let (first, rest) = bytes.split_first_chunk()?;
     *bytes = rest;
     Some(*first)

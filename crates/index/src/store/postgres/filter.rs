@@ -26,34 +26,43 @@ impl Condition {
         self.key.is_none() && self.all_of.is_empty() && self.any_of.is_empty()
     }
 
-    /// Returns the labels of the filter's readers, whose chunks determine the weights of words;
-    /// `None` without a filter of readers.
+    /// Returns the labels of the readers that the filter names; `None` if it names none. Only chunks
+    /// that these readers may see count for the weights of words.
     pub(super) fn readers(filter: &Filter) -> Option<Vec<i64>> {
         let readers = filter.compile_readers();
         (!readers.is_empty()).then(|| readers.any_of.iter().flat_map(|any| signed(any)).collect())
     }
 
-    /// Returns the condition, whose parameters begin with this number. It has few forms, so that
-    /// prepared statements are reused.
+    /// Returns the condition as SQL. Its first parameter is `$first`; [`Self::parameters`] has the
+    /// same order. Values are never part of the text, so that prepared statements are reused.
     pub(super) fn sql(&self, first: usize) -> String {
-        let key = self.key.iter().map(|_| "d.key =");
-        let all_of = (!self.all_of.is_empty()).then_some("d.labels @>").into_iter();
-        let any_of = self.any_of.iter().map(|_| "d.labels &&");
-        let parts: Vec<_> = key
-            .chain(all_of)
-            .chain(any_of)
-            .zip(first..)
-            .map(|(test, number)| format!("{test} ${number}"))
-            .collect();
-        if parts.is_empty() { "true".to_owned() } else { parts.join(" AND ") }
+        let mut tests = Vec::new();
+        if self.key.is_some() {
+            tests.push("d.key =");
+        }
+        if !self.all_of.is_empty() {
+            tests.push("d.labels @>");
+        }
+        tests.extend(self.any_of.iter().map(|_| "d.labels &&"));
+        if tests.is_empty() {
+            return "true".to_owned();
+        }
+        let parts: Vec<_> =
+            tests.iter().zip(first..).map(|(test, number)| format!("{test} ${number}")).collect();
+        parts.join(" AND ")
     }
 
-    /// Returns the parameters of the condition, after those in `before`.
+    /// Returns the parameters of a statement: those in `before`, then those of the condition.
     pub(super) fn parameters<'a>(&'a self, before: &[Parameter<'a>]) -> Vec<Parameter<'a>> {
-        let key = self.key.iter().map(|key| key as Parameter<'a>);
-        let all_of = (!self.all_of.is_empty()).then_some(&self.all_of as Parameter<'a>);
-        let any_of = self.any_of.iter().map(|any| any as Parameter<'a>);
-        before.iter().copied().chain(key).chain(all_of).chain(any_of).collect()
+        let mut parameters = before.to_vec();
+        if let Some(key) = &self.key {
+            parameters.push(key);
+        }
+        if !self.all_of.is_empty() {
+            parameters.push(&self.all_of);
+        }
+        parameters.extend(self.any_of.iter().map(|any| any as Parameter<'a>));
+        parameters
     }
 }
 
