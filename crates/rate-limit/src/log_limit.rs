@@ -22,13 +22,13 @@ struct Lines {
 }
 
 impl LogLimit {
-    /// Seconds whose lines may come at once.
-    const BURST: u32 = 10;
+    /// Size of the burst, in seconds of the rate.
+    const BURST_SECONDS: u32 = 10;
 
     /// Creates a limit of this many lines per second. With 0, only the first line is logged.
     #[must_use]
     pub fn new(per_second: u32) -> Self {
-        let bucket = TokenBucket::new(per_second, per_second.saturating_mul(Self::BURST));
+        let bucket = TokenBucket::new(per_second, per_second.saturating_mul(Self::BURST_SECONDS));
         Self { started: Instant::now(), lines: Mutex::new(Lines { bucket, suppressed: 0 }) }
     }
 

@@ -428,7 +428,7 @@ mod tests {
     async fn other_files_are_refused() {
         let folder = tempfile::tempdir().unwrap();
         let text = folder.path().join("text.db");
-        std::fs::write(&text, "This is no database at all. ".repeat(100)).unwrap();
+        std::fs::write(&text, "This is not a database. ".repeat(100)).unwrap();
         let error = LibsqlRecords::open(&text).await.unwrap_err();
         assert!(error.to_string().contains("text.db: it is not a database"), "{error}");
     }
