@@ -90,12 +90,12 @@ fn defects_of_the_protocol_are_noticed() {
         "slow_readers_hold_nobody_up",
         "questions_cross_the_eras",
     ];
-    let news = ["cancellation_reaches_the_upstream", "questions_cross_the_eras"];
+    let client_messages = ["cancellation_reaches_the_upstream", "questions_cross_the_eras"];
     for (sabotage, cell, scenarios) in [
         ("wrong-status", "/http/2025-03-26", by_hand),
         ("lost-message", "/http/2025-03-26", by_hand),
         ("wrong-text", "/http/2026-07-28", &texts),
-        ("lost-news", "/http/2026-07-28", &news),
+        ("lost-client-messages", "/http/2026-07-28", &client_messages),
     ] {
         let filters = scenarios.iter().map(|id| format!("{id}{cell}"));
         let output = Command::new(env!("CARGO_BIN_EXE_xtask"))

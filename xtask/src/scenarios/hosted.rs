@@ -14,7 +14,7 @@ use tokio::{
     task::JoinHandle,
 };
 
-use super::store::{FaultyStore, Sabotage};
+use super::store::{Defect, FaultyStore};
 
 /// A server in this process.
 pub(crate) struct HostedServer {
@@ -29,12 +29,12 @@ impl HostedServer {
     pub(crate) async fn start(
         config: &str,
         faults: &[StoreFault],
-        sabotage: Option<Sabotage>,
+        defect: Option<Defect>,
     ) -> Result<Self, String> {
         let config = Config::from_toml(config, "the scenario's configuration")
             .map_err(|error| error.to_string())?;
-        let sabotage = sabotage.filter(|sabotage| sabotage.is_of_store());
-        let store: Option<Arc<dyn ArtifactStore>> = if faults.is_empty() && sabotage.is_none() {
+        let defect = defect.filter(|defect| defect.affects_store());
+        let store: Option<Arc<dyn ArtifactStore>> = if faults.is_empty() && defect.is_none() {
             None
         } else {
             let inner: Arc<dyn ArtifactStore> = match &config.artifacts.directory {
@@ -44,7 +44,7 @@ impl HostedServer {
                         .map_err(|error| error.to_string())?,
                 ),
             };
-            Some(Arc::new(FaultyStore::new(inner, faults, sabotage)))
+            Some(Arc::new(FaultyStore::new(inner, faults, defect)))
         };
         let mut builder = App::builder(config);
         if let Some(store) = store {

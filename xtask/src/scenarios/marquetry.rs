@@ -19,9 +19,9 @@ use serde_json::{Value, json};
 
 use super::{
     binary::Binary,
-    damage::{Proxy, Side},
+    defect_proxy::{Proxy, Side},
     hosted::HostedServer,
-    store::Sabotage,
+    store::Defect,
 };
 
 /// Seed of names for scenarios without one.
@@ -32,7 +32,7 @@ const CLOCK: &str = "2026-01-01T00:00:00Z";
 #[derive(Clone, Debug)]
 pub(super) enum ServerKind {
     /// The library in this process, on real sockets and pipes, optionally with an injected defect.
-    InProcess(Option<Sabotage>),
+    InProcess(Option<Defect>),
     /// The program at this path, as a child process.
     Binary(PathBuf),
 }
@@ -50,7 +50,7 @@ struct RunningMarquetry {
     server: Server,
     cell: Cell,
     /// The defect that the proxies inject.
-    sabotage: Option<Sabotage>,
+    defect: Option<Defect>,
     /// Proxies that alter the messages of the agent, and of the `http` requests of the scenario.
     proxies: Option<(Proxy, Proxy)>,
     /// The provider of the server's chat model.
@@ -83,18 +83,18 @@ impl TestedServer for Setting {
             start.folder.join("knowledge.db")
         };
         let config = config(&start, model.as_ref(), &database)?;
-        let (server, sabotage) = match &self.server {
-            ServerKind::InProcess(sabotage) => {
-                let damages_http = sabotage.filter(|sabotage| !sabotage.is_of_store());
-                if damages_http.is_some() && start.cell.transport == Transport::Stdio {
+        let (server, defect) = match &self.server {
+            ServerKind::InProcess(defect) => {
+                let proxy_defect = defect.filter(|defect| !defect.affects_store());
+                if proxy_defect.is_some() && start.cell.transport == Transport::Stdio {
                     return Err(StartError::Skip(
                         "this defect needs HTTP, and the case runs over stdio".into(),
                     ));
                 }
-                let hosted = HostedServer::start(&config, &start.given.store, *sabotage)
+                let hosted = HostedServer::start(&config, &start.given.store, *defect)
                     .await
                     .map_err(StartError::Failed)?;
-                (Server::Hosted(hosted), damages_http)
+                (Server::Hosted(hosted), proxy_defect)
             }
             ServerKind::Binary(_) if !start.given.store.is_empty() => {
                 return Err(StartError::Skip(
@@ -110,7 +110,7 @@ impl TestedServer for Setting {
                 (Server::Binary(Box::new(binary)), None)
             }
         };
-        Ok(Box::new(RunningMarquetry { server, cell: start.cell, sabotage, proxies: None, model }))
+        Ok(Box::new(RunningMarquetry { server, cell: start.cell, defect, proxies: None, model }))
     }
 }
 
@@ -124,7 +124,7 @@ impl RunningServer for RunningMarquetry {
             }
             Server::Hosted(hosted) => {
                 let address = hosted.serve_http().await?;
-                match self.sabotage {
+                match self.defect {
                     Some(defect) => {
                         let agent = Proxy::start(address, defect, Side::Agent).await?;
                         let http = Proxy::start(address, defect, Side::Http).await?;

@@ -2,7 +2,7 @@
 //! server over a real transport.
 
 mod binary;
-mod damage;
+mod defect_proxy;
 mod hosted;
 mod marquetry;
 mod store;
@@ -15,7 +15,7 @@ use marquetry_scenarios::{Filter, Limits, Rules, Suite, TestedServer};
 pub(crate) use self::binary::{build as build_binary, listening_address};
 use self::{
     marquetry::{ServerKind, Setting},
-    store::Sabotage,
+    store::Defect,
 };
 use crate::{Failed, root};
 
@@ -56,7 +56,7 @@ pub(crate) struct Options {
     /// Injects a defect into the server's store, or into its messages over HTTP. Scenarios that it
     /// affects must fail; if one passes, it checks too little.
     #[arg(long, value_enum, hide = true, conflicts_with = "binary")]
-    sabotage: Option<Sabotage>,
+    sabotage: Option<Defect>,
     /// Maximum time of one case.
     #[arg(long, value_name = "SECONDS", default_value_t = 60)]
     time_limit: u64,

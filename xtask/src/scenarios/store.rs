@@ -21,13 +21,13 @@ use marquetry_scenarios::given::{StoreCall, StoreFault};
 pub(crate) struct FaultyStore {
     inner: Arc<dyn ArtifactStore>,
     faults: Vec<(StoreFault, AtomicU32)>,
-    sabotage: Option<Sabotage>,
+    defect: Option<Defect>,
 }
 
 /// A defect in the server's store, or in its messages, which a proxy alters. Every scenario that
 /// the defect affects must fail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Sabotage {
+pub(crate) enum Defect {
     /// One bit of every artifact differs.
     ChangedByte,
     /// Artifacts are reported as saved, but do not exist.
@@ -48,14 +48,14 @@ pub(crate) enum Sabotage {
     WrongText,
     /// The last message of each stream and of each batch's answer is missing.
     LostMessage,
-    /// Upstreams receive neither cancellations nor answers of the agent.
-    LostNews,
+    /// The server, and so its upstreams, receive neither cancellations nor answers of the agent.
+    LostClientMessages,
 }
 
-impl Sabotage {
-    /// Returns whether it is a defect of the store. A proxy injects the others between the server
-    /// and its clients.
-    pub(crate) fn is_of_store(self) -> bool {
+impl Defect {
+    /// Returns whether the defect is injected into the store. A proxy between the server and its
+    /// clients injects the others.
+    pub(crate) fn affects_store(self) -> bool {
         match self {
             Self::ChangedByte
             | Self::MissingArtifact
@@ -67,7 +67,7 @@ impl Sabotage {
             | Self::WrongNotice
             | Self::WrongText
             | Self::LostMessage
-            | Self::LostNews => false,
+            | Self::LostClientMessages => false,
         }
     }
 }
@@ -76,10 +76,10 @@ impl FaultyStore {
     pub(crate) fn new(
         inner: Arc<dyn ArtifactStore>,
         faults: &[StoreFault],
-        sabotage: Option<Sabotage>,
+        defect: Option<Defect>,
     ) -> Self {
         let faults = faults.iter().map(|fault| (fault.clone(), AtomicU32::new(0))).collect();
-        Self { inner, faults, sabotage }
+        Self { inner, faults, defect }
     }
 
     /// Applies the faults of this call.
@@ -110,20 +110,20 @@ impl marquetry_artifacts::store::DelegatingStore for FaultyStore {
 
     async fn put(&self, scope: &Scope, mut artifact: NewArtifact) -> Result<Record, StoreError> {
         self.apply_faults(StoreCall::Put).await?;
-        match self.sabotage {
+        match self.defect {
             None
             | Some(
-                Sabotage::WrongStatus
-                | Sabotage::ExtraContent
-                | Sabotage::MissingContent
-                | Sabotage::WrongNotice
-                | Sabotage::WrongText
-                | Sabotage::LostMessage
-                | Sabotage::LostNews,
+                Defect::WrongStatus
+                | Defect::ExtraContent
+                | Defect::MissingContent
+                | Defect::WrongNotice
+                | Defect::WrongText
+                | Defect::LostMessage
+                | Defect::LostClientMessages,
             ) => {}
-            Some(Sabotage::MissingArtifact) => return Ok(Record::new(&artifact, 0)),
-            Some(Sabotage::WrongMimeType) => artifact.mime_type = "application/x-sabotage".into(),
-            Some(Sabotage::ChangedByte) => {
+            Some(Defect::MissingArtifact) => return Ok(Record::new(&artifact, 0)),
+            Some(Defect::WrongMimeType) => artifact.mime_type = "application/x-sabotage".into(),
+            Some(Defect::ChangedByte) => {
                 let NewArtifact { name, mime_type, created_at, metadata, .. } = artifact.clone();
                 let mut content = artifact.content().to_vec();
                 if let Some(last) = content.last_mut() {
@@ -132,7 +132,7 @@ impl marquetry_artifacts::store::DelegatingStore for FaultyStore {
                 artifact = NewArtifact::new(name, mime_type, created_at, content.into());
                 artifact.metadata = metadata;
             }
-            Some(Sabotage::ExtraArtifact) => {
+            Some(Defect::ExtraArtifact) => {
                 let mut extra = artifact.clone();
                 extra.name = ArtifactName::parse(&format!("extra_{}", artifact.name))
                     .map_err(|error| StoreError::Backend(error.to_string()))?;

@@ -27,12 +27,12 @@ use tokio::{
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::store::Sabotage;
+use super::store::Defect;
 
 /// The key of the capture report in an answer's `_meta`.
 const CAPTURE: &str = "marquetry/capture";
 
-/// A status that no answer of the server has.
+/// A status that the server never sends.
 const WRONG_STATUS: u16 = 299;
 
 /// The client side of a proxy.
@@ -50,46 +50,43 @@ pub(crate) struct Proxy {
     _stop: DropGuard,
 }
 
-/// The defect that a proxy injects, and where.
+/// Forwards requests to the server, and injects the defect.
 #[derive(Clone)]
-struct Defect {
+struct Forwarder {
     server: SocketAddr,
-    sabotage: Sabotage,
+    defect: Defect,
+    /// The client side to which the defect belongs.
     side: Side,
     stop: CancellationToken,
 }
 
 impl Proxy {
     /// Starts a proxy in front of `server`.
-    pub(crate) async fn start(
-        server: SocketAddr,
-        sabotage: Sabotage,
-        side: Side,
-    ) -> io::Result<Self> {
+    pub(crate) async fn start(server: SocketAddr, defect: Defect, side: Side) -> io::Result<Self> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let stop = CancellationToken::new();
-        let defect = Defect { server, sabotage, side, stop: stop.clone() };
+        let forwarder = Forwarder { server, defect, side, stop: stop.clone() };
         tokio::spawn(async move {
             loop {
                 let accepted = tokio::select! {
-                    () = defect.stop.cancelled() => return,
+                    () = forwarder.stop.cancelled() => return,
                     accepted = listener.accept() => accepted,
                 };
                 let Ok((stream, _)) = accepted else { return };
-                tokio::spawn(serve(stream, defect.clone()));
+                tokio::spawn(serve(stream, forwarder.clone()));
             }
         });
         Ok(Self { address, _stop: stop.drop_guard() })
     }
 }
 
-async fn serve(stream: TcpStream, defect: Defect) {
+async fn serve(stream: TcpStream, forwarder: Forwarder) {
     _ = stream.set_nodelay(true);
-    let stop = defect.stop.clone();
+    let stop = forwarder.stop.clone();
     let service = service_fn(move |request| {
-        let defect = defect.clone();
-        async move { Ok::<_, Infallible>(defect.answer(request).await) }
+        let forwarder = forwarder.clone();
+        async move { Ok::<_, Infallible>(forwarder.answer(request).await) }
     });
     let connection = server::Builder::new().serve_connection(TokioIo::new(stream), service);
     tokio::select! {
@@ -99,16 +96,16 @@ async fn serve(stream: TcpStream, defect: Defect) {
     }
 }
 
-impl Defect {
+impl Forwarder {
     async fn answer(&self, request: Request<Incoming>) -> Response<ChannelBody> {
-        let forwarded = if self.sabotage == Sabotage::LostNews {
+        let forwarded = if self.defect == Defect::LostClientMessages {
             // The request to the server continues after the client disconnects, so that the server
             // does not notice it.
-            let defect = self.clone();
+            let forwarder = self.clone();
             let task = tokio::spawn(async move {
                 tokio::select! {
-                    () = defect.stop.cancelled() => Err(io::Error::other("the proxy stops")),
-                    forwarded = defect.forward(request) => forwarded,
+                    () = forwarder.stop.cancelled() => Err(io::Error::other("the proxy stops")),
+                    forwarded = forwarder.forward(request) => forwarded,
                 }
             });
             task.await.map_err(io::Error::other).flatten()
@@ -122,6 +119,7 @@ impl Defect {
         })
     }
 
+    /// Forwards a request, and returns the altered response.
     async fn forward(&self, request: Request<Incoming>) -> io::Result<Response<ChannelBody>> {
         let (mut head, body) = request.into_parts();
         let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
@@ -131,31 +129,19 @@ impl Defect {
             return Ok(response);
         };
         set_length(&mut head.headers, &body);
-        let stream = TcpStream::connect(self.server).await?;
-        stream.set_nodelay(true)?;
-        let handshake = client::handshake(TokioIo::new(stream)).await;
-        let (mut sender, connection) = handshake.map_err(io::Error::other)?;
-        let stop = self.stop.clone();
-        tokio::spawn(async move {
-            tokio::select! {
-                () = stop.cancelled() => {}
-                _ = connection => {}
-            }
-        });
-        let request = Request::from_parts(head, Full::new(body));
-        let response = sender.send_request(request).await.map_err(io::Error::other)?;
+        let response = self.send(Request::from_parts(head, Full::new(body))).await?;
         let (mut head, body) = response.into_parts();
-        if self.sabotage == Sabotage::WrongStatus && self.side == Side::Http {
+        if self.defect == Defect::WrongStatus && self.side == Side::Http {
             head.status = StatusCode::from_u16(WRONG_STATUS).map_err(io::Error::other)?;
         }
-        let kind = head.headers.get(header::CONTENT_TYPE);
-        if kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream")) {
+        let media_type = head.headers.get(header::CONTENT_TYPE);
+        if media_type.is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream")) {
             let (sender, receiver) = mpsc::channel(16);
-            let defect = self.clone();
+            let forwarder = self.clone();
             tokio::spawn(async move {
                 tokio::select! {
-                    () = defect.stop.cancelled() => {}
-                    () = defect.forward_events(body, sender) => {}
+                    () = forwarder.stop.cancelled() => {}
+                    () = forwarder.forward_events(body, sender) => {}
                 }
             });
             return Ok(Response::from_parts(head, ChannelBody(receiver)));
@@ -168,9 +154,25 @@ impl Defect {
         Ok(Response::from_parts(head, ChannelBody::whole(body)))
     }
 
+    /// Sends a request over a new connection to the server.
+    async fn send(&self, request: Request<Full<Bytes>>) -> io::Result<Response<Incoming>> {
+        let stream = TcpStream::connect(self.server).await?;
+        stream.set_nodelay(true)?;
+        let handshake = client::handshake(TokioIo::new(stream)).await;
+        let (mut sender, connection) = handshake.map_err(io::Error::other)?;
+        let stop = self.stop.clone();
+        tokio::spawn(async move {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                _ = connection => {}
+            }
+        });
+        sender.send_request(request).await.map_err(io::Error::other)
+    }
+
     /// Returns the request body for the server; [`None`] if the request is dropped.
     fn request_body(&self, body: Bytes) -> Option<Bytes> {
-        if self.sabotage != Sabotage::LostNews {
+        if self.defect != Defect::LostClientMessages {
             return Some(body);
         }
         let Ok(mut message) = serde_json::from_slice::<Value>(&body) else { return Some(body) };
@@ -195,26 +197,26 @@ impl Defect {
                     messages.pop();
                 }
                 for message in messages.iter_mut() {
-                    self.damage(message);
+                    self.inject(message);
                 }
             }
-            message => self.damage(message),
+            message => self.inject(message),
         }
         if messages == intact { body } else { messages.to_string().into() }
     }
 
     fn loses_messages(&self) -> bool {
-        self.sabotage == Sabotage::LostMessage && self.side == Side::Http
+        self.defect == Defect::LostMessage && self.side == Side::Http
     }
 
     /// Forwards the altered events of a stream. A disconnect of the client ends the stream, unless
     /// the defect hides it.
     async fn forward_events(&self, mut body: Incoming, sender: mpsc::Sender<Bytes>) {
         let mut buffer = BytesMut::new();
-        let mut held: Option<Bytes> = None;
+        let mut last_event: Option<Bytes> = None;
         loop {
             let frame = tokio::select! {
-                () = sender.closed(), if self.sabotage != Sabotage::LostNews => return,
+                () = sender.closed(), if self.defect != Defect::LostClientMessages => return,
                 frame = body.frame() => frame,
             };
             let Some(Ok(frame)) = frame else { break };
@@ -224,7 +226,8 @@ impl Defect {
                 let event = buffer.split_to(end + 2).freeze();
                 let event = self.event(event);
                 // Only the end of the stream shows which event is the last one.
-                let event = if self.loses_messages() { held.replace(event) } else { Some(event) };
+                let event =
+                    if self.loses_messages() { last_event.replace(event) } else { Some(event) };
                 if let Some(event) = event {
                     _ = sender.send(event).await;
                 }
@@ -249,14 +252,14 @@ impl Defect {
     }
 
     /// Alters a message to an agent.
-    fn damage(&self, message: &mut Value) {
+    fn inject(&self, message: &mut Value) {
         if self.side != Side::Agent {
             return;
         }
         let Some(result) = message.get_mut("result") else { return };
         let capture = result.get_mut("_meta").and_then(|meta| meta.get_mut(CAPTURE));
         let is_captured = capture.is_some();
-        if self.sabotage == Sabotage::WrongStatus
+        if self.defect == Defect::WrongStatus
             && let Some(status) = capture.and_then(|capture| capture.get_mut("status"))
         {
             *status = "sabotaged".into();
@@ -264,15 +267,15 @@ impl Defect {
         let Some(content) = result.get_mut("content").and_then(Value::as_array_mut) else {
             return;
         };
-        match self.sabotage {
-            Sabotage::ExtraContent => content.push(json!({"type": "text", "text": "more"})),
-            Sabotage::MissingContent => drop(content.pop()),
+        match self.defect {
+            Defect::ExtraContent => content.push(json!({"type": "text", "text": "more"})),
+            Defect::MissingContent => drop(content.pop()),
             // The notice is the last item.
-            Sabotage::WrongNotice if is_captured => {
+            Defect::WrongNotice if is_captured => {
                 content.pop();
                 content.push(json!({"type": "text", "text": "[All is well.]"}));
             }
-            Sabotage::WrongText => {
+            Defect::WrongText => {
                 let texts = content.len() - usize::from(is_captured);
                 for item in &mut content[..texts] {
                     if let Some(text) = item.get("text").and_then(Value::as_str) {
@@ -319,38 +322,38 @@ impl Body for ChannelBody {
 mod tests {
     use super::*;
 
-    fn defect(sabotage: Sabotage, side: Side) -> Defect {
+    fn forwarder(defect: Defect, side: Side) -> Forwarder {
         let server = SocketAddr::from(([127, 0, 0, 1], 1));
-        Defect { server, sabotage, side, stop: CancellationToken::new() }
+        Forwarder { server, defect, side, stop: CancellationToken::new() }
     }
 
     #[track_caller]
-    fn check(defect: &Defect, before: Value, after: Value) {
-        let body = defect.response_body(before.to_string().into());
+    fn check(forwarder: &Forwarder, before: Value, after: Value) {
+        let body = forwarder.response_body(before.to_string().into());
         assert_eq!(serde_json::from_slice::<Value>(&body).unwrap(), after);
     }
 
     #[test]
     fn only_answers_to_agents_are_damaged() {
         let before = result(json!([text("a"), text("b")]));
-        check(&of(Sabotage::WrongText), before.clone(), result(json!([text("a!"), text("b!")])));
-        check(&of(Sabotage::MissingContent), before.clone(), result(json!([text("a")])));
+        check(&of(Defect::WrongText), before.clone(), result(json!([text("a!"), text("b!")])));
+        check(&of(Defect::MissingContent), before.clone(), result(json!([text("a")])));
         let more = result(json!([text("a"), text("b"), text("more")]));
-        check(&of(Sabotage::ExtraContent), before.clone(), more);
-        check(&of(Sabotage::WrongNotice), before.clone(), before.clone());
-        check(&defect(Sabotage::WrongText, Side::Http), before.clone(), before);
+        check(&of(Defect::ExtraContent), before.clone(), more);
+        check(&of(Defect::WrongNotice), before.clone(), before.clone());
+        check(&forwarder(Defect::WrongText, Side::Http), before.clone(), before);
         let before = captured("processed", "[notice]");
-        check(&of(Sabotage::WrongStatus), before.clone(), captured("sabotaged", "[notice]"));
-        check(&of(Sabotage::WrongNotice), before, captured("processed", "[All is well.]"));
+        check(&of(Defect::WrongStatus), before.clone(), captured("sabotaged", "[notice]"));
+        check(&of(Defect::WrongNotice), before, captured("processed", "[All is well.]"));
         check(
-            &of(Sabotage::WrongText),
+            &of(Defect::WrongText),
             json!({"result": {"tools": []}}),
             json!({"result": {"tools": []}}),
         );
     }
 
-    fn of(sabotage: Sabotage) -> Defect {
-        defect(sabotage, Side::Agent)
+    fn of(defect: Defect) -> Forwarder {
+        forwarder(defect, Side::Agent)
     }
 
     fn result(content: Value) -> Value {
@@ -368,30 +371,30 @@ mod tests {
 
     #[test]
     fn messages_are_lost_at_the_end_of_a_batch() {
-        let lost = defect(Sabotage::LostMessage, Side::Http);
+        let lost = forwarder(Defect::LostMessage, Side::Http);
         check(&lost, json!([{"id": 1}, {"id": 2}]), json!([{"id": 1}]));
         check(&lost, json!({"id": 1}), json!({"id": 1}));
     }
 
     #[test]
     fn answers_and_cancellations_of_an_agent_are_lost() {
-        assert_eq!(without_news(&json!({"id": 1, "result": {}})), None);
-        assert_eq!(without_news(&json!({"method": "notifications/cancelled"})), None);
+        assert_eq!(forwarded(&json!({"id": 1, "result": {}})), None);
+        assert_eq!(forwarded(&json!({"method": "notifications/cancelled"})), None);
         let answered = json!({"id": 1, "method": "tools/call", "params": {"name": "a", "inputResponses": {"q": 1}}});
         let call = json!({"id": 1, "method": "tools/call", "params": {"name": "a"}});
-        assert_eq!(without_news(&answered), Some(call));
+        assert_eq!(forwarded(&answered), Some(call));
     }
 
     /// Returns the message that reaches the server past the defect.
-    fn without_news(message: &Value) -> Option<Value> {
-        let lost = defect(Sabotage::LostNews, Side::Agent);
+    fn forwarded(message: &Value) -> Option<Value> {
+        let lost = forwarder(Defect::LostClientMessages, Side::Agent);
         let body = lost.request_body(message.to_string().into())?;
         Some(serde_json::from_slice(&body).unwrap())
     }
 
     #[test]
     fn an_event_keeps_its_form() {
-        let wrong = defect(Sabotage::MissingContent, Side::Agent);
+        let wrong = forwarder(Defect::MissingContent, Side::Agent);
         let event = "id: 7\ndata: {\"result\":{\"content\":[1]}}\n\n";
         let damaged = wrong.event(Bytes::from(event));
         assert_eq!(damaged, "id: 7\ndata: {\"result\":{\"content\":[]}}\n\n");
