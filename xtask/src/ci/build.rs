@@ -15,7 +15,7 @@ use std::{
 
 use serde::Deserialize;
 
-use super::line::Line;
+use super::line::CommandLine;
 use crate::{BUILT, Failed, cargo_command, packages, root};
 
 /// All targets of the workspace with all features. Every other step that builds selects the same,
@@ -73,10 +73,11 @@ impl Builder {
 
 impl BuildOutput {
     /// Returns the tests of all packages that `picks` accepts, in a fixed order.
-    pub(super) fn tests(&self, picks: impl Fn(&str) -> bool) -> Result<Vec<Line>, Failed> {
+    pub(super) fn tests(&self, picks: impl Fn(&str) -> bool) -> Result<Vec<CommandLine>, Failed> {
         let mut lines = Vec::new();
         for test in self.tests.iter().filter(|it| picks(&it.package)) {
-            let line = Line { folder: test.folder.clone(), ..self.line(test.file.clone(), "") };
+            let line =
+                CommandLine { folder: test.folder.clone(), ..self.line(test.file.clone(), "") };
             lines.push(line.with_env("CARGO_MANIFEST_DIR", &test.folder));
         }
         // A step must not pass without running anything.
@@ -95,13 +96,13 @@ impl BuildOutput {
 
     /// Returns a command with the folder of the built programs in a variable, so that it need not
     /// call cargo for them.
-    pub(super) fn line(&self, program: impl Into<OsString>, args: &str) -> Line {
-        Line::new(program, args).with_env(BUILT, &self.folder)
+    pub(super) fn line(&self, program: impl Into<OsString>, args: &str) -> CommandLine {
+        CommandLine::new(program, args).with_env(BUILT, &self.folder)
     }
 
     /// Returns a task of this program that uses the built programs.
-    pub(super) fn xtask(&self, args: &str) -> Result<Line, Failed> {
-        Ok(Line::xtask(args)?.with_env(BUILT, &self.folder))
+    pub(super) fn xtask(&self, args: &str) -> Result<CommandLine, Failed> {
+        Ok(CommandLine::xtask(args)?.with_env(BUILT, &self.folder))
     }
 }
 

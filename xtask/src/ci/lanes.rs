@@ -19,7 +19,7 @@ use std::{
 
 use super::{
     build::{Builder, WRAPPER, builds_lint},
-    line::{CommandResult, Counts, Line, is_installed},
+    line::{CommandLine, CommandResult, Counts, is_installed},
     share::share,
     steps::{Step, Work, check_directory},
 };
@@ -249,9 +249,9 @@ impl Lanes<'_> {
 
 /// Runs commands two at a time, and shows the output of each after its end.
 fn two_at_a_time(
-    lines: VecDeque<Line>,
+    lines: VecDeque<CommandLine>,
     to: &mut (impl Write + Send),
-) -> Result<Vec<(Line, CommandResult)>, Failed> {
+) -> Result<Vec<(CommandLine, CommandResult)>, Failed> {
     let waiting = Mutex::new(lines);
     let to = Mutex::new(to);
     let ended = Mutex::new(Vec::new());
@@ -265,9 +265,9 @@ fn two_at_a_time(
 
 /// Runs one waiting command after the other until none is left.
 fn run_waiting(
-    waiting: &Mutex<VecDeque<Line>>,
+    waiting: &Mutex<VecDeque<CommandLine>>,
     to: &Mutex<impl Write>,
-    ended: &Mutex<Vec<(Line, CommandResult)>>,
+    ended: &Mutex<Vec<(CommandLine, CommandResult)>>,
 ) -> io::Result<()> {
     loop {
         let Some(line) = waiting.lock().expect("no holder panics").pop_front() else {
@@ -308,8 +308,8 @@ mod tests {
         Step { name, about: "", needs: None, work }
     }
 
-    fn shell(script: &str) -> Line {
-        let mut line = Line::new("sh", "-c");
+    fn shell(script: &str) -> CommandLine {
+        let mut line = CommandLine::new("sh", "-c");
         line.args.push(script.to_owned());
         line
     }
@@ -353,7 +353,7 @@ mod tests {
             let script = format!(
                 "touch {mine}; for i in $(seq 100); do if [ -e {other} ]; then exit 0; fi; sleep 0.05; done; exit 1"
             );
-            Line { folder: folder.path().to_owned(), ..shell(&script) }
+            CommandLine { folder: folder.path().to_owned(), ..shell(&script) }
         });
         let lines = [first, second, shell("echo 'SKIPPED: c'; exit 2")];
         let mut said = Vec::new();
@@ -369,7 +369,7 @@ mod tests {
 
     /// Creates a file, then waits at most five seconds for that of another step: two such steps pass
     /// only if they run at the same time.
-    fn meets(me: &str, other: &str) -> Line {
+    fn meets(me: &str, other: &str) -> CommandLine {
         const MEET: &str = "d=${TMPDIR:-/tmp}/xtask-lanes-$PPID; mkdir -p $d; touch $d/ME; \
             for i in $(seq 100); do if [ -e $d/OTHER ]; then rm $d/OTHER; rmdir $d 2>/dev/null; exit 0; fi; sleep 0.05; done; exit 1";
         shell(&MEET.replace("ME", me).replace("OTHER", other))

