@@ -172,9 +172,8 @@ mod tests {
         }
     }
 
-    /// The budget (`specs/console.md`, section 3) holds for each page with the modules that it
-    /// loads. Indentation does not count: how the formatter breaks lines says nothing about how
-    /// much there is to run.
+    /// The budget holds for each page together with the modules that it loads. Indentation does not
+    /// count, because it depends on the formatter.
     #[test]
     fn every_page_stays_within_its_budget() {
         let app = FILES.iter().find(|file| file.name == "app.js").unwrap().text;

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{Program, Search, SearchFigures, Size};
 use crate::Failed;
 
-/// Number of chunks, figure, and its maximum in milliseconds: specs/rag.md.
+/// The aims of the benchmark: number of chunks, figure, and its maximum in milliseconds.
 const AIMS: [(usize, &str, f64); 3] = [
     (100_000, "hybrid search, p50", 2.0),
     (1_000_000, "hybrid search, p50", 20.0),
