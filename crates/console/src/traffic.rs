@@ -7,7 +7,7 @@ use serde_json::{json, value::RawValue};
 
 use crate::{Audience, Console, Direction, NewMessage, Side, calls::now_ms};
 
-/// Most bytes of a text in an event; longer texts are cut.
+/// Maximum number of bytes of a text in an event; longer texts are cut.
 const MAX_TEXT: usize = 1_000;
 
 /// The call that an event belongs to.

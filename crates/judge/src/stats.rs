@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 /// The quantile of 95 % confidence of a normal distribution.
 const Z: f64 = 1.959_963_984_540_054;
 
-/// Fewest trials on each side for [`change`] to decide.
+/// Minimum number of trials on each side for [`change`] to decide.
 pub const FEWEST_TRIALS: u32 = 5;
 
 /// Returns a count as `u32`, or the largest `u32` if it is greater.

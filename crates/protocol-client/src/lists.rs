@@ -20,7 +20,7 @@ use super::{
 };
 
 const TEMPLATES: &str = "resourceTemplates";
-/// Most pages in a row without a valid item.
+/// Maximum number of consecutive pages without a valid item.
 const MAX_EMPTY_PAGES: usize = 100;
 
 /// A complete list, and for how long it may be cached.

@@ -61,7 +61,7 @@ pub struct ClientOptions {
     /// Time limit of a task without its own limit in the call's [`CallOptions`]: 1 hour. Then the
     /// task is cancelled.
     pub task_timeout: Duration,
-    /// Most items of a list, from all its pages: 10,000. The rest of a longer list is left out.
+    /// Maximum number of items of a list, over all its pages: 10,000. Further ones are left out.
     pub max_list_items: usize,
 }
 

@@ -82,7 +82,7 @@ impl SseParser {
                 _ => 1,
             };
             // For lines in one piece and in several.
-            if end > self.most_line() {
+            if end > self.max_line() {
                 return Err(TooLong);
             }
             let line = &rest[..end];
@@ -99,7 +99,7 @@ impl SseParser {
         buffer.drain(..start);
         self.searched = buffer.iter().position(|byte| *byte == b'\r').unwrap_or(buffer.len());
         self.buffer = buffer;
-        if self.searched > self.most_line() { Err(TooLong) } else { Ok(()) }
+        if self.searched > self.max_line() { Err(TooLong) } else { Ok(()) }
     }
 
     /// Returns the largest length of a line, in bytes. The name of the field does not count as

@@ -185,7 +185,7 @@ impl TaskHandle {
         let mut said = None;
         let mut failures = 0;
         let mut steps = 0.0;
-        let most_rounds = self.client.inner.options.max_rounds;
+        let max_rounds = self.client.inner.options.max_rounds;
         let mut rounds = 0;
         loop {
             tokio::time::sleep(pause).await;
@@ -222,8 +222,8 @@ impl TaskHandle {
                     // The server may list a question for a while after its answer.
                     asked.retain(|key, _| !answered.contains(key));
                     if !asked.is_empty() {
-                        if rounds == most_rounds {
-                            return Err(ClientError::TooManyRounds(most_rounds));
+                        if rounds == max_rounds {
+                            return Err(ClientError::TooManyRounds(max_rounds));
                         }
                         rounds += 1;
                         self.deliver(&self.answers(&asked).await?).await?;

@@ -23,7 +23,7 @@ use super::{Principal, subscriptions::Subscriptions};
 /// stateless era.
 pub struct Notifier {
     listeners: Mutex<Vec<Weak<Listener>>>,
-    most_queued: usize,
+    max_queued: usize,
 }
 
 /// Is notified of changed lists or resources of a server. [`Notifier`] announces them to clients at
@@ -69,7 +69,7 @@ pub(super) struct Listener {
     principal: Option<Arc<Principal>>,
     queue: Mutex<VecDeque<Bytes>>,
     ready: Notify,
-    most_queued: usize,
+    max_queued: usize,
 }
 
 /// Sends notifications to one client, independent of its requests. Does not keep the client's
@@ -125,8 +125,8 @@ enum Audience<'a> {
 }
 
 impl Notifier {
-    pub(super) fn new(most_queued: usize) -> Self {
-        Self { listeners: Mutex::default(), most_queued }
+    pub(super) fn new(max_queued: usize) -> Self {
+        Self { listeners: Mutex::default(), max_queued }
     }
 
     /// Announces a changed list of tools.
@@ -191,7 +191,7 @@ impl Notifier {
             principal,
             queue: Mutex::default(),
             ready: Notify::new(),
-            most_queued: self.most_queued,
+            max_queued: self.max_queued,
         });
         let mut listeners = self.listeners.lock().unwrap_or_else(PoisonError::into_inner);
         listeners.retain(|listener| listener.strong_count() > 0);
@@ -247,10 +247,10 @@ impl Listener {
         if queue.iter().any(|waiting| *waiting == message) {
             return;
         }
-        if queue.len() >= self.most_queued {
+        if queue.len() >= self.max_queued {
             queue.pop_front();
             tracing::warn!(
-                limit = self.most_queued,
+                limit = self.max_queued,
                 "a client fetches no announcements; the oldest is dropped"
             );
         }

@@ -62,7 +62,7 @@ pub async fn read_line_or(
         match &mut tail {
             Some(tail) => {
                 skipped += part.len();
-                if skipped > most_skipped {
+                if skipped > max_skipped {
                     return Err(io::Error::new(io::ErrorKind::FileTooLarge, "a line without end"));
                 }
                 keep_end(tail, part);

@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 /// Dimension of its vectors.
 pub(crate) const DIMENSION: usize = 8;
 
-/// Most tokens of a text, with the two special ones.
+/// Maximum number of tokens of a text, with the two special ones.
 pub(crate) const MAX_TOKENS: usize = 12;
 
 const VOCABULARY: [&str; 12] =

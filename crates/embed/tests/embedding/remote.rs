@@ -134,7 +134,7 @@ async fn texts_go_in_batches_and_come_back_in_their_order() {
         assert!(sent.len() == 1 || (sent.len() <= 4 && bytes <= 20), "{sent:?}");
     }
     assert!(seen.len() >= 2 * 31 / 4, "{}", seen.len());
-    assert_eq!(endpoint.most_at_once(), 3);
+    assert_eq!(endpoint.max_at_once(), 3);
 }
 
 #[tokio::test]

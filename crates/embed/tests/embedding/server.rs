@@ -35,7 +35,7 @@ struct Script {
     seen: Vec<Seen>,
     delay: Duration,
     at_once: usize,
-    most_at_once: usize,
+    max_at_once: usize,
 }
 
 /// A request.
@@ -75,8 +75,8 @@ impl Endpoint {
         self.kept.lock().unwrap().seen.clone()
     }
 
-    pub(crate) fn most_at_once(&self) -> usize {
-        self.kept.lock().unwrap().most_at_once
+    pub(crate) fn max_at_once(&self) -> usize {
+        self.kept.lock().unwrap().max_at_once
     }
 }
 
@@ -99,7 +99,7 @@ async fn answer(State(endpoint): State<Endpoint>, request: Request) -> Response 
         let path = head.uri.path().to_owned();
         kept.seen.push(Seen { path, headers: head.headers, body: body.clone() });
         kept.at_once += 1;
-        kept.most_at_once = kept.most_at_once.max(kept.at_once);
+        kept.max_at_once = kept.max_at_once.max(kept.at_once);
         (kept.answers.pop_front(), kept.delay)
     };
     tokio::time::sleep(delay).await;

@@ -225,11 +225,11 @@ impl Language {
                 languages &= languages - 1;
             }
         }
-        let (best, &most) = counts.iter().enumerate().max_by_key(|(_, count)| **count)?;
+        let (best, &highest) = counts.iter().enumerate().max_by_key(|(_, count)| **count)?;
         // Related languages share stop words: "den" and "det" are Swedish, Norwegian and Danish. A
         // tie identifies none of them.
-        let is_alone = counts.iter().filter(|count| **count == most).count() == 1;
-        (most >= 2 && most * 20 >= words && is_alone).then_some(Self(best as u8))
+        let is_alone = counts.iter().filter(|count| **count == highest).count() == 1;
+        (highest >= 2 && highest * 20 >= words && is_alone).then_some(Self(best as u8))
     }
 
     pub(crate) fn index(self) -> usize {

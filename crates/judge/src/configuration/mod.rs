@@ -19,7 +19,7 @@ use crate::{
 const MAX_NAME: usize = 200;
 const MAX_DESCRIPTION: usize = 4096;
 
-/// Most servers.
+/// Maximum number of servers.
 const MAX_SERVERS: usize = 64;
 
 /// Longest configuration as JSON, in bytes: a page of 200 has at most 12.5 MiB.

@@ -60,7 +60,7 @@ pub struct JudgeInput<'a> {
 pub struct JudgeOptions {
     /// Number of votes; 3 by default.
     pub votes: u32,
-    /// Most votes after a split; 11 by default.
+    /// Maximum number of votes after a split; 11 by default.
     pub max_votes: u32,
     /// Seed of the order of items and evidence; 0 by default.
     pub seed: u64,

@@ -55,7 +55,7 @@ struct Chunked {
     next_index: Option<usize>,
     /// Unit of the passages.
     chunk_type: ChunkType,
-    /// Most units in a passage: the chunkSize that was used.
+    /// Maximum units in a passage: the chunkSize that was used.
     chunk_size: usize,
     /// Says if another chunkSize was used than the given one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -15,10 +15,10 @@ use crate::{
     work::embedded,
 };
 
-/// Most texts of one call.
+/// Maximum number of texts in one call.
 const MAX_TEXTS: usize = 256;
 
-/// Most bytes of all texts of one call.
+/// Maximum number of bytes of all texts in one call.
 const MAX_BYTES: usize = 1 << 20;
 
 /// Role of a text in a search. Some models have a prefix for each role.

@@ -34,7 +34,7 @@ pub(super) struct SearchArguments {
     /// 10 by default.
     #[schemars(range(min = 1, max = 100))]
     limit: Option<usize>,
-    /// Least relevance; 0.7 keeps passages with most of the words or nearly the same meaning.
+    /// Minimum relevance; 0.7 keeps passages with most of the words or nearly the same meaning.
     #[schemars(range(min = 0.0, max = 1.0))]
     threshold: Option<f64>,
     /// Only the best passage of each record.

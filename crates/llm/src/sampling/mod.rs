@@ -31,7 +31,7 @@ pub struct SamplingLimits {
     /// Longest text of the system prompt, all messages and all tools together, in bytes; 96 KiB by
     /// default.
     pub max_request_bytes: usize,
-    /// Most tools; 128 by default.
+    /// Maximum number of tools; 128 by default.
     pub max_tools: usize,
 }
 

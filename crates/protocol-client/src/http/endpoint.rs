@@ -39,7 +39,7 @@ pub(super) struct Endpoint {
     pub(super) authorizer: Option<Arc<dyn Authorizer>>,
     pub(super) marks: Marks,
     pub(super) max_message_bytes: usize,
-    /// Most consecutive attempts to resume a broken stream without a new event.
+    /// Maximum number of consecutive attempts to resume a broken stream without a new event.
     pub(super) max_reconnects: usize,
 }
 

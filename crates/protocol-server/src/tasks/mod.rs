@@ -76,7 +76,7 @@ pub(super) struct Tasks {
     declares: Box<dyn Fn() -> bool + Send + Sync>,
     /// Limits the number of stored tasks, in total and of one caller.
     slots: FairLimiter,
-    most_bytes: usize,
+    max_bytes: usize,
     time: Duration,
     stop: CancellationToken,
     /// Work must not outlive its server.
@@ -133,7 +133,7 @@ impl Tasks {
                 queued: 0,
                 wait: Duration::ZERO,
             }),
-            most_bytes: limits.max_task_bytes,
+            max_bytes: limits.max_task_bytes,
             time: limits.task_time,
             _stop_on_drop: stop.clone().drop_guard(),
             stop,
@@ -238,16 +238,16 @@ impl Tasks {
                 let bytes = result.get().len();
                 let mut kept = self.kept();
                 let caller = kept.jobs.get(job.id()).map(|entry| entry.caller.clone());
-                if let Some(caller) = caller.filter(|_| bytes <= self.most_bytes) {
-                    while kept.bytes.saturating_add(bytes) > self.most_bytes
+                if let Some(caller) = caller.filter(|_| bytes <= self.max_bytes) {
+                    while kept.bytes.saturating_add(bytes) > self.max_bytes
                         && kept.forget_finished(&caller, true, |entry| entry.job.result_bytes())
                     {
                     }
                 }
-                if kept.bytes.saturating_add(bytes) > self.most_bytes {
+                if kept.bytes.saturating_add(bytes) > self.max_bytes {
                     let message = format!(
                         "results of tasks take more than {} bytes (max_task_bytes)",
-                        self.most_bytes
+                        self.max_bytes
                     );
                     Outcome::Failed(RpcError::limit_exceeded(message))
                 } else {
