@@ -218,12 +218,12 @@ impl Asker {
         };
         if !offers.has(capability) {
             let mut error = RpcError::method_not_found(method);
-            error.message += ": the client of this call does not offer it";
+            error.message += ": the client of this call does not support it";
             return Err(error);
         }
         match part {
             Some((part, false)) => Err(RpcError::invalid_params(format!(
-                "the client of this call does not offer '{method}' with {part}"
+                "the client of this call does not support '{method}' with {part}"
             ))),
             _ => Ok(()),
         }

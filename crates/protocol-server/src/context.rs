@@ -32,7 +32,7 @@ use super::{
     conversation::{ClientFacts, Conversation, ConversationId},
     fair::{FairLimiter, ReturnableSlot},
     notifier::{Announcer, Notifier},
-    outgoing::{Outgoing, nowhere},
+    outgoing::{Outgoing, disconnected_sender},
     tasks::{Job, Tasks},
 };
 
@@ -127,7 +127,7 @@ impl RequestContext {
             tasks: None,
         });
         let cancel = job.cancellation().clone();
-        let inner = ContextParts { parts, outbound: nowhere(), cancel, job: Some(job) };
+        let inner = ContextParts { parts, outbound: disconnected_sender(), cancel, job: Some(job) };
         Self {
             #[cfg(feature = "typed")]
             states: self.states.clone(),
@@ -309,7 +309,7 @@ impl RequestContext {
         }
         if let Some(job) = &self.inner.job {
             if let Some(message) = message {
-                job.say(message);
+                job.set_message(message);
             }
             return;
         }
@@ -329,7 +329,7 @@ impl RequestContext {
             Ok(params) if params.get().starts_with('{') => {
                 self.send(Outgoing::notification(write_notification(method, Some(&params)))).await;
             }
-            _ => tracing::error!(method, "notification's parameters are no JSON object"),
+            _ => tracing::error!(method, "notification parameters are not a JSON object"),
         }
     }
 
@@ -340,12 +340,14 @@ impl RequestContext {
         logger: Option<&str>,
         data: &(impl Serialize + Sync + ?Sized),
     ) {
-        let least = self.log_level();
-        if least.is_none_or(|least| level < least) {
+        if self.log_level().is_none_or(|min_level| level < min_level) {
             return;
         }
-        let level =
-            if self.revision().has(Feature::EightLogLevels) { level } else { level.of_four() };
+        let level = if self.revision().has(Feature::EightLogLevels) {
+            level
+        } else {
+            level.nearest_of_four()
+        };
         let mut params = json!({ "level": level, "data": data });
         if let Some(logger) = logger {
             params["logger"] = logger.into();
@@ -355,10 +357,10 @@ impl RequestContext {
 
     /// Asks the user, through the client.
     ///
-    /// `key` names the question within this request. In the stateless era a question ends the
+    /// `key` identifies the question within this request. In the stateless era a question ends the
     /// request. The client repeats the request with the answer: the handler then runs from its
-    /// start, and this call returns at once. Put side effects after the last question;
-    /// [carry](Self::carry) the results of expensive work over.
+    /// start, and this call returns at once. Therefore put side effects after the last question,
+    /// and pass the results of expensive work to the next round with [`Self::carry`].
     ///
     /// # Errors
     /// Returns an error if the client lacks the capability, answers with an error, or does not
@@ -367,7 +369,7 @@ impl RequestContext {
         self.ask_typed(key, "elicitation/create", params).await
     }
 
-    /// Asks the client's model. The rest is as with [`Self::elicit`].
+    /// Asks the client's model. Otherwise as [`Self::elicit`].
     ///
     /// # Errors
     /// Returns an error as [`Self::elicit`] does.
@@ -388,9 +390,9 @@ impl RequestContext {
         self.ask_typed(key, "roots/list", &json!({})).await
     }
 
-    /// Returns whether this round of the request asks its client, which ends the round. The client
-    /// repeats the request with its answers. Always `false` in the session era, which has no
-    /// rounds.
+    /// Returns whether the handler has asked the client in this round of the request. The round
+    /// then ends, and the client repeats the request with its answers. Always `false` in the
+    /// session era, which has no rounds.
     #[must_use]
     pub fn has_asked(&self) -> bool {
         self.inner.parts.rounds.as_ref().is_some_and(|rounds| rounds.has_asked())
@@ -450,21 +452,30 @@ impl RequestContext {
         serde_json::from_str(answer.get()).map_err(|error| RpcError::internal(error.to_string()))
     }
 
-    fn offered(&self, method: &str, params: &RawValue) -> Result<QuestionKind, RpcError> {
+    /// Returns the kind of a question.
+    ///
+    /// # Errors
+    /// Returns an error if the method is not a question, or the client does not support it.
+    fn supported_question(
+        &self,
+        method: &str,
+        params: &RawValue,
+    ) -> Result<QuestionKind, RpcError> {
         let question = QuestionKind::of(method, params, self.capabilities())?;
-        if question.is_offered {
+        if question.is_supported {
             return Ok(question);
         }
-        let message = format!("the client does not offer '{method}'");
+        let message = format!("the client does not support '{method}'");
         Err(match self.revision().era() {
             Era::Session => RpcError::invalid_request(message),
             Era::Stateless => RpcError::new(error_code::MISSING_CAPABILITY, message)
-                .with_data(&json!({ "requiredCapabilities": question.needs })),
+                .with_data(&json!({ "requiredCapabilities": question.required_capabilities })),
         })
     }
 
-    /// Asks the client one of the questions above, as JSON that passes unchanged in both
-    /// directions. Otherwise as [`Self::elicit`].
+    /// Asks the client a question of the method `elicitation/create`, `sampling/createMessage` or
+    /// `roots/list`. Parameters and answer are JSON that passes unchanged. Otherwise as
+    /// [`Self::elicit`].
     ///
     /// # Errors
     /// Returns an error as [`Self::elicit`] does, and "method not found" for other methods.
@@ -475,73 +486,54 @@ impl RequestContext {
         params: &RawValue,
     ) -> Result<Box<RawValue>, RpcError> {
         let parts = &self.inner.parts;
-        let question = self.offered(method, params)?;
-        let method = question.method;
-        match (parts.revision.era(), &parts.rounds) {
-            (Era::Session, _) => {
-                let answer = parts.conversation.questions.ask(&self.inner.outbound, method, params);
-                let answer: Box<RawValue> = tokio::time::timeout(parts.question_timeout, answer)
-                    .await
-                    .map_err(|_| {
-                        RpcError::internal(format!("the client did not answer '{method}' in time"))
-                    })??;
-                question.check(&answer).map_err(|error| {
-                    RpcError::internal(format!("answer to '{method}' is not valid: {error}"))
-                })?;
-                Ok(answer)
-            }
-            (Era::Stateless, None) if let Some(job) = &self.inner.job => {
-                const MAX_TRIES: usize = 5;
-                let mut tries = 0;
-                loop {
-                    let answer = job.ask(key, method, params.to_owned()).await?;
-                    tries += 1;
-                    match question.check(&answer) {
-                        Ok(()) => return Ok(answer),
-                        // An invalid answer is asked for again (2026-07-28), a few times.
-                        Err(error) if tries == MAX_TRIES => {
-                            return Err(RpcError::internal(format!(
-                                "{MAX_TRIES} answers to '{method}' were not valid: {error}"
-                            )));
-                        }
-                        Err(_) => {}
-                    }
-                }
-            }
-            (Era::Stateless, Some(rounds)) => {
-                // An invalid answer is asked for again (2026-07-28).
-                if let Some(answer) = rounds.answer(key)
-                    && question.check(answer).is_ok()
-                {
-                    return Ok(answer.to_owned());
-                }
-                rounds.ask(key, method, params.to_owned());
-                std::future::pending().await
-            }
-            (Era::Stateless, None) => Err(RpcError::internal(format!(
-                "'{}' cannot ask the client anything",
-                parts.method
-            ))),
+        let question = self.supported_question(method, params)?;
+        if parts.revision.era() == Era::Session {
+            return self.ask_in_session(&question, params).await;
         }
+        if let Some(rounds) = &parts.rounds {
+            return ask_in_round(rounds, key, &question, params).await;
+        }
+        if let Some(job) = &self.inner.job {
+            return ask_in_task(job, key, &question, params).await;
+        }
+        Err(RpcError::internal(format!("'{}' cannot ask the client anything", parts.method)))
+    }
+
+    async fn ask_in_session(
+        &self,
+        question: &QuestionKind,
+        params: &RawValue,
+    ) -> Result<Box<RawValue>, RpcError> {
+        let parts = &self.inner.parts;
+        let method = question.method;
+        let answer = parts.conversation.questions.ask(&self.inner.outbound, method, params);
+        let answer: Box<RawValue> =
+            tokio::time::timeout(parts.question_timeout, answer).await.map_err(|_| {
+                RpcError::internal(format!("the client did not answer '{method}' in time"))
+            })??;
+        question.check(&answer).map_err(|error| {
+            RpcError::internal(format!("answer to '{method}' is not valid: {error}"))
+        })?;
+        Ok(answer)
     }
 
     /// Closes the event stream of the answer, so that no connection stays open while the work
-    /// continues: the client returns after `come_back_after` for the messages since then
-    /// (2025-11-25, "Sending Messages to the Server"; SEP-1699).
+    /// continues. The client reconnects after `retry_after` and then receives the messages that it
+    /// missed (2025-11-25, "Sending Messages to the Server"; SEP-1699).
     ///
     /// Does nothing on pipes, in other revisions, and for clients that do not accept events. A
-    /// stream on which the client has returned stays open.
-    pub async fn close_stream(&self, come_back_after: Duration) {
+    /// stream on which the client has already reconnected stays open.
+    pub async fn close_stream(&self, retry_after: Duration) {
         let in_session = self.inner.parts.conversation.id.is_some();
         if in_session && self.inner.job.is_none() && self.revision().has(Feature::StreamPolling) {
-            self.send(Outgoing::close(come_back_after)).await;
+            self.send(Outgoing::close(retry_after)).await;
         }
     }
 
-    /// Waits without a slot among the requests in flight, and takes a slot again afterwards. For
-    /// requests that wait for something else, such as a server that starts: meanwhile other
-    /// requests of the caller can use the slot. Users of this method must limit the number of
-    /// waiting requests.
+    /// Releases the request's slot among the requests in flight while `wait` runs, and takes a slot
+    /// again afterwards. Meanwhile other requests of the caller can use it. For requests that wait
+    /// for something else, such as a server that starts. The caller of this method must limit the
+    /// number of waiting requests.
     ///
     /// # Errors
     /// Returns an error if no slot was free within
@@ -557,7 +549,7 @@ impl RequestContext {
     }
 
     /// Returns the reason that the client gave when it cancelled the request, shortened. [`None`]
-    /// if it gave none, if it disconnected, and for work that continues as a task, whose
+    /// if it gave none, if it disconnected_sender, and for work that continues as a task, whose
     /// cancellation has no reason.
     #[must_use]
     pub fn cancel_reason(&self) -> Option<Box<str>> {
@@ -575,7 +567,8 @@ impl RequestContext {
         self.inner.cancel.clone()
     }
 
-    /// A disconnect is not an error of the handler: in the stateless era it cancels the request.
+    /// Sends a message to the client. Returns no error if the client has disconnected: that is not
+    /// an error of the handler, and in the stateless era it cancels the request.
     pub(super) async fn send(&self, message: Outgoing) {
         let parts = &self.inner.parts;
         let message = match &parts.sending {
@@ -585,6 +578,49 @@ impl RequestContext {
         match message {
             Ok(message) => _ = self.inner.outbound.send(message).await,
             Err(full) => tracing::warn!(%full, "a large notification was dropped"),
+        }
+    }
+}
+
+/// Returns the answer that came with this or an earlier round. Otherwise asks, which ends the
+/// round: the returned future never completes.
+async fn ask_in_round(
+    rounds: &Rounds,
+    key: &str,
+    question: &QuestionKind,
+    params: &RawValue,
+) -> Result<Box<RawValue>, RpcError> {
+    // An invalid answer is asked for again (2026-07-28).
+    if let Some(answer) = rounds.answer(key)
+        && question.check(answer).is_ok()
+    {
+        return Ok(answer.to_owned());
+    }
+    rounds.ask(key, question.method, params.to_owned());
+    std::future::pending().await
+}
+
+async fn ask_in_task(
+    job: &Job,
+    key: &str,
+    question: &QuestionKind,
+    params: &RawValue,
+) -> Result<Box<RawValue>, RpcError> {
+    const MAX_TRIES: usize = 5;
+    let method = question.method;
+    let mut tries = 0;
+    loop {
+        let answer = job.ask(key, method, params.to_owned()).await?;
+        tries += 1;
+        match question.check(&answer) {
+            Ok(()) => return Ok(answer),
+            // An invalid answer is asked for again (2026-07-28), a few times.
+            Err(error) if tries == MAX_TRIES => {
+                return Err(RpcError::internal(format!(
+                    "{MAX_TRIES} answers to '{method}' were not valid: {error}"
+                )));
+            }
+            Err(_) => {}
         }
     }
 }

@@ -91,8 +91,8 @@ impl Outgoing {
         Self::new(bytes.into(), Kind::Notification)
     }
 
-    pub(super) fn close(come_back_after: Duration) -> Self {
-        Self::new(Bytes::new(), Kind::Close(come_back_after))
+    pub(super) fn close(retry_after: Duration) -> Self {
+        Self::new(Bytes::new(), Kind::Close(retry_after))
     }
 
     pub(super) fn result(bytes: Vec<u8>) -> Self {
@@ -122,6 +122,6 @@ pub(super) fn counted(bytes: Bytes, charged: Vec<Slot>) -> Bytes {
 }
 
 /// Returns a channel without a receiver: every send fails at once.
-pub(super) fn nowhere() -> mpsc::Sender<Outgoing> {
+pub(super) fn disconnected_sender() -> mpsc::Sender<Outgoing> {
     mpsc::channel(1).0
 }

@@ -1,4 +1,4 @@
-//! The kinds of questions.
+//! The questions that a server may ask its client: elicitation, sampling and roots.
 
 use marquetry_protocol_wire::{
     RpcError,
@@ -10,18 +10,20 @@ use serde::{
 };
 use serde_json::{Value, json, value::RawValue};
 
-/// A question, and the capabilities that a client needs for it.
+/// A kind of question, and whether the client supports it.
 pub(crate) struct QuestionKind {
     pub(crate) method: &'static str,
-    pub(crate) is_offered: bool,
-    /// Required capabilities.
-    pub(crate) needs: Value,
-    is_answer: fn(&str) -> serde_json::Result<()>,
+    /// Whether the client has declared [`Self::required_capabilities`].
+    pub(crate) is_supported: bool,
+    /// The capabilities that a client needs, in the form of `requiredCapabilities`.
+    pub(crate) required_capabilities: Value,
+    validate: fn(&str) -> serde_json::Result<()>,
 }
 
+/// The parameters on which the required capabilities depend.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Params<'a> {
+struct QuestionParams<'a> {
     #[serde(borrow)]
     mode: Option<std::borrow::Cow<'a, str>>,
     tools: Option<IgnoredAny>,
@@ -29,60 +31,66 @@ struct Params<'a> {
 }
 
 impl QuestionKind {
+    /// Returns the kind of a question to a client with these capabilities.
+    ///
     /// # Errors
     /// Returns an error if the method is not a question, or the parameters are not an object.
     pub(crate) fn of(
         method: &str,
         params: &RawValue,
-        offers: &ClientCapabilities,
+        capabilities: &ClientCapabilities,
     ) -> Result<Self, RpcError> {
-        fn is<T: DeserializeOwned>(answer: &str) -> serde_json::Result<()> {
-            serde_json::from_str::<T>(answer).map(drop)
-        }
-        let params: Params<'_> = serde_json::from_str(params.get())
+        let params: QuestionParams<'_> = serde_json::from_str(params.get())
             .map_err(|error| RpcError::invalid_params(error.to_string()))?;
         Ok(match method {
             "elicitation/create" if params.mode.as_deref() == Some("url") => Self {
                 method: "elicitation/create",
-                is_offered: offers.has_url_elicitation(),
-                needs: json!({ "elicitation": { "url": {} } }),
-                is_answer: is::<ElicitResult>,
+                is_supported: capabilities.has_url_elicitation(),
+                required_capabilities: json!({ "elicitation": { "url": {} } }),
+                validate: validate::<ElicitResult>,
             },
             "elicitation/create" => Self {
                 method: "elicitation/create",
-                is_offered: offers.has_form_elicitation(),
-                needs: json!({ "elicitation": {} }),
-                is_answer: is::<ElicitResult>,
+                is_supported: capabilities.has_form_elicitation(),
+                required_capabilities: json!({ "elicitation": {} }),
+                validate: validate::<ElicitResult>,
             },
             // Only clients with the capability may be asked to let their model call tools
             // (2025-11-25, "Sampling").
             "sampling/createMessage" if params.tools.is_some() || params.tool_choice.is_some() => {
                 Self {
                     method: "sampling/createMessage",
-                    is_offered: offers.has_sampling_tools(),
-                    needs: json!({ "sampling": { "tools": {} } }),
-                    is_answer: is::<CreateMessageResult>,
+                    is_supported: capabilities.has_sampling_tools(),
+                    required_capabilities: json!({ "sampling": { "tools": {} } }),
+                    validate: validate::<CreateMessageResult>,
                 }
             }
             "sampling/createMessage" => Self {
                 method: "sampling/createMessage",
-                is_offered: offers.has("sampling"),
-                needs: json!({ "sampling": {} }),
-                is_answer: is::<CreateMessageResult>,
+                is_supported: capabilities.has("sampling"),
+                required_capabilities: json!({ "sampling": {} }),
+                validate: validate::<CreateMessageResult>,
             },
             "roots/list" => Self {
                 method: "roots/list",
-                is_offered: offers.has("roots"),
-                needs: json!({ "roots": {} }),
-                is_answer: is::<ListRootsResult>,
+                is_supported: capabilities.has("roots"),
+                required_capabilities: json!({ "roots": {} }),
+                validate: validate::<ListRootsResult>,
             },
             _ => return Err(RpcError::method_not_found(method)),
         })
     }
 
+    /// Checks the client's answer.
+    ///
     /// # Errors
     /// Returns an error if the answer is not valid for this question.
     pub(crate) fn check(&self, answer: &RawValue) -> serde_json::Result<()> {
-        (self.is_answer)(answer.get())
+        (self.validate)(answer.get())
     }
+}
+
+/// Checks that a text is the JSON of a `T`.
+fn validate<T: DeserializeOwned>(text: &str) -> serde_json::Result<()> {
+    serde_json::from_str::<T>(text).map(drop)
 }

@@ -264,12 +264,12 @@ impl Events {
                     self.end();
                 }
             }
-            MessageKind::Close(come_back_after) => {
+            MessageKind::Close(retry_after) => {
                 // Without a log the client has nothing to return for.
                 if self.log.is_none() {
                     return;
                 }
-                let retry = format!("retry: {}\n\n", come_back_after.as_millis());
+                let retry = format!("retry: {}\n\n", retry_after.as_millis());
                 piece.extend_from_slice(retry.as_bytes());
                 self.hand_over();
             }

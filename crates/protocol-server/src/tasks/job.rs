@@ -131,7 +131,7 @@ impl Job {
     }
 
     /// Sets the status message of the task.
-    pub(crate) fn say(&self, message: &str) {
+    pub(crate) fn set_message(&self, message: &str) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if state.outcome.is_none() {
             state.message = Some(message.to_owned());

@@ -30,7 +30,7 @@ pub enum LogLevel {
 impl LogLevel {
     /// Returns the nearest of the four levels of 2024-10-07.
     #[must_use]
-    pub fn of_four(self) -> Self {
+    pub fn nearest_of_four(self) -> Self {
         match self {
             Self::Notice => Self::Info,
             Self::Critical | Self::Alert | Self::Emergency => Self::Error,
