@@ -19,6 +19,7 @@ use super::{
     log_rate::LogRate,
 };
 
+/// The member of a result that has the resource templates.
 const TEMPLATES: &str = "resourceTemplates";
 /// Maximum number of consecutive pages without a valid item.
 const MAX_EMPTY_PAGES: usize = 100;
@@ -29,8 +30,8 @@ const MAX_EMPTY_PAGES: usize = 100;
 pub struct Fetched<T> {
     /// The items of all pages.
     pub items: Vec<T>,
-    /// The shortest time and the narrowest scope of all pages. [`None`] for servers with sessions,
-    /// which send no cache hints.
+    /// The shortest time of all pages; public only if all pages are. [`None`] for servers with
+    /// sessions, which send no cache hints.
     pub cache: Option<CacheHint>,
     /// Why the list may lack items: [`ProtocolError::TooManyItems`],
     /// [`ProtocolError::ListTooLong`], [`ProtocolError::ListTooSlow`],
@@ -41,14 +42,18 @@ pub struct Fetched<T> {
 }
 
 impl Client {
-    /// Lists every tool of the server. Members of a tool that strict clients refuse are removed or
-    /// rewritten. Tools without a name, or whose arguments cannot be an object, are left out. So
-    /// are tools of a stateless server over HTTP with an invalid `x-mcp-header`, as the
-    /// specification demands. The log has a warning for each. The arguments that other tools mark
-    /// are repeated in headers when they are called. A list with more items or bytes than the
-    /// [options](super::ClientOptions) allow, or whose pages take longer together than a request
-    /// may, ends early, with a warning in the log, and so does a list whose later page is refused
-    /// or invalid; [`Self::fetch_tools`] returns the reason.
+    /// Lists every tool of the server.
+    ///
+    /// Members of a tool that strict clients refuse are removed or rewritten. Tools without a name,
+    /// or whose arguments cannot be an object, are left out. So are tools of a stateless server
+    /// over HTTP with an invalid `x-mcp-header`, as the specification demands. Each is logged as a
+    /// warning. Arguments with a valid `x-mcp-header` are repeated in headers when the tool is
+    /// called.
+    ///
+    /// The list ends early, with a warning, if it has more items or bytes than the
+    /// [options](super::ClientOptions) allow, if its pages together take longer than one request
+    /// may, or if a page after the first is refused or invalid. [`Self::fetch_tools`] returns the
+    /// reason.
     ///
     /// # Errors
     /// Returns an error as [`Client::request`] does.
@@ -132,35 +137,25 @@ impl Client {
         }
     }
 
+    /// Fetches all pages of a list. `member` is the member of each result that has the items.
     pub(super) async fn fetch<T: Item>(
         &self,
         method: &str,
         member: &str,
     ) -> Result<Fetched<T>, ClientError> {
         let options = &self.inner.options;
-        let max_items = options.max_list_items;
-        let max_bytes = options.max_message_bytes;
         // For all pages together: each may take long, and there may be many.
-        let limit = options.request_timeout;
-        let deadline = Instant::now().checked_add(limit);
+        let time_limit = options.request_timeout;
+        let deadline = Instant::now().checked_add(time_limit);
         let mut fetched = Fetched { items: Vec::new(), cache: None, incomplete: None };
-        let mut bytes = 0;
+        let mut cursors = Cursors::default();
         let mut cursor: Option<String> = None;
-        // A server may send cursors in a circle, and pages without items for ever.
-        let mut cursors = HashSet::new();
-        let mut empty_pages = 0;
+        let mut bytes = 0;
         let rates = LogRates::default();
         loop {
-            let params = cursor.as_ref().map(|cursor| to_raw_value(&json!({ "cursor": cursor })));
-            let params = params.transpose().map_err(ClientError::params)?;
-            let request = self.request(method, params.as_deref(), CallOptions::default());
-            let result = match deadline {
-                Some(deadline) => tokio::time::timeout_at(deadline, request).await,
-                None => Ok(request.await),
-            };
-            let result = result.unwrap_or(Err(ClientError::Timeout(limit)));
-            // One item more shows that the list is too long.
-            let room = (max_items - fetched.items.len()).saturating_add(1);
+            // One item more than allowed shows that the list is too long.
+            let room = (options.max_list_items - fetched.items.len()).saturating_add(1);
+            let result = self.request_page(method, cursor.as_deref(), deadline).await;
             let page = result.and_then(|result| {
                 bytes += result.get().len();
                 read_page::<T>(&result, member, room, &rates)
@@ -169,42 +164,89 @@ impl Client {
             let page = match page {
                 Ok(page) => page,
                 Err(error) if cursor.is_some() => {
-                    let error = page_problem(method, limit, error)?;
+                    let error = page_problem(method, time_limit, error)?;
                     return Ok(fetched.ending_early(error));
                 }
                 Err(error) => return Err(error),
             };
             if self.inner.server.revision.era() == Era::Stateless {
-                let cache = fetched.cache.map_or(page.hint, |cache| narrowest(cache, page.hint));
+                let cache = fetched.cache.map_or(page.hint, |cache| stricter(cache, page.hint));
                 fetched.cache = Some(cache);
             }
-            empty_pages = if page.items.is_empty() { empty_pages + 1 } else { 0 };
+            let is_empty = page.items.is_empty();
             fetched.items.extend(page.items);
-            let method = method.to_owned();
-            let error = if fetched.items.len() > max_items {
-                fetched.items.truncate(max_items);
-                ProtocolError::TooManyItems { method, limit: max_items }
+            let next = if fetched.items.len() > options.max_list_items {
+                fetched.items.truncate(options.max_list_items);
+                let limit = options.max_list_items;
+                Err(ProtocolError::TooManyItems { method: method.to_owned(), limit })
+            } else if bytes > options.max_message_bytes && matches!(page.next, NextPage::Cursor(_))
+            {
+                let limit = options.max_message_bytes;
+                Err(ProtocolError::ListTooLong { method: method.to_owned(), limit })
             } else {
-                match page.next {
-                    NextPage::End => return Ok(fetched),
-                    NextPage::Invalid => ProtocolError::InvalidCursor { method },
-                    NextPage::Cursor(_) if bytes > max_bytes => {
-                        ProtocolError::ListTooLong { method, limit: max_bytes }
-                    }
-                    NextPage::Cursor(next) if !cursors.insert(next.clone()) => {
-                        ProtocolError::RepeatedCursor { method }
-                    }
-                    NextPage::Cursor(_) if empty_pages > MAX_EMPTY_PAGES => {
-                        ProtocolError::TooManyEmptyPages { method, limit: MAX_EMPTY_PAGES }
-                    }
-                    NextPage::Cursor(next) => {
-                        cursor = Some(next);
-                        continue;
-                    }
-                }
+                cursors.next(method, page.next, is_empty)
             };
-            return Ok(fetched.ending_early(error));
+            match next {
+                Ok(Some(next)) => cursor = Some(next),
+                Ok(None) => return Ok(fetched),
+                Err(error) => return Ok(fetched.ending_early(error)),
+            }
         }
+    }
+
+    /// Requests the page at a cursor, or the first one.
+    async fn request_page(
+        &self,
+        method: &str,
+        cursor: Option<&str>,
+        deadline: Option<Instant>,
+    ) -> Result<Box<RawValue>, ClientError> {
+        let params = cursor
+            .map(|cursor| to_raw_value(&json!({ "cursor": cursor })))
+            .transpose()
+            .map_err(ClientError::params)?;
+        let request = self.request(method, params.as_deref(), CallOptions::default());
+        let Some(deadline) = deadline else { return request.await };
+        tokio::time::timeout_at(deadline, request)
+            .await
+            .unwrap_or(Err(ClientError::Timeout(self.inner.options.request_timeout)))
+    }
+}
+
+/// The cursors of a list so far. A server may send them in a circle, or send pages without items
+/// for ever.
+#[derive(Default)]
+struct Cursors {
+    seen: HashSet<String>,
+    /// Number of consecutive pages without a valid item.
+    empty_pages: usize,
+}
+
+impl Cursors {
+    /// Returns the cursor of the page after this one; [`None`] after the last page.
+    ///
+    /// # Errors
+    /// Returns an error if the list must not be read further.
+    fn next(
+        &mut self,
+        method: &str,
+        next: NextPage,
+        is_empty: bool,
+    ) -> Result<Option<String>, ProtocolError> {
+        let method = method.to_owned();
+        self.empty_pages = if is_empty { self.empty_pages + 1 } else { 0 };
+        let cursor = match next {
+            NextPage::End => return Ok(None),
+            NextPage::Invalid => return Err(ProtocolError::InvalidCursor { method }),
+            NextPage::Cursor(cursor) => cursor,
+        };
+        if !self.seen.insert(cursor.clone()) {
+            return Err(ProtocolError::RepeatedCursor { method });
+        }
+        if self.empty_pages > MAX_EMPTY_PAGES {
+            return Err(ProtocolError::TooManyEmptyPages { method, limit: MAX_EMPTY_PAGES });
+        }
+        Ok(Some(cursor))
     }
 }
 
@@ -217,10 +259,10 @@ impl<T> Fetched<T> {
     }
 }
 
-/// Returns why a list ends before a later page of it.
+/// Converts the failure of a page after the first to the reason why the list is incomplete.
 ///
 /// # Errors
-/// `error`, if no further request can succeed.
+/// Returns `error` itself if it concerns more than this page, such as a lost connection.
 fn page_problem(
     method: &str,
     limit: Duration,
@@ -236,8 +278,8 @@ fn page_problem(
     }
 }
 
-/// Combines the hints of two pages.
-fn narrowest(a: CacheHint, b: CacheHint) -> CacheHint {
+/// Combines the hints of two pages: the shorter time, and public only if both are.
+fn stricter(a: CacheHint, b: CacheHint) -> CacheHint {
     let is_public = [a, b].iter().all(|hint| hint.cache_scope == CacheScope::Public);
     let cache_scope = if is_public { CacheScope::Public } else { CacheScope::Private };
     CacheHint { ttl_ms: a.ttl_ms.min(b.ttl_ms), cache_scope }
@@ -257,8 +299,8 @@ enum NextPage {
     Invalid,
 }
 
-/// How often invalid items of a list are logged. Many repaired items do not hide one that is left
-/// out.
+/// Limits how often invalid items of a list are logged. Repaired and skipped items are counted
+/// apart, so that many repairs do not hide a skipped item.
 #[derive(Default)]
 struct LogRates {
     repaired: LogRate,
@@ -283,42 +325,13 @@ fn read_page<T: Item>(
     }
     let Members { next_cursor, mut rest } = serde_json::from_str(result.get())?;
     let items: Vec<Value> = match rest.remove(member) {
-        // Some languages write an empty list so.
+        // Some servers send null for an empty list.
         Some(Value::Null) => Vec::new(),
         Some(items) => serde_json::from_value(items)?,
         // Templates may be missing from the list of resources.
         None if member == TEMPLATES => Vec::new(),
         None => return Err(serde::de::Error::custom(format!("no member '{member}'"))),
     };
-    let items = items.into_iter().filter_map(|mut item| {
-        let mut repairs = Vec::new();
-        let parsed = list_item::parse(&mut item, &mut repairs);
-        let name = item.get("name").and_then(Value::as_str).map(shortened);
-        match parsed {
-            Ok(item) => {
-                if !repairs.is_empty()
-                    && let Some(count) = rates.repaired.count()
-                {
-                    let error = repairs.join("; ");
-                    let error = shortened(&error);
-                    tracing::warn!(
-                        error,
-                        member,
-                        name,
-                        count,
-                        "repaired an invalid item of a list"
-                    );
-                }
-                Some(item)
-            }
-            Err(error) => {
-                if let Some(count) = rates.skipped.count() {
-                    tracing::warn!(error, member, name, count, "skipped an invalid item of a list");
-                }
-                None
-            }
-        }
-    });
     let next = match next_cursor {
         Value::Null => NextPage::End,
         // Some servers send an empty cursor with the last page.
@@ -326,7 +339,33 @@ fn read_page<T: Item>(
         Value::String(next) => NextPage::Cursor(next),
         _ => NextPage::Invalid,
     };
+    let items = items.into_iter().filter_map(|item| read_item(item, member, rates));
     Ok(Page { items: items.take(room).collect(), next, hint: hint_of(&rest) })
+}
+
+/// Parses an item of a list, repaired if necessary. Logs a repair, and an item that stays invalid.
+fn read_item<T: Item>(mut item: Value, member: &str, rates: &LogRates) -> Option<T> {
+    let mut repairs = Vec::new();
+    let parsed = list_item::parse(&mut item, &mut repairs);
+    let name = item.get("name").and_then(Value::as_str).map(shortened);
+    match parsed {
+        Ok(item) => {
+            if !repairs.is_empty()
+                && let Some(count) = rates.repaired.count()
+            {
+                let repairs = repairs.join("; ");
+                let error = shortened(&repairs);
+                tracing::warn!(error, member, name, count, "repaired an invalid item of a list");
+            }
+            Some(item)
+        }
+        Err(error) => {
+            if let Some(count) = rates.skipped.count() {
+                tracing::warn!(error, member, name, count, "skipped an invalid item of a list");
+            }
+            None
+        }
+    }
 }
 
 /// Returns the hint in a page. A missing or invalid time counts as zero, a missing or invalid scope
@@ -337,7 +376,7 @@ fn hint_of(page: &JsonObject) -> CacheHint {
         Some("public") => CacheScope::Public,
         _ => CacheScope::Private,
     };
-    // Negative numbers become 0, numbers that are too large the maximum.
+    // The conversion saturates: negative times become 0, too long ones `u64::MAX`.
     CacheHint { ttl_ms: ttl_ms as u64, cache_scope }
 }
 
@@ -346,7 +385,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_may_be_kept_as_long_as_its_shortest_page_and_for_whom_all_may_be() {
+    fn the_cache_hint_of_a_list_is_as_strict_as_the_strictest_page() {
         let public = hint(json!({ "ttlMs": 60_000, "cacheScope": "public" }));
         assert_eq!(public, CacheHint { ttl_ms: 60_000, cache_scope: CacheScope::Public });
         let private = hint(json!({ "ttlMs": 1e30, "cacheScope": "ours" }));
@@ -354,8 +393,8 @@ mod tests {
         assert_eq!(hint(json!({ "ttlMs": -1 })), CacheHint::default());
         assert_eq!(hint(json!({})), CacheHint::default());
         let both = CacheHint { ttl_ms: 60_000, cache_scope: CacheScope::Private };
-        assert_eq!((narrowest(public, private), narrowest(private, public)), (both, both));
-        assert_eq!(narrowest(public, public), public);
+        assert_eq!((stricter(public, private), stricter(private, public)), (both, both));
+        assert_eq!(stricter(public, public), public);
     }
 
     fn hint(page: Value) -> CacheHint {

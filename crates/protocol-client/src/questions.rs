@@ -1,4 +1,4 @@
-//! Answers to a server's questions, in both eras.
+//! Answers the server's questions, in both eras.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::{error::ClientError, handler::ClientHandler};
 
-/// A stateless server's questions (2026-07-28, `input_required`).
+/// The result by which a stateless server asks questions (2026-07-28, `input_required`).
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct InputRequired {
@@ -20,28 +20,28 @@ pub(super) struct InputRequired {
 }
 
 impl InputRequired {
-    /// Returns whether it contains a question.
-    pub(super) fn asks(&self) -> bool {
+    /// Returns whether the result contains a question. One without only asks for a repeat.
+    pub(super) fn has_questions(&self) -> bool {
         !self.input_requests.is_empty()
     }
 }
 
-/// Returns the bytes of the answer to a session-era server's request.
-pub(super) async fn answer(handler: &dyn ClientHandler, request: Answerable) -> Vec<u8> {
-    match result(handler, &request.method, request.params.as_deref()).await {
+/// Returns the response to a session-era server's request, as bytes to send.
+pub(super) async fn response(handler: &dyn ClientHandler, request: OwnedRequest) -> Vec<u8> {
+    match answer(handler, &request.method, request.params.as_deref()).await {
         Ok(result) => envelope::write_result(&request.id, &result),
         Err(error) => envelope::write_error(Some(&request.id), &error),
     }
 }
 
-/// A request that owns its data.
-pub(super) struct Answerable {
+/// A server's request that owns its data, so that a task of its own can answer it.
+pub(super) struct OwnedRequest {
     pub(super) id: marquetry_protocol_wire::RequestId,
     method: String,
     params: Option<Box<RawValue>>,
 }
 
-impl From<&Request<'_>> for Answerable {
+impl From<&Request<'_>> for OwnedRequest {
     fn from(request: &Request<'_>) -> Self {
         Self {
             id: request.id.clone(),
@@ -51,15 +51,15 @@ impl From<&Request<'_>> for Answerable {
     }
 }
 
-/// Returns the parameters of the next round: those of the first one with the answers to the
-/// server's questions.
+/// Answers the questions and returns the parameters with which the request is repeated: those of
+/// the first round, the answers, and the server's state.
 pub(super) async fn next_round(
     handler: &dyn ClientHandler,
     params: Option<&RawValue>,
     asked: InputRequired,
 ) -> Result<Box<RawValue>, ClientError> {
     let answers = asked.input_requests.iter().map(async |(key, question)| {
-        let answer = result(handler, &question.method, question.params.as_deref()).await?;
+        let answer = answer(handler, &question.method, question.params.as_deref()).await?;
         Ok::<_, RpcError>((key.as_str(), answer))
     });
     // Without an answer the request cannot continue; the caller gets the reason.
@@ -69,18 +69,20 @@ pub(super) async fn next_round(
         Some(params) => serde_json::from_str(params.get()).map_err(ClientError::params)?,
         None => BTreeMap::new(),
     };
-    members
-        .insert("inputResponses".to_owned(), to_raw_value(&answers).map_err(ClientError::params)?);
-    match asked.request_state {
-        // The state belongs to the server: it is sent back unchanged.
-        Some(state) => members
-            .insert("requestState".to_owned(), to_raw_value(&state).map_err(ClientError::params)?),
-        None => members.remove("requestState"),
-    };
+    let answers = to_raw_value(&answers).map_err(ClientError::params)?;
+    members.insert("inputResponses".to_owned(), answers);
+    // The state belongs to the server: it is sent back unchanged.
+    if let Some(state) = asked.request_state {
+        let state = to_raw_value(&state).map_err(ClientError::params)?;
+        members.insert("requestState".to_owned(), state);
+    } else {
+        members.remove("requestState");
+    }
     to_raw_value(&members).map_err(ClientError::params)
 }
 
-pub(super) async fn result(
+/// Returns the handler's answer to a request. Pings are answered here.
+pub(super) async fn answer(
     handler: &dyn ClientHandler,
     method: &str,
     params: Option<&RawValue>,

@@ -25,7 +25,7 @@ use super::{
     handler::ClientHandler,
     log_rate::LogRate,
     options::ClientOptions,
-    questions::{self, Answerable},
+    questions::{self, OwnedRequest},
 };
 
 /// State that the parts of a connection share.
@@ -210,7 +210,7 @@ impl Shared {
     ) where
         F: Future<Output = ()> + Send,
     {
-        let request = Answerable::from(request);
+        let request = OwnedRequest::from(request);
         let Ok(room) = self.answering.clone().try_acquire_owned() else {
             return self.refuse(request, send);
         };
@@ -220,7 +220,7 @@ impl Shared {
         let taken_back = own.map_or_else(CancellationToken::new, |own| own.over.child_token());
         self.open_questions().insert(id.clone(), taken_back.clone());
         tokio::spawn(self.end.clone().run_until_cancelled_owned(async move {
-            let answering = taken_back.run_until_cancelled(questions::answer(&*handler, request));
+            let answering = taken_back.run_until_cancelled(questions::response(&*handler, request));
             let answer = answering.await;
             shared.open_questions().remove(&id);
             if let Some(answer) = answer {
@@ -233,7 +233,7 @@ impl Shared {
     }
 
     /// Refuses a question because too many are open.
-    fn refuse<F>(&self, request: Answerable, send: impl FnOnce(Vec<u8>) -> F + Send + 'static)
+    fn refuse<F>(&self, request: OwnedRequest, send: impl FnOnce(Vec<u8>) -> F + Send + 'static)
     where
         F: Future<Output = ()> + Send,
     {

@@ -256,7 +256,7 @@ impl TaskHandle {
         let handler = self.handler.as_ref().unwrap_or(&self.client.inner.options.handler);
         let answers = asked.iter().map(async |(key, request)| {
             let answer =
-                questions::result(&**handler, &request.method, request.params.as_deref()).await?;
+                questions::answer(&**handler, &request.method, request.params.as_deref()).await?;
             Ok::<_, RpcError>((key.clone(), answer))
         });
         let answers = try_join_all(answers).await.map_err(ClientError::Unanswered)?;

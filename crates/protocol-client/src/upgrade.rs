@@ -9,8 +9,9 @@ use serde_json::{
 
 use super::error::ClientError;
 
-/// Converts a tool's answer from `toolResult` (2024-10-07) to `content`. Text becomes a text item,
-/// content items stay unchanged, and any other value becomes a text item with its JSON.
+/// Converts a tool's result from `toolResult` (2024-10-07) to `content`. A string becomes a text
+/// item, a list of content items stays unchanged, and any other value becomes a text item with its
+/// JSON.
 pub(super) fn tool_answer(result: Box<RawValue>) -> Result<Box<RawValue>, ClientError> {
     match upgraded(&result) {
         Ok(Some(upgraded)) => Ok(upgraded),
@@ -19,12 +20,12 @@ pub(super) fn tool_answer(result: Box<RawValue>) -> Result<Box<RawValue>, Client
     }
 }
 
-/// Returns the converted answer; [`None`] if it has no `toolResult`.
+/// Returns the converted result; [`None`] if it has no `toolResult`.
 fn upgraded(result: &RawValue) -> serde_json::Result<Option<Box<RawValue>>> {
     let mut members: JsonObject = serde_json::from_str(result.get())?;
     let Some(given) = members.remove("toolResult") else { return Ok(None) };
     let content = match given {
-        Value::Array(items) if !items.is_empty() && items.iter().all(is_item) => {
+        Value::Array(items) if !items.is_empty() && items.iter().all(is_content_item) => {
             Value::Array(items)
         }
         Value::String(text) => serde_json::to_value(CallToolResult::text(text).content)?,
@@ -35,7 +36,7 @@ fn upgraded(result: &RawValue) -> serde_json::Result<Option<Box<RawValue>>> {
 }
 
 /// Returns whether a value can be a content item.
-fn is_item(item: &Value) -> bool {
+fn is_content_item(item: &Value) -> bool {
     #[derive(Deserialize)]
     struct Item {
         r#type: String,
