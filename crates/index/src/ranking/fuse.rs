@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::{page::page_of_match, query::Query, top::Top};
+use super::{page::page_of_match, query::Query, top::TopRows};
 use crate::types::{Document, Hit, SearchRequest, StoredChunk};
 
 /// Smallest number of rows of each ranking that are fused. More do not improve the results.
@@ -205,7 +205,7 @@ impl FoundRow {
 
 /// Collects the best rows, and with `distinct` the best row of each of the best documents.
 pub(crate) struct Collector<'a> {
-    top: Top,
+    top: TopRows,
     documents: Option<OfDocuments<'a>>,
 }
 
@@ -213,7 +213,7 @@ pub(crate) struct Collector<'a> {
 struct OfDocuments<'a> {
     /// The document of each row. The rows of a document are consecutive.
     documents: &'a [u32],
-    top: Top,
+    top: TopRows,
     /// The document whose rows are being added, with the score and number of its best row so far.
     open: Option<(u32, f32, u32)>,
 }
@@ -229,27 +229,27 @@ impl<'a> Collector<'a> {
     /// document of each row.
     pub(crate) fn with_depth(depth: usize, documents: Option<&'a [u32]>) -> Self {
         Self {
-            top: Top::new(depth),
+            top: TopRows::new(depth),
             documents: documents.map(|documents| OfDocuments {
                 documents,
-                top: Top::new(depth),
+                top: TopRows::new(depth),
                 open: None,
             }),
         }
     }
 
     #[inline(always)]
-    pub(crate) fn see(&mut self, score: f32, row: u32) {
+    pub(crate) fn push(&mut self, score: f32, row: u32) {
         self.top.push(score, row);
         if let Some(documents) = &mut self.documents {
-            documents.see(score, row);
+            documents.push(score, row);
         }
     }
 
-    /// Returns the score that a row must exceed, once it is known.
-    pub(crate) fn least(&self) -> f32 {
+    /// Returns the score that a row must exceed to be kept; negative infinity at first.
+    pub(crate) fn threshold(&self) -> f32 {
         // A document has one row among the best documents, and any number among the best rows.
-        self.documents.as_ref().map_or(&self.top, |documents| &documents.top).least()
+        self.documents.as_ref().map_or(&self.top, |documents| &documents.top).threshold()
     }
 
     pub(crate) fn into_ranking(self) -> Ranking {
@@ -259,7 +259,7 @@ impl<'a> Collector<'a> {
 }
 
 impl OfDocuments<'_> {
-    fn see(&mut self, score: f32, row: u32) {
+    fn push(&mut self, score: f32, row: u32) {
         let document = self.documents[row as usize];
         match &mut self.open {
             Some((open, best, at)) if *open == document => {

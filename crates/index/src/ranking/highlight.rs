@@ -5,7 +5,7 @@ use std::{collections::HashSet, ops::Range};
 use super::{
     language::Language,
     plain::plain,
-    words::{Analyzer, group_size, is_part_of_word},
+    words::{Analyzer, is_part_of_word, ngram_size},
 };
 use crate::types::SearchRequest;
 
@@ -41,12 +41,12 @@ pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
     found
 }
 
-/// Returns the spans of words. In scripts without spaces, these are overlapping groups of
-/// characters, as in the index.
+/// Returns the spans of words. In scripts without spaces, these are overlapping n-grams, as in the
+/// index.
 fn words(text: &str) -> Vec<Range<usize>> {
     let mut words = Vec::new();
     for run in runs(text) {
-        let Some(size) = text[run.clone()].chars().find_map(group_size) else {
+        let Some(size) = text[run.clone()].chars().find_map(ngram_size) else {
             words.push(run);
             continue;
         };
@@ -64,8 +64,8 @@ fn words(text: &str) -> Vec<Range<usize>> {
     words
 }
 
-/// Returns the words of [`highlights`] that lie closest together: the group with the most words
-/// that fits into a few lines; of several, the first one.
+/// Returns the densest part of the words of [`highlights`]: the most words that fit into a few
+/// lines. Of several such parts, returns the first.
 ///
 /// ```
 /// let text = format!("A mill. {} Rye from the mill.", "Nothing. ".repeat(99));

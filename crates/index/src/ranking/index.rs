@@ -294,7 +294,7 @@ impl Index {
                 part,
                 // Compiled with the instructions of the scan, see `Scan`.
                 #[inline(always)]
-                |row, score| top.see(score, row),
+                |row, score| top.push(score, row),
             );
         }
         top.into_ranking()
@@ -311,9 +311,9 @@ impl Index {
         }
         // One thread has sorted its rows already, and has each document once.
         if !is_one {
-            merged.best.sort_unstable_by(top::order);
+            merged.best.sort_unstable_by(top::best_first);
             merged.best.truncate(depth);
-            merged.of_documents.sort_unstable_by(top::order);
+            merged.of_documents.sort_unstable_by(top::best_first);
             // Several threads may have handled rows of one document.
             let mut seen = HashSet::new();
             merged
@@ -338,8 +338,8 @@ impl Index {
     fn by_words(&self, query: &Query<'_>, scorer: &Scorer<'_>, runs: &[Range<u32>]) -> Ranking {
         let mut top = Collector::new(query, &self.documents_of_rows);
         scorer.scan(query.matching, runs, |row, score| {
-            top.see(score, row);
-            top.least()
+            top.push(score, row);
+            top.threshold()
         });
         top.into_ranking()
     }

@@ -28,7 +28,7 @@ pub(crate) use self::{
     query::Query,
     terms::{Term, Word},
     vectors::PackedVector,
-    words::Analyzer,
+    words::{Analyzer, ChunkTerms},
 };
 #[cfg(feature = "postgres")]
 pub(crate) use self::{

@@ -11,7 +11,7 @@ pub(super) fn plain(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     // Marks are separate characters only in the decomposed form. The composed form puts the others
-    // back on their letters, so that a group of characters does not begin with a mark.
+    // back on their letters, so that an n-gram does not begin with a mark.
     let plain: String = text
         .nfkd()
         .filter(|&character| !is_removable_mark(character) && !only_joins(character))

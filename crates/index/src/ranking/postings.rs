@@ -334,18 +334,18 @@ impl Scorer<'_> {
             .collect();
         // The order of the bounds lets as many terms as possible become minor.
         terms.sort_by_key(|term| term.bound);
-        // The number of leading terms that cannot bring a row among the best together, and the
-        // bound of their sum.
+        // The number of leading terms that even together cannot bring a row among the best, and the
+        // sum of their bounds.
         let mut minor = 0;
-        let mut of_minor = 0;
+        let mut minor_bound = 0;
         // The score that a row must exceed.
-        let mut least = 0;
+        let mut threshold = 0;
         let mut scores = vec![0_i32; WINDOW as usize];
         for (window, runs) in windows(runs) {
             while let Some(term) = terms.get(minor)
-                && of_minor + term.bound <= least
+                && minor_bound + term.bound <= threshold
             {
-                of_minor += term.bound;
+                minor_bound += term.bound;
                 minor += 1;
             }
             let (minor_terms, major_terms) = terms.split_at_mut(minor);
@@ -370,16 +370,19 @@ impl Scorer<'_> {
                 for (rows, scores) in run.step_by(LANES).zip(scores.chunks(LANES)) {
                     // Most rows are far below the threshold. The compiler turns this into one
                     // comparison of many rows.
-                    if !scores.iter().fold(false, |any, &score| any | (score > least - of_minor)) {
+                    if !scores
+                        .iter()
+                        .fold(false, |any, &score| any | (score > threshold - minor_bound))
+                    {
                         continue;
                     }
                     for (row, &score) in (rows..).zip(scores) {
                         let mut score = score;
-                        let mut rest = of_minor;
+                        let mut rest = minor_bound;
                         // The terms with the largest bounds come first: after them, the rest of the
                         // row can be given up soonest.
                         for Cursor { wanted, bound, position } in minor_terms.iter_mut().rev() {
-                            if score + rest <= least {
+                            if score + rest <= threshold {
                                 break;
                             }
                             *position = wanted.list.position(*position, row);
@@ -389,8 +392,8 @@ impl Scorer<'_> {
                             }
                             rest -= *bound;
                         }
-                        if score > least {
-                            least = units.of(see(row, units.score(score))).max(least);
+                        if score > threshold {
+                            threshold = units.of(see(row, units.score(score))).max(threshold);
                         }
                     }
                 }
@@ -473,7 +476,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ranking::top::Top;
+    use crate::ranking::top::TopRows;
 
     fn postings() -> Postings {
         let mut postings = Postings::default();
@@ -496,10 +499,10 @@ mod tests {
     }
 
     fn found(postings: &Postings, terms: &[Option<Term>], matching: Matching) -> Vec<(u32, f32)> {
-        let mut top = Top::new(10);
+        let mut top = TopRows::new(10);
         scorer(postings, terms).scan(matching, &[0..2, 2..3], |row, score| {
             top.push(score, row);
-            top.least()
+            top.threshold()
         });
         top.into_sorted().into_iter().map(|(score, row)| (row, score)).collect()
     }
@@ -662,12 +665,12 @@ mod tests {
             let runs: Vec<_> = cuts.chunks_exact(2).map(|cut| cut[0]..cut[1]).filter(|run| !run.is_empty()).collect();
             let runs = if runs.is_empty() { vec![0..1, 1..rows] } else { runs };
 
-            let mut top = Top::new(limit);
+            let mut top = TopRows::new(limit);
             scorer.scan(Matching::Any, &runs, |row, score| {
                 top.push(score, row);
-                top.least()
+                top.threshold()
             });
-            let mut all = Top::new(limit);
+            let mut all = TopRows::new(limit);
             for row in runs.iter().cloned().flatten() {
                 let scores = scorer.wanted.iter().filter_map(|it| Some(scorer.score_of_row(it, row, it.count(row)?)));
                 let score: f32 = scores.sum();

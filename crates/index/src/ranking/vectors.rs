@@ -306,7 +306,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::ranking::top::Top;
+    use crate::ranking::top::TopRows;
 
     fn cosine(left: &[f32], right: &[f32]) -> f32 {
         (exact_dot(left, right) / (exact_dot(left, left) * exact_dot(right, right)).sqrt()) as f32
@@ -329,7 +329,7 @@ mod tests {
             if let (Some(probe), Some(_)) = (Probe::new(&right), Probe::new(&left)) {
                 let got = matrix.cosine(0, &probe).unwrap();
                 prop_assert!((got - cosine(&left, &right)).abs() < 1e-4);
-                let mut rough = Top::new(1);
+                let mut rough = TopRows::new(1);
                 matrix.scan(&probe, &[0..0, 0..1], |row, score| rough.push(score, row));
                 prop_assert_eq!(rough.into_sorted().len(), 1);
             }

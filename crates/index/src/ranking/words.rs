@@ -14,27 +14,28 @@ use crate::types::{Context, Document, NewChunk};
 
 /// Converts words to terms, with a cache.
 pub(crate) struct Analyzer {
-    /// Stemmers by the numbers of languages, created on first use.
-    stems: [Option<Stems>; Language::COUNT],
-    /// Number of words in all caches.
-    remembered: usize,
+    /// Stemmers by [`Language::index`], created on first use.
+    stemmers: [Option<CachedStemmer>; Language::COUNT],
+    /// Number of words in the caches of all stemmers.
+    cached_words: usize,
 }
 
-struct Stems {
+struct CachedStemmer {
+    /// [`None`] for a language without a stemmer: its words are their own terms.
     stemmer: Option<Stemmer>,
     /// Terms by words; stop words have an empty term.
     terms: HashMap<Box<str>, Box<str>>,
 }
 
-/// Longest word in characters; of longer ones only the beginning counts. Most of those are not
-/// words.
+/// Maximum number of characters of a word. Longer runs of letters are rarely words; the rest of
+/// them is ignored.
 const MAX_WORD_CHARS: usize = 64;
-/// Maximum number of words in the caches, which takes about ten megabytes.
-const MAX_STEMS: usize = 1 << 16;
+/// Maximum number of words in the caches, which take about ten megabytes then.
+const MAX_CACHED_WORDS: usize = 1 << 16;
 
-/// Weights of the words of fields. A word of the passage has the weight 1. With these, questions
-/// find the right one of many similar manuals by its title, headings, file and folder
-/// (`crates/rag/tests/manuals.rs`).
+/// Weights of words that describe a passage; words of the passage itself have the weight 1. With
+/// these weights, questions find the right one of many similar manuals by its title, headings, file
+/// and folder (`crates/rag/tests/manuals.rs`).
 mod weight {
     pub(super) const TITLE: u32 = 3;
     pub(super) const HEADING: u32 = 3;
@@ -42,121 +43,124 @@ mod weight {
     pub(super) const FOLDER: u32 = 2;
 }
 
-/// The terms of a chunk with their frequencies, each once and in order, and the length of its text.
-pub(crate) type CountedTerms = (Vec<(Term, u8)>, u32);
+/// The terms of a chunk.
+pub(crate) struct ChunkTerms {
+    /// Each term once with its frequency, in ascending order.
+    pub(crate) terms: Vec<(Term, u8)>,
+    /// Number of terms of the chunk's own text, with repetitions.
+    pub(crate) length: u32,
+}
 
 impl Default for Analyzer {
     fn default() -> Self {
-        Self { stems: [const { None }; Language::COUNT], remembered: 0 }
+        Self { stemmers: [const { None }; Language::COUNT], cached_words: 0 }
     }
 }
 
 impl Analyzer {
-    /// Passes each term of a text to `see`, in order.
+    /// Passes each term of a text to `emit`, in order.
     ///
     /// Words are runs of letters and digits, in lower case, without accents that do not distinguish
-    /// words. Scripts that are written without spaces are split into overlapping groups of
-    /// characters.
-    pub(crate) fn analyze(&mut self, text: &str, language: Language, mut see: impl FnMut(&str)) {
-        pieces(&plain(text), |piece| match piece {
-            Piece::Group(group) => see(group),
-            Piece::Word(word) => {
-                let language = script_of(word).unwrap_or(Some(language));
-                self.term(word, language, &mut see);
-            }
+    /// words. Scripts that are written without spaces are split into overlapping n-grams.
+    pub(crate) fn analyze(&mut self, text: &str, language: Language, mut emit: impl FnMut(&str)) {
+        for_each_token(&plain(text), |token| match token {
+            Token::Ngram(ngram) => emit(ngram),
+            Token::Word(word) => match Stemming::of(word) {
+                Stemming::ByLanguage => self.stem(word, language, &mut emit),
+                Stemming::ByScript(language) => self.stem(word, language, &mut emit),
+                Stemming::None => emit(word),
+            },
         });
     }
 
-    /// Returns the terms of the chunks of a document. Words of the title, of the headings above a
-    /// chunk, and of file name and folder count as if the chunk contained them several times. The
-    /// length of a chunk is that of its text: BM25 would otherwise rank chunks below long paths
-    /// lower.
-    pub(crate) fn rows<E>(
+    /// Counts the terms of each chunk of a document. `intern` returns the number of a term.
+    ///
+    /// Words of the title, of the headings above a chunk, and of file name and folder count as if
+    /// the chunk contained them several times. They do not add to the length of the chunk, because
+    /// BM25 would then rank chunks of files with long paths lower.
+    pub(crate) fn count_terms<E>(
         &mut self,
         document: &Document,
         chunks: &[NewChunk],
-        mut number: impl FnMut(&str) -> Result<Term, E>,
-    ) -> Result<Vec<CountedTerms>, E> {
+        mut intern: impl FnMut(&str) -> Result<Term, E>,
+    ) -> Result<Vec<ChunkTerms>, E> {
         let context = document.context();
         let document_language = language_of(chunks);
-        let mut rows = Vec::with_capacity(chunks.len());
-        // Document fields as terms, by language, for chunks in another language than most of the
-        // document.
-        let mut shared: Vec<(Language, Vec<(Term, u32)>)> = Vec::new();
+        let mut counted_chunks = Vec::with_capacity(chunks.len());
+        // The terms of title, file name and folders, by the language in which they are stemmed:
+        // that of the chunk, since a document may have chunks in several languages.
+        let mut context_terms: Vec<(Language, Vec<(Term, u32)>)> = Vec::new();
         for chunk in chunks {
             let language = Language::of_plain(&plain(&chunk.content))
                 .or(document_language)
                 .unwrap_or(Language::ENGLISH);
             if language != Language::ENGLISH {
                 // Marks the document's language, which questions look up.
-                number(language.tag())?;
+                intern(language.tag())?;
             }
             let mut terms = Vec::new();
-            self.add(&chunk.content, language, 1, &mut number, &mut terms)?;
+            self.add_terms(&chunk.content, language, 1, &mut intern, &mut terms)?;
             let length = u32::try_from(terms.len()).unwrap_or(u32::MAX);
-            let index = if let Some(index) = shared.iter().position(|(of, _)| *of == language) {
+            let known = context_terms.iter().position(|(of, _)| *of == language);
+            let index = if let Some(index) = known {
                 index
             } else {
                 let mut terms = Vec::new();
-                self.add_context(&context, language, &mut number, &mut terms)?;
-                shared.push((language, terms));
-                shared.len() - 1
+                self.add_context_terms(&context, language, &mut intern, &mut terms)?;
+                context_terms.push((language, terms));
+                context_terms.len() - 1
             };
-            terms.extend_from_slice(&shared[index].1);
+            terms.extend_from_slice(&context_terms[index].1);
             for heading in context.headings(chunk) {
-                self.add(heading, language, weight::HEADING, &mut number, &mut terms)?;
+                self.add_terms(heading, language, weight::HEADING, &mut intern, &mut terms)?;
             }
-            terms.sort_unstable();
-            let counted = terms.chunk_by(|left, right| left.0 == right.0).map(|same| {
-                let count: u32 = same.iter().map(|(_, count)| count).sum();
-                (same[0].0, u8::try_from(count).unwrap_or(u8::MAX))
-            });
-            rows.push((counted.collect(), length));
+            counted_chunks.push(ChunkTerms { terms: summed(terms), length });
         }
-        Ok(rows)
+        Ok(counted_chunks)
     }
 
-    fn add_context<E>(
+    fn add_context_terms<E>(
         &mut self,
         context: &Context,
         language: Language,
-        number: &mut impl FnMut(&str) -> Result<Term, E>,
+        intern: &mut impl FnMut(&str) -> Result<Term, E>,
         terms: &mut Vec<(Term, u32)>,
     ) -> Result<(), E> {
         if let Some(title) = &context.title {
-            self.add(title, language, weight::TITLE, number, terms)?;
+            self.add_terms(title, language, weight::TITLE, intern, terms)?;
         }
         if let Some(name) = &context.name {
-            self.add(&with_parts(name), language, weight::NAME, number, terms)?;
+            self.add_terms(&with_parts(name), language, weight::NAME, intern, terms)?;
         }
         for folder in &context.folders {
-            self.add(&with_parts(folder), language, weight::FOLDER, number, terms)?;
+            self.add_terms(&with_parts(folder), language, weight::FOLDER, intern, terms)?;
         }
         Ok(())
     }
 
-    fn add<E>(
+    /// Appends the terms of a text to `terms`, each with `weight`.
+    fn add_terms<E>(
         &mut self,
         text: &str,
         language: Language,
-        count: u32,
-        number: &mut impl FnMut(&str) -> Result<Term, E>,
+        weight: u32,
+        intern: &mut impl FnMut(&str) -> Result<Term, E>,
         terms: &mut Vec<(Term, u32)>,
     ) -> Result<(), E> {
-        let mut failed = None;
-        self.analyze(text, language, |term| match number(term) {
-            Ok(number) => terms.push((number, count)),
-            Err(error) => failed = failed.take().or(Some(error)),
+        let mut first_error = None;
+        self.analyze(text, language, |term| match intern(term) {
+            Ok(number) => terms.push((number, weight)),
+            Err(error) => first_error = first_error.take().or(Some(error)),
         });
-        failed.map_or(Ok(()), Err)
+        first_error.map_or(Ok(()), Err)
     }
 
-    /// Returns the words of a question, each once, up to a maximum. A word has a term for each
-    /// language of `languages` in which it may be meant, since a question is too short to tell.
+    /// Returns the words of a question, each once, at most `max`. A word has a term for each
+    /// language of `languages`, because a question is too short to identify its language.
     ///
     /// `languages` begins with English, and may leave out languages without documents in the store.
-    /// This saves time without changing scores: the words and their counts depend only on the
-    /// question, so the languages of documents that the searcher may not read have no influence.
+    /// This saves time without changing scores. The words and their counts depend only on the
+    /// question, so documents that the searcher may not read do not influence them.
     pub(crate) fn question(
         &mut self,
         text: &str,
@@ -166,18 +170,20 @@ impl Analyzer {
         let mut words: Vec<QuestionWord> = Vec::new();
         let mut indexes: HashMap<String, usize> = HashMap::new();
         let text = plain(text);
-        let said_in = Language::of_plain(&text).unwrap_or(Language::ENGLISH);
-        pieces(&text, |piece| {
-            let Some(terms) = self.question_terms(piece, said_in, languages) else { return };
+        let question_language = Language::of_plain(&text).unwrap_or(Language::ENGLISH);
+        for_each_token(&text, |token| {
+            let Some(terms) = self.question_terms(token, question_language, languages) else {
+                return;
+            };
             let is_optional =
-                matches!(piece, Piece::Word(word) if Language::ENGLISH.is_stop_word(word));
+                matches!(token, Token::Word(word) if Language::ENGLISH.is_stop_word(word));
             if terms.is_empty() && !is_optional {
                 return;
             }
             // The English stem, or the word itself if it has no English stem. No stem contains a
             // space.
-            let key = match piece {
-                Piece::Word(word) if is_optional => format!(" {word}"),
+            let key = match token {
+                Token::Word(word) if is_optional => format!(" {word}"),
                 _ => terms[0].clone(),
             };
             match indexes.get(&key) {
@@ -200,27 +206,27 @@ impl Analyzer {
         words
     }
 
-    /// Returns the terms that may stand for a part of a question, the English one first; None for a
-    /// stop word of the question's language.
+    /// Returns the terms that may stand for a token of a question, the English one first; [`None`]
+    /// for a stop word of the question's language.
     fn question_terms(
         &mut self,
-        piece: Piece<'_>,
-        said_in: Language,
+        token: Token<'_>,
+        question_language: Language,
         languages: &[Language],
     ) -> Option<Vec<String>> {
-        let word = match piece {
-            Piece::Group(group) => return Some(vec![group.to_owned()]),
-            Piece::Word(word) => word,
+        let word = match token {
+            Token::Ngram(ngram) => return Some(vec![ngram.to_owned()]),
+            Token::Word(word) => word,
         };
         let mut terms: Vec<String> = Vec::new();
         match script_of(word) {
             Some(language) => {
                 self.term(word, language, &mut |term: &str| terms.push(term.to_owned()));
             }
-            None if said_in.is_stop_word(word) => return None,
-            None => {
+            Stemming::ByLanguage if question_language.is_stop_word(word) => return None,
+            Stemming::ByLanguage => {
                 for &language in languages {
-                    self.term(word, Some(language), &mut |term: &str| {
+                    self.stem(word, language, &mut |term: &str| {
                         if !terms.iter().any(|known| known == term) {
                             terms.push(term.to_owned());
                         }
@@ -231,25 +237,25 @@ impl Analyzer {
         Some(terms)
     }
 
-    /// Passes the term of a word to `see`, unless it is a stop word.
-    fn term(&mut self, word: &str, language: Option<Language>, see: &mut impl FnMut(&str)) {
-        let Some(language) = language else { return see(word) };
-        // Frequent words come back at once, so dropping all words costs less than finding old ones.
-        if self.remembered >= MAX_STEMS {
-            self.stems = [const { None }; Language::COUNT];
-            self.remembered = 0;
+    /// Passes the term of a word to `emit`, unless it is a stop word.
+    fn stem(&mut self, word: &str, language: Language, emit: &mut impl FnMut(&str)) {
+        // Frequent words soon return to the cache, so dropping all words costs less than finding
+        // the oldest.
+        if self.cached_words >= MAX_CACHED_WORDS {
+            self.stemmers = [const { None }; Language::COUNT];
+            self.cached_words = 0;
         }
-        let stems = self.stems[language.index()].get_or_insert_with(|| Stems {
+        let stemmer = self.stemmers[language.index()].get_or_insert_with(|| CachedStemmer {
             stemmer: language.algorithm().map(Stemmer::create),
             terms: HashMap::new(),
         });
-        if let Some(term) = stems.terms.get(word) {
+        if let Some(term) = stemmer.terms.get(word) {
             if !term.is_empty() {
-                see(term);
+                emit(term);
             }
             return;
         }
-        let stem = stems.stemmer.as_ref().map_or(Cow::Borrowed(word), |it| it.stem(word));
+        let stem = stemmer.stemmer.as_ref().map_or(Cow::Borrowed(word), |it| it.stem(word));
         let term = match stem {
             _ if language.is_stop_word(word) => Cow::Borrowed(""),
             // If a stemmer removes the whole word, the word itself is used.
@@ -258,14 +264,24 @@ impl Analyzer {
             stem => Cow::Owned(format!("{stem}{}", language.tag())),
         };
         if !term.is_empty() {
-            see(&term);
+            emit(&term);
         }
-        stems.terms.insert(word.into(), term.into());
-        self.remembered += 1;
+        stemmer.terms.insert(word.into(), term.into());
+        self.cached_words += 1;
     }
 }
 
-/// Returns the language of most of a document, if its words identify one.
+/// Sorts terms and adds up the weights of each.
+fn summed(mut terms: Vec<(Term, u32)>) -> Vec<(Term, u8)> {
+    terms.sort_unstable();
+    let sums = terms.chunk_by(|left, right| left.0 == right.0).map(|same| {
+        let count: u32 = same.iter().map(|(_, count)| count).sum();
+        (same[0].0, u8::try_from(count).unwrap_or(u8::MAX))
+    });
+    sums.collect()
+}
+
+/// Returns the language of the beginning of a document, if its words identify one.
 fn language_of(chunks: &[NewChunk]) -> Option<Language> {
     /// Number of bytes after which more text would not change the result.
     const ENOUGH: usize = 4 << 10;
@@ -281,14 +297,29 @@ fn language_of(chunks: &[NewChunk]) -> Option<Language> {
     Language::of_plain(&plain(&sample))
 }
 
-/// Returns the language by which all words of the script of the first letter are stemmed, if that
-/// script has one stemmer or none; None for Latin.
-fn script_of(word: &str) -> Option<Option<Language>> {
-    let first = word.chars().find(|character| character.is_alphabetic())?;
-    match Language::of_script(first) {
-        Some(language) => Some(Some(language)),
-        None if first < '\u{250}' || ('\u{1e00}'..='\u{1eff}').contains(&first) => None,
-        None => Some(None),
+/// How a word is stemmed.
+enum Stemming {
+    /// By the language of its text: Latin script, and numbers.
+    ByLanguage,
+    /// By the only stemmer for its script.
+    ByScript(Language),
+    /// Not at all: its script has no stemmer.
+    None,
+}
+
+impl Stemming {
+    /// Returns how a word is stemmed, which depends on the script of its first letter.
+    fn of(word: &str) -> Self {
+        let Some(first) = word.chars().find(|character| character.is_alphabetic()) else {
+            return Self::ByLanguage;
+        };
+        match Language::of_script(first) {
+            Some(language) => Self::ByScript(language),
+            None if first < '\u{250}' || ('\u{1e00}'..='\u{1eff}').contains(&first) => {
+                Self::ByLanguage
+            }
+            None => Self::None,
+        }
     }
 }
 
@@ -296,24 +327,24 @@ fn script_of(word: &str) -> Option<Option<Language>> {
 /// Guide v 2 md` and `SetupGuidev2`.
 fn with_parts(name: &str) -> String {
     let mut parts = String::new();
-    let mut has_more = false;
+    let mut has_parts = false;
     let mut last = ' ';
     let mut characters = name.chars().peekable();
     while let Some(character) = characters.next() {
         let next_is_lower = characters.peek().is_some_and(|next| next.is_lowercase());
-        let begins = (last.is_lowercase() && character.is_uppercase())
+        let is_boundary = (last.is_lowercase() && character.is_uppercase())
             || (last.is_uppercase() && character.is_uppercase() && next_is_lower)
             || (last.is_alphabetic() && character.is_numeric())
             || (last.is_numeric() && character.is_alphabetic());
-        if begins {
+        if is_boundary {
             parts.push(' ');
-            has_more = true;
+            has_parts = true;
         }
         parts.push(character);
         last = character;
     }
     let mut all = name.to_owned();
-    if has_more {
+    if has_parts {
         all.push(' ');
         all += &parts;
     }
@@ -325,13 +356,13 @@ fn with_parts(name: &str) -> String {
     all
 }
 
-/// A part of a plain text.
+/// A token of a plain text.
 #[derive(Clone, Copy)]
-enum Piece<'a> {
+enum Token<'a> {
     /// A word in lower case.
     Word(&'a str),
-    /// Neighbouring characters of a script that is written without spaces.
-    Group(&'a str),
+    /// Consecutive characters of a script that is written without spaces.
+    Ngram(&'a str),
 }
 
 /// Returns whether a character belongs to a word: letters, digits, and marks, which some scripts
@@ -340,8 +371,8 @@ pub(super) fn is_part_of_word(character: char) -> bool {
     character.is_alphanumeric() || is_combining_mark(character)
 }
 
-/// Passes the parts of a plain text to `see`, in order.
-fn pieces(text: &str, mut see: impl FnMut(Piece<'_>)) {
+/// Passes the tokens of a plain text to `emit`, in order.
+fn for_each_token(text: &str, mut emit: impl FnMut(Token<'_>)) {
     let mut word = String::new();
     for run in text.split(|character: char| !is_part_of_word(character)) {
         // Marks without a letter before them are not a word.
@@ -351,34 +382,35 @@ fn pieces(text: &str, mut see: impl FnMut(Piece<'_>)) {
                 word.clear();
                 word.push_str(&run[..run.len().min(MAX_WORD_CHARS)]);
                 word.make_ascii_lowercase();
-                see(Piece::Word(&word));
+                emit(Token::Word(&word));
             }
             continue;
         }
         let mut rest = run;
         while let Some(first) = rest.chars().next() {
-            let group = group_size(first);
-            let end = rest.find(|other| group_size(other) != group).unwrap_or(rest.len());
+            let size = ngram_size(first);
+            let end = rest.find(|other| ngram_size(other) != size).unwrap_or(rest.len());
             let (part, after) = rest.split_at(end);
             rest = after;
-            if let Some(size) = group {
-                groups(part, size, &mut see);
+            if let Some(size) = size {
+                for_each_ngram(part, size, &mut emit);
             } else {
                 word.clear();
                 word.extend(part.chars().take(MAX_WORD_CHARS).flat_map(char::to_lowercase));
                 // A capital letter may become a letter with a combining mark in lower case: İ.
                 word.retain(|character| !is_removable_mark(character));
-                see(Piece::Word(&word));
+                emit(Token::Word(&word));
             }
         }
     }
 }
 
-/// Returns the number of characters in a group, for scripts that are written without spaces;
+/// Returns the number of characters of an n-gram, for scripts that are written without spaces;
 /// [`None`] for others. Chinese and Japanese words have about two characters, South-East Asian
 /// words four or five.
-pub(super) fn group_size(character: char) -> Option<usize> {
+pub(super) fn ngram_size(character: char) -> Option<usize> {
     match character {
+        // Hiragana and Katakana, and Chinese characters.
         '\u{3040}'..='\u{30ff}'
         | '\u{3400}'..='\u{4dbf}'
         | '\u{4e00}'..='\u{9fff}'
@@ -390,13 +422,14 @@ pub(super) fn group_size(character: char) -> Option<usize> {
     }
 }
 
-fn groups(run: &str, size: usize, see: &mut impl FnMut(Piece<'_>)) {
+/// Passes the overlapping n-grams of a run to `emit`; the whole run if it is shorter than one.
+fn for_each_ngram(run: &str, size: usize, emit: &mut impl FnMut(Token<'_>)) {
     let bounds: Vec<usize> = run.char_indices().map(|(at, _)| at).chain([run.len()]).collect();
     if bounds.len() <= size + 1 {
-        return see(Piece::Group(run));
+        return emit(Token::Ngram(run));
     }
     for bound in bounds.windows(size + 1) {
-        see(Piece::Group(&run[bound[0]..bound[size]]));
+        emit(Token::Ngram(&run[bound[0]..bound[size]]));
     }
 }
 
@@ -435,7 +468,7 @@ mod tests {
     }
 
     #[test]
-    fn marks_stay_where_they_make_another_word() {
+    fn marks_that_distinguish_words_are_kept() {
         for words in [
             ["दिन", "दान", "दीन"],
             ["パン", "ハン", "バン"],
@@ -464,7 +497,7 @@ mod tests {
     }
 
     #[test]
-    fn scripts_without_spaces_are_searched_by_groups() {
+    fn scripts_without_spaces_are_searched_by_ngrams() {
         check("ภาษาไทย", "ภาษ าษา ษาไ าไท ไทย");
         check("ไป", "ไป");
         check("ພາສາ", "ພາສ າສາ");
@@ -499,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn names_are_words() {
+    fn names_are_split_into_words() {
         for (name, want) in [
             ("setup.md", "setup.md"),
             ("set-up.md", "set-up.md setup"),

@@ -12,7 +12,10 @@ use async_trait::async_trait;
 use super::{ChunkStore, blocking};
 use crate::{
     EmbeddingModel,
-    ranking::{Analyzer, Entry, FoundRow, Index, Language, PackedVector, Query, Row, Term, Word},
+    ranking::{
+        Analyzer, ChunkTerms, Entry, FoundRow, Index, Language, PackedVector, Query, Row, Term,
+        Word,
+    },
     types::{
         ChunkId, Document, Filter, Hit, Kind, NewChunk, SearchRequest, StoreError, StoredChunk,
         check_documents, check_request, label, labels,
@@ -198,12 +201,12 @@ impl Shared {
 
     fn rows(&self, document: &Document, chunks: &[NewChunk]) -> Vec<Row> {
         let mut analyzer = self.analyzer.lock().unwrap_or_else(PoisonError::into_inner);
-        let Ok(counted) =
-            analyzer.rows(document, chunks, |term| Ok::<_, Infallible>(self.number_of_term(term)));
+        let Ok(counted) = analyzer
+            .count_terms(document, chunks, |term| Ok::<_, Infallible>(self.number_of_term(term)));
         chunks
             .iter()
             .zip(counted)
-            .map(|(chunk, (terms, length))| Row {
+            .map(|(chunk, ChunkTerms { terms, length })| Row {
                 vector: PackedVector::new(&chunk.vector),
                 terms,
                 length,

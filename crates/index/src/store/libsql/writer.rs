@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     EmbeddingModel,
-    ranking::{Analyzer, PackedVector, Row, Term},
+    ranking::{Analyzer, ChunkTerms, PackedVector, Row, Term},
     types::{Document, Filter, LabelFilter, NewChunk, StoreError, labels},
 };
 
@@ -229,10 +229,14 @@ impl Writer {
         self.drop_chunks.execute(params![number])?;
         let counted = {
             let Self { analyzer, terms, find_term, add_term, .. } = self;
-            analyzer.rows(document, chunks, |term| term_number(terms, find_term, add_term, term))?
+            analyzer.count_terms(document, chunks, |term| {
+                term_number(terms, find_term, add_term, term)
+            })?
         };
         let mut rows = Vec::new();
-        for (place, (chunk, (terms, length))) in (0_i64..).zip(chunks.iter().zip(counted)) {
+        for (place, (chunk, ChunkTerms { terms, length })) in
+            (0_i64..).zip(chunks.iter().zip(counted))
+        {
             encode(&Row { vector: PackedVector::new(&chunk.vector), terms, length }, &mut rows);
             let fields =
                 serde_json::to_string(&ChunkFields::of(chunk)).map_err(StoreError::engine)?;

@@ -518,7 +518,7 @@ impl Accumulator {
         };
         let mut top = Collector::with_depth(self.depth, self.distinct.then_some(&documents[..]));
         for (row, chunk) in (0..).zip(&scored) {
-            top.see(chunk.score, row);
+            top.push(chunk.score, row);
         }
         let found = top.into_ranking();
         merge(&mut self.best.chunks, &found.best, &scored, self.depth);

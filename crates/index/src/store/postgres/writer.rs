@@ -18,7 +18,7 @@ use super::{
 };
 use crate::{
     EmbeddingModel,
-    ranking::{Analyzer, PackedVector, Row, Term, unit},
+    ranking::{Analyzer, ChunkTerms, PackedVector, Row, Term, unit},
     types::{Document, NewChunk, StoreError, labels, reader_labels},
 };
 
@@ -95,14 +95,14 @@ impl Batch {
             if !seen.insert(key.clone()) {
                 continue;
             }
-            let Ok(counted) = analyzer.rows(&document, &chunks, |term| {
+            let Ok(counted) = analyzer.count_terms(&document, &chunks, |term| {
                 Ok::<_, Infallible>(*numbers.entry(term.into()).or_insert_with(|| {
                     terms.push(term.into());
                     terms.len() as Term - 1
                 }))
             });
             let mut prepared_chunks = Vec::with_capacity(chunks.len());
-            for (chunk, (terms, length)) in chunks.into_iter().zip(counted) {
+            for (chunk, ChunkTerms { terms, length }) in chunks.into_iter().zip(counted) {
                 prepared_chunks.push(PreparedChunk::new(chunk, terms, length)?);
             }
             prepared.push(PreparedDocument {
