@@ -130,7 +130,7 @@ struct ConfiguredAccess {
     upstream: String,
     url: String,
     login: Option<LoginConfig>,
-    /// Directory of the tokens.
+    /// Directory in which tokens are stored.
     credentials: Option<PathBuf>,
     gateway: GatewayConfig,
 }

@@ -123,7 +123,7 @@ impl Gateway {
             return Err(RpcError::resource_not_found(&params.uri));
         };
         match self.catalog().view(&params.uri).filter(|view| view.name != params.uri) {
-            Some(view) => self.read_renamed(view, params, cx).await,
+            Some(view) => self.read_renamed_view(view, params, cx).await,
             None => self.read_at(index, params, cx).await,
         }
     }

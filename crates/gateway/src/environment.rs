@@ -1,34 +1,38 @@
 //! Selects the environment variables that upstreams see.
 //!
-//! Tokens in the environment of this process must not reach every upstream. Upstreams see those of
-//! [`is_default_variable`]; the configuration can name others.
+//! Tokens in the environment of this process must not reach every upstream. Upstreams see the
+//! variables of [`is_default_variable`], and those that the configuration names.
 
 use std::{collections::BTreeMap, ffi::OsString};
 
 use marquetry_protocol::client::{is_default_variable, variable_matches as matches};
 
-/// Variable with the number of nested Marquetry processes. Without this limit, a Marquetry that is
-/// named in its own mcp.json would start itself forever.
-pub(crate) const DEPTH: &str = "MARQUETRY_DEPTH";
+/// Variable that counts nested Marquetry processes. Without a limit, a Marquetry that its own
+/// mcp.json names would start itself for ever.
+pub(crate) const DEPTH_VARIABLE: &str = "MARQUETRY_DEPTH";
 
-/// Deepest nesting of Marquetry processes. Two can be intended; more are a mistake in an mcp.json.
+/// Maximum nesting of Marquetry processes. One Marquetry below another can be intended; deeper
+/// nesting is a mistake in an mcp.json.
 pub(crate) const MAX_DEPTH: u32 = 3;
 
 /// Returns the number of Marquetry processes above this one.
 pub(crate) fn depth() -> u32 {
-    std::env::var(DEPTH).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0)
+    std::env::var(DEPTH_VARIABLE).ok().and_then(|depth| depth.parse().ok()).unwrap_or(0)
 }
 
-/// Returns the variables that every upstream sees or that `more` matches. A secret variable is
-/// returned only if `more` has its exact name. Variables that are not UTF-8 are left out.
-pub(crate) fn passed(
+/// Returns the variables that every upstream sees, and those that a pattern of `pass_env` matches.
+/// A secret variable is returned only if `pass_env` has its exact name. Variables that are not
+/// UTF-8 are left out.
+pub(crate) fn selected_variables(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
-    more: &[String],
+    pass_env: &[String],
     secret_variables: &[String],
 ) -> BTreeMap<String, String> {
-    readable(variables, |name| {
-        (is_default_variable(name) || more.iter().any(|pattern| matches(pattern, name)))
-            && (has_exact_name(more, name) || !has_exact_name(secret_variables, name))
+    utf8_variables(variables, |name| {
+        let is_selected =
+            is_default_variable(name) || pass_env.iter().any(|pattern| matches(pattern, name));
+        let is_secret = has_exact_name(secret_variables, name);
+        is_selected && (!is_secret || has_exact_name(pass_env, name))
     })
 }
 
@@ -39,14 +43,16 @@ fn has_exact_name(patterns: &[String], name: &str) -> bool {
 
 /// Returns all of `variables` except those that `secret_variables` names: upstreams must not see
 /// the tokens of this server. Variables that are not UTF-8 are left out.
-pub(crate) fn inherited(
+pub(crate) fn inherited_variables(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     secret_variables: &[String],
 ) -> BTreeMap<String, String> {
-    readable(variables, |name| !secret_variables.iter().any(|key| matches(key, name)))
+    utf8_variables(variables, |name| !secret_variables.iter().any(|key| matches(key, name)))
 }
 
-fn readable(
+/// Returns the variables that `is_passed` selects. Those that are not UTF-8 are left out and
+/// logged.
+fn utf8_variables(
     variables: impl IntoIterator<Item = (OsString, OsString)>,
     is_passed: impl Fn(&str) -> bool,
 ) -> BTreeMap<String, String> {
@@ -91,9 +97,9 @@ mod tests {
     }
 
     /// Returns the names that are passed, if `EXACTLY` is secret.
-    fn passed_names(more: &[&str]) -> String {
-        let more: Vec<String> = more.iter().map(|&name| name.to_owned()).collect();
-        passed(variables(), &more, &["EXACTLY".to_owned()])
+    fn passed_names(pass_env: &[&str]) -> String {
+        let pass_env: Vec<String> = pass_env.iter().map(|&name| name.to_owned()).collect();
+        selected_variables(variables(), &pass_env, &["EXACTLY".to_owned()])
             .into_keys()
             .collect::<Vec<_>>()
             .join(" ")
@@ -105,11 +111,11 @@ mod tests {
         assert_eq!(passed_names(&[]), always);
         let more = "EXACT HTTPS_PROXY LC_ALL NVM_BIN NVM_DIR PATH SSL_CERT_FILE XDG_RUNTIME_DIR https_proxy";
         assert_eq!(passed_names(&["NVM_*", "EXACT"]), more);
-        let but_the_door_key = NAMES.len() - 1;
-        assert_eq!(passed_names(&["*"]).split(' ').count(), but_the_door_key);
+        let all_but_the_secret = NAMES.len() - 1;
+        assert_eq!(passed_names(&["*"]).split(' ').count(), all_but_the_secret);
         assert_eq!(passed_names(&["*", "EXACTLY"]).split(' ').count(), NAMES.len());
-        let inherited = inherited(variables(), &["GITHUB_TOKEN".to_owned()]);
+        let inherited = inherited_variables(variables(), &["GITHUB_TOKEN".to_owned()]);
         assert_eq!(inherited.len(), NAMES.len() - 1);
-        assert!(!inherited.contains_key("GITHUB_TOKEN"), "it opens our own door");
+        assert!(!inherited.contains_key("GITHUB_TOKEN"));
     }
 }

@@ -373,9 +373,9 @@ impl Upstream {
                 let mut program = StdioCommand::new(command, args);
                 program.inherit_env = false;
                 program.env = if self.options.inherit_env {
-                    environment::inherited(std::env::vars_os(), &gateway.secret_variables)
+                    environment::inherited_variables(std::env::vars_os(), &gateway.secret_variables)
                 } else {
-                    environment::passed(
+                    environment::selected_variables(
                         std::env::vars_os(),
                         &gateway.pass_env,
                         &gateway.secret_variables,
@@ -387,7 +387,7 @@ impl Upstream {
                     let problem = "this server was itself started by Marquetry, several times over; does its mcp.json name Marquetry?";
                     return Err(ClientError::NotStarted(problem.into()));
                 }
-                program.env.insert(environment::DEPTH.into(), depth.to_string());
+                program.env.insert(environment::DEPTH_VARIABLE.into(), depth.to_string());
                 program.cwd.clone_from(cwd);
                 program.stop_grace = gateway.stop_grace;
                 program.children = Some(children.clone());

@@ -1,7 +1,7 @@
 //! Requests of an upstream's Views for resources: of that upstream, and of no other.
 
 use marquetry_protocol::{
-    RpcError,
+    RpcError, error_code,
     server::{Reply, RequestContext},
     shortened,
     types::{ReadResourceParams, ReadResourceResult},
@@ -26,13 +26,13 @@ impl Gateway {
         let Some(name) = cx.header(SERVER_HEADER) else { return Ok(None) };
         let name = percent_decode_str(name).decode_utf8_lossy();
         let found = self.upstreams.iter().position(|upstream| upstream.name() == name);
-        match found {
-            None if name != own => Err(RpcError::invalid_params(format!(
+        if found.is_none() && name != own {
+            return Err(RpcError::invalid_params(format!(
                 "the header {SERVER_HEADER} names the unknown server '{}'",
                 shortened(&name)
-            ))),
-            found => Ok(found),
+            )));
         }
+        Ok(found)
     }
 
     /// Reads a resource of the upstream with this index, under the upstream's own URI: a View, or a
@@ -52,29 +52,29 @@ impl Gateway {
         self.read_at(upstream, params, cx).await
     }
 
-    /// Reads a View whose offered URI differs from its URI at the upstream. The answer has the URI
-    /// that the client requested.
-    pub(super) async fn read_renamed(
+    /// Reads a View whose exposed URI differs from its URI at the upstream. The answer has the
+    /// exposed URI, which the client requested.
+    pub(super) async fn read_renamed_view(
         &self,
         view: Route,
         params: ReadResourceParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        let exposed = params.uri;
-        let params = ReadResourceParams { uri: view.name, meta: params.meta };
-        let own = params.uri.clone();
+        let exposed_uri = params.uri;
+        let upstream_uri = view.name;
+        let params = ReadResourceParams { uri: upstream_uri.clone(), meta: params.meta };
         let answer = self.read_at(view.upstream, params, cx).await;
         let reply = answer.map_err(|error| match error.code {
-            marquetry_protocol::error_code::RESOURCE_NOT_FOUND => {
-                RpcError::resource_not_found(&exposed)
-            }
+            error_code::RESOURCE_NOT_FOUND => RpcError::resource_not_found(&exposed_uri),
             _ => error,
         })?;
         let Ok(mut result) = serde_json::from_str::<ReadResourceResult>(reply.get().get()) else {
             return Ok(reply);
         };
-        for contents in result.contents.iter_mut().filter(|contents| contents.uri == own) {
-            contents.uri.clone_from(&exposed);
+        for contents in &mut result.contents {
+            if contents.uri == upstream_uri {
+                contents.uri.clone_from(&exposed_uri);
+            }
         }
         Ok(Reply::json(&result)?.private())
     }
