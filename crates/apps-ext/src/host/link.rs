@@ -18,11 +18,11 @@ pub enum LinkError {
     UserName,
 }
 
-/// The longest URL, in bytes.
+/// Maximum length of a URL, in bytes.
 const MAX_BYTES: usize = 8 << 10;
 
-/// Checks the URL of `ui/open-link`. Allows `http`, `https` and `mailto`, without characters that a
-/// browser reads in another way than a person does.
+/// Checks the URL of `ui/open-link`. Allows `http`, `https` and `mailto`. Refuses characters that a
+/// browser interprets differently from what a person reads.
 ///
 /// ```
 /// use marquetry_apps_ext::host::check_link;
@@ -35,7 +35,7 @@ const MAX_BYTES: usize = 8 << 10;
 /// # Errors
 /// Returns an error if the View may not open the URL.
 pub fn check_link(url: &str) -> Result<(), LinkError> {
-    // A browser removes tabs and line ends from a URL, and reads a backslash as a slash.
+    // Browsers remove tabs and line ends from a URL, and treat a backslash as a slash.
     if url.len() > MAX_BYTES
         || url.contains(|it: char| it.is_whitespace() || it.is_control() || it == '\\')
     {

@@ -56,7 +56,7 @@ impl<H: Handler> AppsHandler<H> {
         &self.apps
     }
 
-    /// Returns the handler inside.
+    /// Returns the wrapped handler.
     #[must_use]
     pub fn wrapped(&self) -> &H {
         &self.inner
@@ -66,8 +66,8 @@ impl<H: Handler> AppsHandler<H> {
         self.apps.is_enabled_for(cx.capabilities())
     }
 
-    /// Adds the capability for resources, which Views need for every client: hosts that declare
-    /// nothing read Views, too.
+    /// Adds the capability for resources if there are Views. Every client gets it, because some
+    /// hosts read Views without declaring the extension.
     fn with_resources(&self, mut description: ServerDescription) -> ServerDescription {
         if !self.listed.is_empty() {
             description.capabilities.resources.get_or_insert_default();
@@ -158,8 +158,8 @@ impl<H: Handler> Handler for AppsHandler<H> {
             let list = self.inner.list_resources(cursor.as_deref(), cx).await;
             let mut list = self.empty_without_resources(list)?;
             list.resources.retain(|resource| {
-                let is_own = is_offered && self.contents.contains_key(&resource.uri);
-                !is_own && (is_enabled || !is_view(&resource.uri))
+                let is_our_view = is_offered && self.contents.contains_key(&resource.uri);
+                !is_our_view && (is_enabled || !is_view(&resource.uri))
             });
             if is_enabled && is_offered && is_first {
                 list.resources.splice(..0, self.listed.iter().cloned());
