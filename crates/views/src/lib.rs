@@ -15,7 +15,7 @@ pub enum ToolView {
 }
 
 /// The files of a View.
-struct Parts {
+struct ViewParts {
     title: &'static str,
     markup: &'static str,
     style: &'static str,
@@ -25,7 +25,8 @@ struct Parts {
 }
 
 /// The modules that every View contains: the protocol with the host, and the page.
-const COMMON: [&str; 2] = [include_str!("../files/view.js"), include_str!("../files/page.js")];
+const COMMON_MODULES: [&str; 2] =
+    [include_str!("../files/view.js"), include_str!("../files/page.js")];
 const COMMON_STYLE: &str = include_str!("../files/page.css");
 
 impl ToolView {
@@ -72,9 +73,12 @@ impl ToolView {
     /// become one script.
     pub fn html(self) -> String {
         let parts = self.parts();
-        let script: String =
-            COMMON.iter().chain(parts.modules).map(|module| unlinked(module)).collect();
-        let Parts { title, markup, style, .. } = parts;
+        let script: String = COMMON_MODULES
+            .iter()
+            .chain(parts.modules)
+            .map(|module| without_imports_and_exports(module))
+            .collect();
+        let ViewParts { title, markup, style, .. } = parts;
         let version = env!("CARGO_PKG_VERSION");
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -85,9 +89,9 @@ impl ToolView {
         )
     }
 
-    fn parts(self) -> Parts {
+    fn parts(self) -> ViewParts {
         match self {
-            Self::Diagram => Parts {
+            Self::Diagram => ViewParts {
                 title: "Diagram",
                 markup: include_str!("../files/diagram.html"),
                 style: include_str!("../files/diagram.css"),
@@ -97,7 +101,7 @@ impl ToolView {
                     include_str!("../files/diagram.js"),
                 ],
             },
-            Self::Search => Parts {
+            Self::Search => ViewParts {
                 title: "Sources",
                 markup: include_str!("../files/search.html"),
                 style: include_str!("../files/search.css"),
@@ -106,7 +110,7 @@ impl ToolView {
                     include_str!("../files/search.js"),
                 ],
             },
-            Self::Artifacts => Parts {
+            Self::Artifacts => ViewParts {
                 title: "Artifacts",
                 markup: include_str!("../files/artifacts.html"),
                 style: include_str!("../files/artifacts.css"),
@@ -138,11 +142,12 @@ pub fn add_to(apps: Apps, has_tool: impl Fn(&str) -> bool) -> Apps {
     })
 }
 
-/// Returns a module as part of one script: without its imports, and without the word `export`.
+/// Removes the imports of a module and the keyword `export`, so that modules can be joined into one
+/// script.
 ///
 /// This is sufficient because modules follow rules that the tests check: an import renames nothing,
 /// and no two modules of a View declare the same name.
-fn unlinked(module: &str) -> String {
+fn without_imports_and_exports(module: &str) -> String {
     let mut script = String::with_capacity(module.len());
     let mut is_import = false;
     for line in module.lines() {
@@ -168,7 +173,7 @@ mod tests {
     const MAX_BYTES: usize = 128 << 10;
 
     fn modules(view: ToolView) -> impl Iterator<Item = &'static str> {
-        COMMON.into_iter().chain(view.parts().modules.iter().copied())
+        COMMON_MODULES.into_iter().chain(view.parts().modules.iter().copied())
     }
 
     #[test]
@@ -186,7 +191,7 @@ mod tests {
         }
     }
 
-    /// Every element of the markup is closed in its order, and every id is given once.
+    /// Elements are closed in the right order, and ids are unique.
     #[test]
     fn the_markup_is_well_formed() {
         const VOID: [&str; 3] = ["input", "img", "br"];
@@ -253,9 +258,9 @@ mod tests {
         }
     }
 
-    /// A View loads nothing, and makes no HTML and no code out of text.
+    /// A View loads nothing, and turns no text into HTML or code.
     #[test]
-    fn a_view_needs_no_network_and_makes_no_code_of_text() {
+    fn views_use_no_network_and_evaluate_no_text() {
         const REFUSED: [&str; 18] = [
             "http://",
             "https://",
@@ -288,7 +293,7 @@ mod tests {
     fn modules_become_one_script() {
         let module = "import { a } from \"./a.js\";\nimport {\n  c,\n} from \"./c.js\";\n\
                       export const b = a;\n  export\nb();\n";
-        assert_eq!(unlinked(module), "const b = a;\n  export\nb();\n");
+        assert_eq!(without_imports_and_exports(module), "const b = a;\n  export\nb();\n");
         for view in ToolView::ALL {
             let mut names = BTreeSet::new();
             for module in modules(view) {
@@ -296,7 +301,7 @@ mod tests {
                     let (names, _) = import.split_once(';').expect("an import ends");
                     assert!(!names.contains(" as "), "{view:?} renames: {names}");
                 }
-                for line in unlinked(module).lines() {
+                for line in without_imports_and_exports(module).lines() {
                     let declared = ["const ", "let ", "class ", "function ", "async function "]
                         .iter()
                         .find_map(|keyword| line.strip_prefix(keyword));
@@ -305,7 +310,7 @@ mod tests {
                         continue;
                     };
                     let end = declared
-                        .find(|one: char| !one.is_alphanumeric() && one != '_')
+                        .find(|character: char| !character.is_alphanumeric() && character != '_')
                         .unwrap_or(declared.len());
                     let name = &declared[..end];
                     assert!(names.insert(name.to_owned()), "{view:?} declares {name} twice");
@@ -316,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn uris_and_titles_are_their_own() {
+    fn uris_are_unique_and_documents_have_titles() {
         let uris: BTreeSet<_> = ToolView::ALL.iter().map(|view| view.uri()).collect();
         assert_eq!(uris.len(), ToolView::ALL.len());
         for view in ToolView::ALL {
