@@ -1,4 +1,4 @@
-//! The stream of events: numbered, bounded, and resumed by pages that lost their connection.
+//! The stream of events: numbered, bounded, and resumable after a lost connection.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -24,7 +24,7 @@ use crate::{Options, Viewer, random::run_name};
 
 /// Events that happen within this time are sent together, so that a busy server does not wake the
 /// page for each.
-const BATCH: Duration = Duration::from_millis(100);
+const BATCH_TIME: Duration = Duration::from_millis(100);
 /// A comment is sent on a stream after this time without a byte, so that proxies keep it, and its
 /// page notices a dead connection.
 const KEEP_ALIVE: Duration = Duration::from_secs(15);
@@ -101,7 +101,7 @@ struct Event {
     frame: String,
 }
 
-/// A slot among the streams that are open; dropping it frees the slot.
+/// A slot for one open stream; dropping it frees the slot.
 pub(crate) struct StreamSlot {
     owner: Option<String>,
     streams: Arc<Mutex<OpenStreams>>,
@@ -146,8 +146,9 @@ impl Events {
         self.last.send_modify(|_| {});
     }
 
-    /// Adds an event. `data` returns the fields that lists show, never whole answers; it is not
-    /// called while no page listens. The oldest event is dropped when there are too many.
+    /// Adds an event, unless no page would receive it; see [`Self::is_watched`]. `data` returns the
+    /// fields that lists show, never whole answers. When there are too many events, the oldest are
+    /// dropped.
     pub fn push<T: Serialize>(
         &self,
         name: &'static str,
@@ -172,7 +173,7 @@ impl Events {
             let Some(oldest) = log.events.pop_front() else { break };
             log.bytes -= oldest.frame.len();
         }
-        // The lock keeps announced numbers in ascending order: if an older number came last, a
+        // Still under the lock, so that announced numbers ascend: if an older number came last, a
         // reader would wait although newer events exist.
         self.last.send_replace(number);
     }
@@ -262,7 +263,7 @@ impl Events {
         }
     }
 
-    /// Returns the events after `number` as the stream has them, and the number of the last one.
+    /// Returns the events after `number` that the viewer may see.
     fn batch(&self, number: u64, viewer: &Viewer) -> Batch {
         let log = self.log();
         let oldest = log.events.front().map_or(log.last + 1, |event| event.number);
@@ -286,6 +287,7 @@ impl Events {
         batch
     }
 
+    /// Returns the event that tells a page to reload all data.
     fn reset(&self, number: u64) -> String {
         format!("id: {}-{number}\nevent: reset\ndata: {{}}\n\n", self.run)
     }
@@ -325,10 +327,13 @@ impl Events {
     }
 }
 
+/// Events that are sent together.
 struct Batch {
+    /// The events in the format of the stream.
     text: String,
     /// Whether a call of the viewer began or ended.
     has_calls: bool,
+    /// The number of the last event, also if the viewer may not see it.
     last: u64,
 }
 
@@ -336,6 +341,7 @@ struct Batch {
 struct Reader {
     events: Arc<Events>,
     viewer: Viewer,
+    /// The number of the last event that was read.
     number: u64,
     changes: watch::Receiver<u64>,
     /// Counts the viewer's calls.
@@ -348,19 +354,20 @@ struct Reader {
 }
 
 impl Reader {
-    /// Returns the next batch. `None` when the server ends.
+    /// Waits for the next text to send: events, counts, or a comment that keeps the connection
+    /// alive. `None` when the server shuts down.
     async fn next(&mut self) -> Option<String> {
-        // Events of other users wake this stream, but send nothing on it.
-        let quiet_until = Instant::now() + KEEP_ALIVE;
+        // Fixed before the loop: events of other users wake this stream, but send nothing on it.
+        let keep_alive_at = Instant::now() + KEEP_ALIVE;
         loop {
             let last = *self.changes.borrow_and_update();
             if self.events.is_closed.load(Ordering::Relaxed) {
                 return None;
             }
             if last <= self.number {
-                let wake = self.stats_due.map_or(quiet_until, |due| due.min(quiet_until));
+                let wake = self.stats_due.map_or(keep_alive_at, |due| due.min(keep_alive_at));
                 match timeout_at(wake, self.changes.changed()).await {
-                    Ok(Ok(())) => tokio::time::sleep(BATCH).await,
+                    Ok(Ok(())) => tokio::time::sleep(BATCH_TIME).await,
                     Ok(Err(_)) => return None,
                     Err(_) => {}
                 }
@@ -379,7 +386,7 @@ impl Reader {
                 // see.
                 _ = write!(text, "event: stats\ndata: {}\n\n", (self.stats)(&self.viewer));
             }
-            if text.is_empty() && quiet_until <= Instant::now() {
+            if text.is_empty() && keep_alive_at <= Instant::now() {
                 text.push_str(":\n\n");
             }
             if !text.is_empty() {
@@ -501,7 +508,7 @@ mod tests {
         assert_eq!(next(&mut stream).await, ":\n\n");
     }
 
-    /// A server without a page creates no events; a page that reconnects in time has missed none.
+    /// A page that reconnects within [`RECONNECT_TIME`] has missed no event.
     #[tokio::test(start_paused = true)]
     async fn events_are_created_only_while_a_page_listens() {
         let events = events(10);

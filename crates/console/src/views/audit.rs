@@ -1,4 +1,4 @@
-//! Records of the messages of all Views.
+//! The audit log: records of the messages of all Views.
 
 use std::{
     collections::{BTreeMap, VecDeque},
@@ -42,6 +42,7 @@ pub(super) struct LoggedView<'a> {
 struct OwnedRecord {
     owner: Option<String>,
     call: Option<String>,
+    /// The record as pages receive it.
     shown: Value,
 }
 
@@ -121,7 +122,7 @@ impl RecentRecords {
     /// Adds a record. If the log is full, drops the oldest record: of the same principal if it has
     /// many, otherwise of all principals.
     fn push(&mut self, record: OwnedRecord) {
-        let of_owner = self.counts.get(&record.owner).copied().unwrap_or_default();
+        let count = self.counts.get(&record.owner).copied().unwrap_or_default();
         // Without authentication all viewers count as one.
         let oldest = if record.owner.is_some() && of_owner == MAX_RECORDS_PER_OWNER {
             self.records.iter().position(|it| it.owner == record.owner)
