@@ -1,4 +1,4 @@
-//! The connections of one trial, opened for it and closed with it.
+//! The connections of one trial to its servers, from the start of the trial to its end.
 
 use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
@@ -27,17 +27,29 @@ use crate::{
     ExpectedTool, ServerConfig, ToolCallRecord, TrialError,
     budget::{Budget, LimitReached},
     cassette::{Cassette, Channel, ReplayedAnswer},
+    error::last_output,
     redact::{Redactor, cut, likely_secrets_of_url},
 };
 
-/// Number of last lines of a server's standard error that are kept for errors.
-const LAST_LINES: usize = 5;
+/// Number of last lines of a server's standard error that errors show.
+const STDERR_LINES: usize = 5;
 
-/// Longest of these lines, in bytes.
-const LONGEST_LINE: usize = 300;
+/// Maximum length of each of these lines, in bytes.
+const MAX_STDERR_LINE: usize = 300;
 
-/// The programs of a trial, and whether the trial may start more.
-type TrialChildren = (TaskTracker, Weak<()>);
+/// Maximum length of a list of names in an error, in bytes.
+const MAX_NAMES: usize = 600;
+
+/// Maximum length of a tool's name for OpenAI and Anthropic.
+const MAX_TOOL_NAME: usize = 64;
+
+/// The programs of a trial.
+#[derive(Clone)]
+struct TrialChildren {
+    running: TaskTracker,
+    /// Alive as long as the trial may start more programs.
+    trial: Weak<()>,
+}
 
 /// The options of a runner for all connections.
 #[derive(Clone, Default)]
@@ -68,17 +80,17 @@ impl Environment {
         let tracker = TaskTracker::new();
         tracker.close();
         let mut all = self.children.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|(tracker, trial)| !tracker.is_empty() || trial.strong_count() > 0);
+        all.retain(|children| !children.running.is_empty() || children.trial.strong_count() > 0);
         let trial = Arc::new(());
-        all.push((tracker.clone(), Arc::downgrade(&trial)));
+        all.push(TrialChildren { running: tracker.clone(), trial: Arc::downgrade(&trial) });
         (tracker, trial)
     }
 
-    /// Waits until no program is left.
+    /// Waits until all programs have exited.
     pub(crate) async fn closed(&self) {
         let all = self.children.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for (tracker, _) in all {
-            tracker.wait().await;
+        for children in all {
+            children.running.wait().await;
         }
     }
 }
@@ -93,7 +105,7 @@ pub(crate) struct Connections {
 
 /// A tool as the model sees it.
 pub(crate) struct OfferedTool {
-    /// A name that is unique among all servers and that providers accept.
+    /// A name that providers accept, unique among the tools of all servers.
     pub(crate) shown_name: String,
     /// The name at its server.
     pub(crate) name: String,
@@ -104,12 +116,14 @@ pub(crate) struct OfferedTool {
 struct Server {
     id: String,
     link: Link,
-    stderr: LastLines,
+    stderr: StderrTail,
     _open: OpenConnection,
 }
 
 enum Link {
+    /// A connection, and the recording of its requests if there is one.
     Live { client: Client, channel: Option<Channel> },
+    /// A recording that stands in for the server.
     Replayed(Channel),
 }
 
@@ -129,29 +143,31 @@ impl Drop for OpenConnection {
     }
 }
 
+/// The last lines of a server's standard error, without secrets.
 #[derive(Clone, Default)]
-struct LastLines {
+struct StderrTail {
     lines: Arc<Mutex<VecDeque<String>>>,
     redactor: Arc<Redactor>,
 }
 
-impl LastLines {
+impl StderrTail {
     fn new(redactor: &Arc<Redactor>) -> Self {
         Self { lines: Arc::default(), redactor: Arc::clone(redactor) }
     }
 
     fn push(&self, line: &str) {
-        // Before the line is cut, which may leave a part of a secret.
+        // Redacted before it is cut: part of a secret would not be recognized.
         let line = self.redactor.text(line.trim().to_owned());
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == LAST_LINES {
+        if lines.len() == STDERR_LINES {
             lines.pop_front();
         }
-        lines.push_back(cut(&line, LONGEST_LINE));
+        lines.push_back(cut(&line, MAX_STDERR_LINE));
     }
 
-    /// Returns the lines. They may arrive a little later than the end of the program's output.
-    async fn last_words(&self) -> String {
+    /// Waits up to 200 ms for lines, and returns them. They may arrive a little later than the end
+    /// of the connection.
+    async fn text_after_end(&self) -> String {
         for _ in 0..20 {
             let text = self.text();
             if !text.is_empty() {
@@ -178,20 +194,21 @@ pub(crate) enum CallOutcome {
 
 impl Connections {
     /// Connects to all servers at once and lists their tools. If one fails, the others are closed.
+    /// `cassette` records or replays the servers of a case.
     pub(crate) async fn open(
         configs: &[ServerConfig],
         environment: &Environment,
         children: &TaskTracker,
         budget: &Budget,
         redactor: &Arc<Redactor>,
-        tape: Option<(&Cassette, &str)>,
+        cassette: Option<(&Cassette, &str)>,
     ) -> Result<Self, TrialError> {
         let ids = ids(configs)?;
         let opening = configs.iter().zip(&ids).map(|(config, id)| {
-            let channel = tape.map(|(cassette, case)| {
+            let channel = cassette.map(|(cassette, case)| {
                 cassette.channel(format!("{case}/server:{id}"), Arc::clone(redactor))
             });
-            let stderr = LastLines::new(redactor);
+            let stderr = StderrTail::new(redactor);
             open(config, id, environment, children, budget, stderr, channel)
         });
         let mut servers = Vec::new();
@@ -211,7 +228,7 @@ impl Connections {
             connections.close().await;
             return Err(error);
         }
-        let tools = offered(&connections.servers, listed);
+        let tools = offered_tools(&connections.servers, listed);
         Ok(Self { tools, ..connections })
     }
 
@@ -225,9 +242,9 @@ impl Connections {
             for name in names {
                 self.check_listed("tools", &ExpectedTool::new(name))?;
             }
-            let all = std::mem::take(&mut self.tools);
-            let (kept, left_out) = all.into_iter().partition(|tool| names.contains(&tool.name));
-            (self.tools, self.left_out) = (kept, left_out);
+            (self.tools, self.left_out) = std::mem::take(&mut self.tools)
+                .into_iter()
+                .partition(|tool| names.contains(&tool.name));
         }
         let found = self.tools.len();
         if found > max_tools as usize {
@@ -242,13 +259,13 @@ impl Connections {
     }
 
     /// Checks that the model gets a tool.
-    pub(crate) fn check_known(
+    pub(crate) fn check_offered(
         &self,
         member: &'static str,
         tool: &ExpectedTool,
     ) -> Result<(), TrialError> {
         self.check_listed(member, tool)?;
-        if self.tools.iter().any(|offered| self.is(offered, tool)) {
+        if self.tools.iter().any(|offered| self.is_expected(offered, tool)) {
             return Ok(());
         }
         let problem = format!(
@@ -258,12 +275,12 @@ impl Connections {
         Err(TrialError::case(member, problem))
     }
 
-    fn is(&self, offered: &OfferedTool, tool: &ExpectedTool) -> bool {
+    fn is_expected(&self, offered: &OfferedTool, expected: &ExpectedTool) -> bool {
         let id = &self.servers[offered.server].id;
-        offered.name == tool.name && tool.server.as_ref().is_none_or(|server| server == id)
+        offered.name == expected.name && expected.server.as_ref().is_none_or(|server| server == id)
     }
 
-    /// Checks that a server lists a tool, though the case may leave it out.
+    /// Checks that a server lists a tool. The case may leave it out.
     pub(crate) fn check_listed(
         &self,
         member: &'static str,
@@ -271,13 +288,13 @@ impl Connections {
     ) -> Result<(), TrialError> {
         let name = tool.name.as_str();
         let server = tool.server.as_deref();
-        if self.tools.iter().chain(&self.left_out).any(|offered| self.is(offered, tool)) {
+        if self.tools.iter().chain(&self.left_out).any(|offered| self.is_expected(offered, tool)) {
             return Ok(());
         }
         if let Some(server) = server
             && !self.servers.iter().any(|it| it.id == server)
         {
-            let ids = cut(&self.server_ids().join(", "), 600);
+            let ids = cut(&self.server_ids().join(", "), MAX_NAMES);
             let problem = format!("names the unknown server {server:?}; the servers are {ids}");
             return Err(TrialError::case(member, problem));
         }
@@ -288,7 +305,8 @@ impl Connections {
             .map(|tool| tool.name.as_str())
             .collect();
         let names = Vec::from_iter(names);
-        let known = if names.is_empty() { "none".to_owned() } else { cut(&names.join(", "), 600) };
+        let known =
+            if names.is_empty() { "none".to_owned() } else { cut(&names.join(", "), MAX_NAMES) };
         Err(TrialError::UnknownTool {
             member,
             tool: name.to_owned(),
@@ -305,7 +323,7 @@ impl Connections {
         self.servers.iter().map(|server| server.id.clone()).collect()
     }
 
-    /// Finds the tool of a name that the model wrote.
+    /// Finds a tool by the name that the model sees, and returns it with the id of its server.
     pub(crate) fn find(&self, shown_name: &str) -> Option<(&OfferedTool, &str)> {
         let tool = self.tools.iter().find(|tool| tool.shown_name == shown_name)?;
         Some((tool, &self.servers[tool.server].id))
@@ -338,51 +356,23 @@ impl Connections {
         let options = CallOptions { timeout: Some(timeout), ..CallOptions::default() };
         // The client's time limit applies to one request, and a call may take several requests.
         let answer = tokio::time::timeout(timeout, client.call_tool_raw(&params, options)).await;
-        let called = match answer.unwrap_or(Err(ClientError::Timeout(timeout))) {
+        let outcome = match answer.unwrap_or(Err(ClientError::Timeout(timeout))) {
             Ok(result) => match serde_json::from_str(result.get()) {
                 Ok(result) => CallOutcome::Result(result),
                 Err(error) => {
                     CallOutcome::Refused(format!("the server's result is invalid: {error}"))
                 }
             },
-            Err(error @ (ClientError::Closed(_) | ClientError::Io { .. })) => {
-                return Err(TrialError::ServerEnded {
-                    server: server.id.clone(),
-                    tool: tool.name.clone(),
-                    error: Box::new(error),
-                    stderr: server.stderr.last_words().await,
-                });
-            }
-            Err(ClientError::Timeout(limit)) => {
-                return Err(LimitReached {
-                    limit: "callTimeoutMs",
-                    value: format!(
-                        "{} ms, in a call of {:?} of server {:?}",
-                        limit.as_millis(),
-                        tool.name,
-                        server.id
-                    ),
-                    advice: "raise it, or make the tool faster",
-                }
-                .into());
-            }
-            Err(error) if is_of_transport(&error) => {
-                return Err(TrialError::ServerRefused {
-                    server: server.id.clone(),
-                    tool: tool.name.clone(),
-                    error: Box::new(error),
-                });
-            }
-            Err(error) => CallOutcome::Refused(error.to_string()),
+            Err(error) => CallOutcome::Refused(server.refusal(tool, error).await?),
         };
         if let (Some(channel), Some(request)) = (channel, request) {
-            let answer = match &called {
+            let answer = match &outcome {
                 CallOutcome::Result(result) => Ok(result.clone()),
                 CallOutcome::Refused(error) => Err(error.clone()),
             };
             channel.answer(request, answer);
         }
-        Ok(called)
+        Ok(outcome)
     }
 
     /// Closes all connections, and waits until the programs are gone.
@@ -393,6 +383,39 @@ impl Connections {
             }
         }))
         .await;
+    }
+}
+
+impl Server {
+    /// Returns the text of a failed call for the model.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the failure ends the trial, because it is not the tool's answer.
+    async fn refusal(&self, tool: &OfferedTool, error: ClientError) -> Result<String, TrialError> {
+        let server = self.id.clone();
+        let tool = tool.name.clone();
+        Err(match error {
+            ClientError::Closed(_) | ClientError::Io { .. } => TrialError::ServerEnded {
+                server,
+                tool,
+                error: Box::new(error),
+                stderr: self.stderr.text_after_end().await,
+            },
+            ClientError::Timeout(limit) => LimitReached {
+                limit: "callTimeoutMs",
+                value: format!(
+                    "{} ms, in a call of {tool:?} of server {server:?}",
+                    limit.as_millis()
+                ),
+                advice: "raise it, or make the tool faster",
+            }
+            .into(),
+            error if is_of_transport(&error) => {
+                TrialError::ServerRefused { server, tool, error: Box::new(error) }
+            }
+            error => return Ok(error.to_string()),
+        })
     }
 }
 
@@ -416,11 +439,11 @@ fn is_of_transport(error: &ClientError) -> bool {
     }
 }
 
-/// Returns the names of servers in records.
+/// Returns the ids of servers in records: their names, or `server1` and so on.
 ///
 /// # Errors
 ///
-/// Returns an error if a name is blank, reserved, or that of another server.
+/// Returns an error if a name is blank, reserved or not unique.
 pub(crate) fn ids(configs: &[ServerConfig]) -> Result<Vec<String>, TrialError> {
     let mut ids = Vec::with_capacity(configs.len());
     for (index, config) in configs.iter().enumerate() {
@@ -436,13 +459,14 @@ pub(crate) fn ids(configs: &[ServerConfig]) -> Result<Vec<String>, TrialError> {
     Ok(ids)
 }
 
+/// Connects to a server and lists its tools, or replays the list from a recording.
 async fn open(
     config: &ServerConfig,
     id: &str,
     environment: &Environment,
     children: &TaskTracker,
     budget: &Budget,
-    stderr: LastLines,
+    stderr: StderrTail,
     channel: Option<Channel>,
 ) -> Result<(Server, Vec<Tool>), TrialError> {
     let open = OpenConnection::new(&environment.open);
@@ -454,55 +478,11 @@ async fn open(
         let link = Link::Replayed(channel.clone());
         return Ok((Server { id: id.to_owned(), link, stderr, _open: open }, tools));
     }
-    let limits = budget.limits();
-    let timeout = Duration::from_millis(limits.connect_timeout_ms);
-    let options = ClientOptions {
-        connect_timeout: timeout,
-        request_timeout: timeout,
-        // Some servers without `server/discover` do not answer it at all.
-        probe_timeout: (timeout / 4).min(Duration::from_secs(5)),
-        // A result over the limit is cut, not refused, so its message may be longer.
-        max_message_bytes: usize::try_from(limits.max_result_bytes)
-            .unwrap_or(usize::MAX)
-            .saturating_mul(4)
-            .max(16 << 20),
-        // The harness records all answers of servers, including invalid ones.
-        check_results: false,
-        ..ClientOptions::default()
-    };
+    let timeout = Duration::from_millis(budget.limits().connect_timeout_ms);
     let connecting = async {
-        let client = match config {
-            ServerConfig::Stdio { command, args, env, cwd, .. } => {
-                let mut start = StdioCommand::new(command, args);
-                start.inherit_env = false;
-                start.env = environment.variables.clone();
-                start.env.extend(env.clone());
-                start.cwd = cwd.as_ref().map(Into::into);
-                // A server of one trial has no state to save.
-                start.stop_grace = Duration::from_millis(500);
-                start.children = Some(children.clone());
-                let lines = stderr.clone();
-                start.stderr = Stderr::Lines(Arc::new(move |line| lines.push(line)));
-                start.find_program()?;
-                if let Some(guard) = &environment.guard {
-                    start = start.through_guard(guard);
-                }
-                Client::spawn(start, options).await?
-            }
-            ServerConfig::Sse { url, headers, .. } | ServerConfig::Http { url, headers, .. } => {
-                let target = HttpTarget { url: url.clone(), headers: headers.clone() };
-                Client::http(target, options).await?
-            }
-        };
-        let tools = match client.server().capabilities.tools {
-            // A model that sees a part of the tools would be tested for nothing.
-            Some(_) => client.fetch_tools().await.and_then(|fetched| match fetched.incomplete {
-                None => Ok(fetched.items),
-                Some(problem) => Err(problem.into()),
-            }),
-            None => Ok(Vec::new()),
-        };
-        match tools {
+        let options = client_options(budget, timeout);
+        let client = connect(config, environment, children, &stderr, options).await?;
+        match list_tools(&client).await {
             Ok(tools) => Ok((client, tools)),
             Err(error) => {
                 client.close().await;
@@ -517,20 +497,17 @@ async fn open(
     let (client, tools) = match outcome {
         Ok(opened) => opened,
         Err(ClientError::Timeout(_)) => {
-            let words = match stderr.text() {
-                none if none.is_empty() => none,
-                words => format!("; its last words: {words}"),
-            };
+            let output = last_output(&stderr.text());
             return Err(LimitReached {
                 limit: "connectTimeoutMs",
-                value: format!("{} ms, while server {id:?} started{words}", timeout.as_millis()),
+                value: format!("{} ms, while server {id:?} started{output}", timeout.as_millis()),
                 advice: "raise it, or check that serverConfigs names an MCP server",
             }
             .into());
         }
         Err(error) => {
             let stderr = match config {
-                ServerConfig::Stdio { .. } => stderr.last_words().await,
+                ServerConfig::Stdio { .. } => stderr.text_after_end().await,
                 ServerConfig::Sse { .. } | ServerConfig::Http { .. } => String::new(),
             };
             return Err(TrialError::Connect {
@@ -540,14 +517,6 @@ async fn open(
             });
         }
     };
-    let tools: Vec<Tool> = tools
-        .into_iter()
-        .map(|tool| Tool {
-            name: tool.name,
-            description: tool.description.or(tool.title).unwrap_or_default(),
-            input_schema: tool.input_schema,
-        })
-        .collect();
     if let (Some(channel), Some(request)) = (&channel, request) {
         channel.answer(request, Ok(json!(tools)));
     }
@@ -555,29 +524,96 @@ async fn open(
     Ok((Server { id: id.to_owned(), link, stderr, _open: open }, tools))
 }
 
-/// Gives each tool a name that is unique among all servers. A name that several servers have begins
-/// with the server's.
-fn offered(servers: &[Server], listed: Vec<Vec<Tool>>) -> Vec<OfferedTool> {
+fn client_options(budget: &Budget, timeout: Duration) -> ClientOptions {
+    ClientOptions {
+        connect_timeout: timeout,
+        request_timeout: timeout,
+        // Some servers without `server/discover` do not answer it at all.
+        probe_timeout: (timeout / 4).min(Duration::from_secs(5)),
+        // A result over the limit is cut, not refused, so its message may be longer.
+        max_message_bytes: usize::try_from(budget.limits().max_result_bytes)
+            .unwrap_or(usize::MAX)
+            .saturating_mul(4)
+            .max(16 << 20),
+        // The harness records all answers of servers, including invalid ones.
+        check_results: false,
+        ..ClientOptions::default()
+    }
+}
+
+async fn connect(
+    config: &ServerConfig,
+    environment: &Environment,
+    children: &TaskTracker,
+    stderr: &StderrTail,
+    options: ClientOptions,
+) -> Result<Client, ClientError> {
+    match config {
+        ServerConfig::Stdio { command, args, env, cwd, .. } => {
+            let mut program = StdioCommand::new(command, args);
+            program.inherit_env = false;
+            program.env = environment.variables.clone();
+            program.env.extend(env.clone());
+            program.cwd = cwd.as_ref().map(Into::into);
+            // A server of one trial has no state to save.
+            program.stop_grace = Duration::from_millis(500);
+            program.children = Some(children.clone());
+            let lines = stderr.clone();
+            program.stderr = Stderr::Lines(Arc::new(move |line| lines.push(line)));
+            program.find_program()?;
+            if let Some(guard) = &environment.guard {
+                program = program.through_guard(guard);
+            }
+            Client::spawn(program, options).await
+        }
+        ServerConfig::Sse { url, headers, .. } | ServerConfig::Http { url, headers, .. } => {
+            let target = HttpTarget { url: url.clone(), headers: headers.clone() };
+            Client::http(target, options).await
+        }
+    }
+}
+
+/// Lists the tools of a server, as models get them.
+async fn list_tools(client: &Client) -> Result<Vec<Tool>, ClientError> {
+    if client.server().capabilities.tools.is_none() {
+        return Ok(Vec::new());
+    }
+    let fetched = client.fetch_tools().await?;
+    // The verdict on a model that sees only some of the tools would mean nothing.
+    if let Some(problem) = fetched.incomplete {
+        return Err(problem.into());
+    }
+    let tools = fetched.items.into_iter().map(|tool| Tool {
+        name: tool.name,
+        description: tool.description.or(tool.title).unwrap_or_default(),
+        input_schema: tool.input_schema,
+    });
+    Ok(tools.collect())
+}
+
+/// Gives each tool a name that is unique among all servers. A name that several tools have gets the
+/// id of the server in front.
+fn offered_tools(servers: &[Server], listed: Vec<Vec<Tool>>) -> Vec<OfferedTool> {
     let mut count: BTreeMap<String, usize> = BTreeMap::new();
     for tool in listed.iter().flatten() {
-        *count.entry(allowed(&tool.name)).or_default() += 1;
+        *count.entry(valid_name(&tool.name)).or_default() += 1;
     }
     let mut taken = BTreeSet::new();
     let mut all = Vec::new();
     for (server, tools) in listed.into_iter().enumerate() {
         for definition in tools {
-            let plain = allowed(&definition.name);
-            let wanted = match count.get(&plain) {
-                Some(1) => plain,
-                _ => allowed(&format!("{}__{}", servers[server].id, definition.name)),
+            let own_name = valid_name(&definition.name);
+            let base = match count.get(&own_name) {
+                Some(1) => own_name,
+                _ => valid_name(&format!("{}__{}", servers[server].id, definition.name)),
             };
-            let mut shown_name = wanted.clone();
+            let mut shown_name = base.clone();
             let mut number = 1;
             while !taken.insert(shown_name.clone()) {
                 number += 1;
-                let end = format!("_{number}");
-                shown_name =
-                    format!("{}{end}", &wanted[..wanted.len().min(LONGEST_NAME - end.len())]);
+                let suffix = format!("_{number}");
+                let length = base.len().min(MAX_TOOL_NAME - suffix.len());
+                shown_name = format!("{}{suffix}", &base[..length]);
             }
             let name = definition.name.clone();
             let definition = Tool { name: shown_name.clone(), ..definition };
@@ -587,17 +623,14 @@ fn offered(servers: &[Server], listed: Vec<Vec<Tool>>) -> Vec<OfferedTool> {
     all
 }
 
-/// Longest name of a tool for OpenAI and Anthropic.
-const LONGEST_NAME: usize = 64;
-
-/// Returns a name in the characters that providers allow: ASCII letters, digits, `_` and `-`.
-fn allowed(name: &str) -> String {
-    let allowed: String = name
+/// Converts a name to one that providers accept: ASCII letters, digits, `_` and `-`.
+fn valid_name(name: &str) -> String {
+    let valid: String = name
         .chars()
-        .map(|one| if one.is_ascii_alphanumeric() || one == '-' { one } else { '_' })
-        .take(LONGEST_NAME)
+        .map(|c| if c.is_ascii_alphanumeric() || c == '-' { c } else { '_' })
+        .take(MAX_TOOL_NAME)
         .collect();
-    if allowed.is_empty() { "_".to_owned() } else { allowed }
+    if valid.is_empty() { "_".to_owned() } else { valid }
 }
 
 #[cfg(test)]
@@ -616,14 +649,14 @@ mod tests {
         Server {
             id: id.to_owned(),
             link: Link::Replayed(Cassette::record().channel(String::new(), Arc::default())),
-            stderr: LastLines::default(),
+            stderr: StderrTail::default(),
             _open: OpenConnection::new(&Arc::default()),
         }
     }
 
     #[test]
-    fn a_request_that_does_not_reach_its_tool_is_no_answer_of_it() {
-        for (error, is_it) in [
+    fn failures_of_the_transport_are_not_answers_of_a_tool() {
+        for (error, want) in [
             (http(502), true),
             (http(429), true),
             (http(401), true),
@@ -632,7 +665,7 @@ mod tests {
             (ClientError::TaskCancelled, false),
             (ClientError::TooManyRounds(10), false),
         ] {
-            assert_eq!(is_of_transport(&error), is_it, "{error}");
+            assert_eq!(is_of_transport(&error), want, "{error}");
         }
     }
 
@@ -644,11 +677,11 @@ mod tests {
             vec![tool("read"), tool("a.b"), tool("a/b"), tool(&long)],
             vec![tool("read"), tool("write"), tool(&format!("{long}y"))],
         ];
-        let tools = offered(&servers, listed);
+        let tools = offered_tools(&servers, listed);
         let names: Vec<&str> = tools.iter().map(|tool| tool.shown_name.as_str()).collect();
         assert_eq!(names[..3], ["fs__read", "fs__a_b", "fs__a_b_2"]);
         assert_eq!(names[4..6], ["notes__read", "write"]);
-        assert!(names.iter().all(|name| name.len() <= LONGEST_NAME), "{names:?}");
+        assert!(names.iter().all(|name| name.len() <= MAX_TOOL_NAME), "{names:?}");
         assert_eq!(names.iter().collect::<BTreeSet<_>>().len(), names.len());
         assert_eq!((tools[4].name.as_str(), tools[4].server), ("read", 1));
     }

@@ -30,7 +30,7 @@ pub enum TrialError {
         known: String,
     },
     /// A server could not be started, reached or listed.
-    #[error("server {server:?} did not start: {error}; check serverConfigs{}", last_words(.stderr))]
+    #[error("server {server:?} did not start: {error}; check serverConfigs{}", last_output(.stderr))]
     Connect {
         /// The server.
         server: String,
@@ -40,7 +40,7 @@ pub enum TrialError {
         stderr: String,
     },
     /// A server ended its connection during a call.
-    #[error("server {server:?} ended the connection during a call of {tool:?}: {error}{}", last_words(.stderr))]
+    #[error("server {server:?} ended the connection during a call of {tool:?}: {error}{}", last_output(.stderr))]
     ServerEnded {
         /// The server.
         server: String,
@@ -110,6 +110,7 @@ fn did_you_mean(tool: Option<&str>) -> String {
     tool.map_or_else(String::new, |tool| format!("; did you mean {tool:?}?"))
 }
 
-fn last_words(stderr: &str) -> String {
-    if stderr.is_empty() { String::new() } else { format!("; its last words: {stderr}") }
+/// Returns the last lines of a server's standard error, as text that follows the error.
+pub(crate) fn last_output(stderr: &str) -> String {
+    if stderr.is_empty() { String::new() } else { format!("; its last output: {stderr}") }
 }

@@ -329,14 +329,15 @@ impl Attempt<'_> {
             .transpose()
             .map_err(crate::judge::JudgeError::Model)?;
         let configs = case.server_configs.as_deref().unwrap_or_default();
-        let tape = self.context.cassette.as_ref().map(|cassette| (cassette, case.name.as_str()));
+        let cassette =
+            self.context.cassette.as_ref().map(|cassette| (cassette, case.name.as_str()));
         let environment = &self.runner.environment;
         let opened = connections.insert(
-            Connections::open(configs, environment, children, budget, redactor, tape).await?,
+            Connections::open(configs, environment, children, budget, redactor, cassette).await?,
         );
         opened.restrict(case.tools.as_deref(), budget.limits().max_tools)?;
         for tool in case.expected_tools.iter().flatten() {
-            opened.check_known("expectedTools", tool)?;
+            opened.check_offered("expectedTools", tool)?;
         }
         for tool in &case.expect.forbidden_tools {
             opened.check_listed("expect.forbiddenTools", tool)?;

@@ -221,7 +221,7 @@ async fn servers_that_do_not_start() {
         ),
         (
             ServerConfig::stdio("/bin/sh", ["-c", "echo no license >&2; exit 1"]),
-            &["did not start", "its last words: no license"],
+            &["did not start", "its last output: no license"],
         ),
         (ServerConfig::http("http://127.0.0.1:9/mcp"), &["did not start", "check serverConfigs"]),
         (ServerConfig::http("nonsense"), &["did not start"]),
@@ -241,7 +241,7 @@ async fn servers_that_do_not_start() {
 }
 
 #[tokio::test]
-async fn secrets_in_the_last_words_of_a_server_are_hidden() {
+async fn secrets_in_the_last_output_of_a_server_are_hidden() {
     // The second line is cut within the token, and another line follows.
     let script = "printf 'cannot reach %s\\n%0290d %s\\nbye\\n' \"$1\" 0 \"$3\" >&2; exit 1";
     let url = "https://h/mcp?api_key=key-in-the-url";
@@ -249,7 +249,7 @@ async fn secrets_in_the_last_words_of_a_server_are_hidden() {
     let mut case = case("echo");
     case.server_configs = Some(vec![ServerConfig::stdio("/bin/sh", args)]);
     let result = run(&runner(good_work(), votes("yes")), case).await;
-    error(&result, &["its last words: cannot reach https://h/mcp?api_key=… | 000", "0 … | bye"]);
+    error(&result, &["its last output: cannot reach https://h/mcp?api_key=… | 000", "0 … | bye"]);
     let text = serde_json::to_string(&result).unwrap();
     assert!(!text.contains("in-the-url") && !text.contains("long-token"), "{text}");
 }
