@@ -139,8 +139,8 @@ impl RecordTables {
         let Put { mut record, content, expected, needs, at_most } = put;
         let old = self.records.get(uri);
         check_expected(uri, expected, old.map(|old| old.record.revision))?;
-        let is_place = record.is_place();
-        if let Some(old) = old.filter(|old| old.record.is_place() != is_place) {
+        let is_place = record.own_place();
+        if let Some(old) = old.filter(|old| old.record.own_place() != is_place) {
             self.check_empty(&old.record)?;
         }
         if let (Some(place), Some(path)) = (&is_place, record.path())
@@ -148,7 +148,7 @@ impl RecordTables {
         {
             return Err(RecordStoreError::PathTaken { path });
         }
-        if let (Some(place), Some(group)) = (record.lies_in(), &record.group)
+        if let (Some(place), Some(group)) = (record.containing_place(), &record.group)
             && !path::is_root(group)
             && self.groups.get(&place).is_none_or(|group| group == uri)
         {
@@ -177,7 +177,7 @@ impl RecordTables {
     }
 
     fn check_empty(&self, group: &Record) -> Result<(), RecordStoreError> {
-        match (group.is_place(), group.path()) {
+        match (group.own_place(), group.path()) {
             (Some(place), Some(path)) if self.lying.contains_key(&place) => {
                 Err(RecordStoreError::NotEmpty { path })
             }
@@ -189,10 +189,10 @@ impl RecordTables {
     fn set(&mut self, uri: &str, new: Option<Entry>) -> Option<Entry> {
         let old = self.records.remove(uri);
         if let Some(Entry { record, .. }) = &old {
-            if let Some(place) = record.is_place() {
+            if let Some(place) = record.own_place() {
                 self.groups.remove(&place);
             }
-            if let Some(place) = record.lies_in()
+            if let Some(place) = record.containing_place()
                 && let Some(count) = self.lying.get_mut(&place)
             {
                 *count -= 1;
@@ -202,10 +202,10 @@ impl RecordTables {
             }
         }
         if let Some(new) = new {
-            if let Some(place) = new.record.is_place() {
+            if let Some(place) = new.record.own_place() {
                 self.groups.insert(place, uri.to_owned());
             }
-            if let Some(place) = new.record.lies_in() {
+            if let Some(place) = new.record.containing_place() {
                 *self.lying.entry(place).or_default() += 1;
             }
             self.records.insert(uri.to_owned(), new);

@@ -102,13 +102,13 @@ pub(crate) fn place(organization: &str, owner: Option<&str>, path: &str) -> Stri
 
 impl Record {
     /// Returns the place that contains this record; `None` without a group.
-    pub(crate) fn lies_in(&self) -> Option<String> {
+    pub(crate) fn containing_place(&self) -> Option<String> {
         let group = self.group.as_ref()?;
         Some(place(&self.organization, self.owner.as_deref(), group))
     }
 
-    /// Returns the place of this record, if it is a group with a path.
-    pub(crate) fn is_place(&self) -> Option<String> {
+    /// Returns the place that this record is, if it is a group with a path.
+    pub(crate) fn own_place(&self) -> Option<String> {
         debug_assert!(self.path().is_none() || self.kind == GROUP);
         Some(place(&self.organization, self.owner.as_deref(), &self.path()?))
     }

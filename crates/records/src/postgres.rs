@@ -277,9 +277,9 @@ async fn put(
     let Put { mut record, content, expected, needs, at_most } = put;
     let old = find(transaction, uri).await?;
     check_expected(uri, expected, old.as_ref().map(|old| old.revision))?;
-    let place = record.is_place();
-    let lies_in = record.lies_in();
-    if let Some(old) = old.as_ref().filter(|old| old.is_place() != place) {
+    let place = record.own_place();
+    let lies_in = record.containing_place();
+    if let Some(old) = old.as_ref().filter(|old| old.own_place() != place) {
         check_empty(transaction, old).await?;
     }
     let uri_key = key(uri);
@@ -358,7 +358,7 @@ async fn check_empty(
     transaction: &Transaction<'_>,
     group: &Record,
 ) -> Result<(), RecordStoreError> {
-    let (Some(place), Some(path)) = (group.is_place(), group.path()) else { return Ok(()) };
+    let (Some(place), Some(path)) = (group.own_place(), group.path()) else { return Ok(()) };
     let sql = "SELECT 1 FROM record_item WHERE lies_in = $1 LIMIT 1";
     if is_any(transaction, sql, &[&key(&place)]).await? {
         return Err(RecordStoreError::NotEmpty { path });

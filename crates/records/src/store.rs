@@ -242,7 +242,7 @@ impl Record {
 pub(crate) fn record_readers(record: &Record) -> BTreeSet<String> {
     let Record { owner, readers, writers, .. } = record;
     let named = owner.iter().chain(readers).chain(writers).cloned();
-    named.chain(record.lies_in()).collect()
+    named.chain(record.containing_place()).collect()
 }
 
 /// Returns the `members` of a group.

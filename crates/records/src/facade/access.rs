@@ -36,7 +36,7 @@ impl Records {
                 ..RecordFilter::new(&caller.organization)
             };
             for group in groups.read(filter).await? {
-                let place = group.is_place().filter(|place| principals.insert(place.clone()));
+                let place = group.own_place().filter(|place| principals.insert(place.clone()));
                 fresh.extend(place);
             }
         }
@@ -188,7 +188,7 @@ fn names_reader(record: &Record, names: &BTreeSet<String>) -> bool {
     names_any(&record.readers, names) || names_any(&record.writers, names)
 }
 
-fn is_owner(caller: &Caller, record: &Record) -> bool {
+pub(super) fn is_owner(caller: &Caller, record: &Record) -> bool {
     record.owner.as_ref() == Some(&caller.user)
 }
 

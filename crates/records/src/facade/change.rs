@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use marquetry_database::DatabaseError;
 
-use super::{parse, stored_uri};
+use super::{access::is_owner, parse, stored_uri};
 use crate::{
     AtMost, Caller, ContentChange, ModelType, NewRecord, Put, Record, RecordChange, RecordError,
     RecordFilter, RecordPatch, RecordStoreError, Records,
@@ -14,8 +14,12 @@ use crate::{
     path::{GroupPath, Root},
 };
 
-/// Maximum attempts of a change that conflicts with concurrent ones.
-const ATTEMPTS: usize = 16;
+/// Maximum number of retries of a change that conflicts with concurrent ones.
+const MAX_RETRIES: usize = 16;
+
+/// The action in errors about readers, writers and members, and about the group of a record, whose
+/// readers and writers may access the record as well.
+const CHANGE_ACCESS: &str = "change the access to";
 
 impl Records {
     /// Creates a record, and the missing groups of its path.
@@ -31,7 +35,8 @@ impl Records {
         }
         let prepared = self.prepared(caller, new).await?;
         let uri = stored_uri(&prepared);
-        for attempt in 0.. {
+        let mut retries = 0;
+        loop {
             let mut record = prepared.clone();
             let mut puts = match &path {
                 Some(path) => self.place(caller, &mut record, path).await?,
@@ -40,16 +45,15 @@ impl Records {
             // A user owns their own record.
             let owner = if record.kind == USER { &uri } else { &caller.user };
             let owner = &record.owner.get_or_insert_with(|| owner.clone()).clone();
-            // In the home of another user the record belongs to that user, who alone decides on
-            // readers there.
+            // In the home of another user the record belongs to that user, who alone grants access
+            // there.
             let is_shared = !record.readers.is_empty()
                 || !record.writers.is_empty()
                 || record.kind == GROUP && record.attributes.contains_key("members");
             if is_shared && *owner != caller.user && !caller.is_admin {
-                let action = "say who may read, change or find";
-                return Err(RecordError::Forbidden { action, target: uri });
+                return Err(RecordError::Forbidden { action: CHANGE_ACCESS, target: uri });
             }
-            let own = record.path();
+            let own_path = record.path();
             let mut needs = record.tags.clone();
             if *owner != uri {
                 needs.extend(self.stored_user(owner).await?);
@@ -59,14 +63,17 @@ impl Records {
             match self.store_with_groups(puts, RecordChange::Created).await {
                 // A concurrent change created or removed one of the groups.
                 Err(error)
-                    if attempt < ATTEMPTS && is_about_groups(&error, &uri, own.as_deref()) => {}
-                kept => return kept,
+                    if retries < MAX_RETRIES
+                        && is_group_conflict(&error, &uri, own_path.as_deref()) =>
+                {
+                    retries += 1;
+                }
+                outcome => return outcome,
             }
         }
-        unreachable!("the loop ends by returning")
     }
 
-    /// Returns a record without a group; with an owner only if one was given.
+    /// Checks a new record and returns it without its group. It has an owner only if one was given.
     async fn prepared(&self, caller: &Caller, new: NewRecord) -> Result<Record, RecordError> {
         let organization = &caller.organization;
         let model = ModelType::of(&new.kind)?;
@@ -84,10 +91,10 @@ impl Records {
             Some(id) if model.name == GROUP && matches!(id.as_str(), EVERYONE | ADMINISTRATORS) => {
                 return Err(RecordError::invalid("the object id", format!("{id} is reserved")));
             }
-            // Otherwise another user could create the record first, and would receive the text of
-            // the file.
+            // Otherwise another user could create the record of a file before it is indexed, and
+            // would receive its text.
             Some(id) if check::is_id_of_file(&id) && !new.is_of_file => {
-                let problem = format!("{id} is one of those that are kept for indexed files");
+                let problem = format!("{id} is reserved for indexed files");
                 return Err(RecordError::invalid("the object id", problem));
             }
             Some(id) => id,
@@ -116,9 +123,9 @@ impl Records {
         Ok(record)
     }
 
-    /// Puts a record into a group, and returns the groups to create for it. In a home, record and
-    /// groups belong to the owner of the home; in other places, groups belong to the owner of the
-    /// record.
+    /// Puts a record into a group, and returns the groups to create for it. In a home, the record
+    /// and the groups belong to the owner of the home. Elsewhere, the groups belong to the owner of
+    /// the record.
     async fn place(
         &self,
         caller: &Caller,
@@ -129,12 +136,13 @@ impl Records {
         if let (Some(home), Some(owner)) = (&home, &record.owner)
             && home != owner
         {
-            let problem = "is not the one in whose home it is to lie";
+            let problem = "is not the user to whose home the path leads";
             return Err(RecordError::invalid("the owner", problem));
         }
         record.owner = home.or(record.owner.take());
         record.group = Some(path.stored(path.segments.len()));
-        self.groups_on_the_way(caller, path, record.owner.as_ref().unwrap_or(&caller.user)).await
+        let owner = record.owner.as_ref().unwrap_or(&caller.user);
+        self.missing_groups(caller, path, owner).await
     }
 
     /// Changes a record.
@@ -148,7 +156,8 @@ impl Records {
         uri: &str,
         patch: RecordPatch,
     ) -> Result<Record, RecordError> {
-        for attempt in 0.. {
+        let mut retries = 0;
+        loop {
             let old = self.get(caller, uri).await?;
             if !self.may_write(caller, &old).await? {
                 return Err(RecordError::Forbidden { action: "change", target: stored_uri(&old) });
@@ -161,17 +170,19 @@ impl Records {
                 }));
             }
             let puts = self.patched(caller, &old, &patch).await?;
-            let own = puts.last().and_then(|put| put.record.path());
-            match self.store_with_groups(puts, RecordChange::Updated).await {
-                Err(error)
-                    if attempt < ATTEMPTS
-                        && (patch.revision.is_none()
-                            && matches!(&error, RecordError::Conflict(error) if error.is_conflict())
-                            || is_about_groups(&error, "", own.as_deref())) => {}
-                kept => return kept,
+            let own_path = puts.last().and_then(|put| put.record.path());
+            let error = match self.store_with_groups(puts, RecordChange::Updated).await {
+                Err(error) if retries < MAX_RETRIES => error,
+                outcome => return outcome,
+            };
+            // A patch without a revision applies to any revision, so it is applied again.
+            let is_new_revision = patch.revision.is_none()
+                && matches!(&error, RecordError::Conflict(error) if error.is_conflict());
+            if !is_new_revision && !is_group_conflict(&error, "", own_path.as_deref()) {
+                return Err(error);
             }
+            retries += 1;
         }
-        unreachable!("the loop ends by returning")
     }
 
     /// Removes a record and returns it. A given revision must be the current one. See
@@ -190,16 +201,21 @@ impl Records {
         uri: &str,
         revision: Option<u64>,
     ) -> Result<Record, RecordError> {
-        for attempt in 0.. {
+        let mut retries = 0;
+        loop {
             let record = self.get(caller, uri).await?;
             let uri = stored_uri(&record);
             if !self.may_delete(caller, &record).await? {
                 return Err(RecordError::Forbidden { action: "remove", target: uri });
             }
-            let (used_by, by) = users_of(&record).unzip();
+            let (used_by, by) = uses_of(&record).unzip();
             // Only the checked revision is removed.
             match self.remove(uri.clone(), revision.unwrap_or(record.revision), used_by).await {
-                Err(error) if attempt < ATTEMPTS && revision.is_none() && error.is_conflict() => {}
+                Err(error)
+                    if retries < MAX_RETRIES && revision.is_none() && error.is_conflict() =>
+                {
+                    retries += 1;
+                }
                 Err(RecordStoreError::InUse { count }) => {
                     // Other callers must not learn the number of records that they may not read.
                     let count = Some(count).filter(|_| caller.is_admin);
@@ -211,123 +227,121 @@ impl Records {
                 Ok(Some(removed)) => return Ok(removed),
             }
         }
-        unreachable!("the loop ends by returning")
     }
 
-    /// Returns the put that applies a patch to a record.
+    /// Returns the puts that apply a patch to a record: of new groups first, of the record last.
     async fn patched(
         &self,
         caller: &Caller,
         old: &Record,
         patch: &RecordPatch,
     ) -> Result<Vec<Put>, RecordError> {
-        let RecordPatch {
-            name,
-            group,
-            owner,
-            tags,
-            readers,
-            writers,
-            media_type,
-            attributes,
-            content,
-            ..
-        } = patch;
-        let mut record = old.clone();
-        let is_owner = caller.is_admin || old.owner.as_ref() == Some(&caller.user);
-        let members = old.kind == GROUP && attributes.contains_key("members");
-        let place = old.is_place().is_some() && name.as_ref().is_some_and(|name| *name != old.name);
-        if !is_owner
-            && (group.is_some() || readers.is_some() || writers.is_some() || members || place)
-        {
-            return Err(RecordError::Forbidden {
-                action: "say who may read, change or find",
-                target: stored_uri(old),
-            });
+        if changes_access(old, patch) && !caller.is_admin && !is_owner(caller, old) {
+            return Err(RecordError::Forbidden { action: CHANGE_ACCESS, target: stored_uri(old) });
         }
-        let model = ModelType::of(&old.kind)?;
-        if let Some(name) = name {
+        let mut record = old.clone();
+        self.set_fields(caller, &mut record, patch).await?;
+        let mut puts = self.set_group(caller, &mut record, old, patch).await?;
+        record.modified = (self.clock)().max(old.modified);
+        let mut needs = if patch.tags.is_some() { record.tags.clone() } else { BTreeSet::new() };
+        let is_given_away = record.owner != old.owner;
+        if is_given_away && let Some(owner) = &record.owner {
+            needs.extend(self.stored_user(owner).await?);
+        }
+        let content = patch.content.clone();
+        let put = Put { content, needs, ..Put::update(record, old.revision) };
+        puts.push(if is_given_away { self.limited(put) } else { put });
+        Ok(puts)
+    }
+
+    /// Sets the fields of a patch other than its group.
+    async fn set_fields(
+        &self,
+        caller: &Caller,
+        record: &mut Record,
+        patch: &RecordPatch,
+    ) -> Result<(), RecordError> {
+        let organization = record.organization.clone();
+        let model = ModelType::of(&record.kind)?;
+        if let Some(name) = &patch.name {
             record.name = self.name_of(model.name, name)?;
         }
-        if let Some(owner) = owner {
-            let owner = check::principal("the owner", &old.organization, owner, &[USER])?;
-            if Some(&owner) != old.owner.as_ref() && !caller.is_admin {
-                return Err(RecordError::Forbidden {
-                    action: "give away",
-                    target: stored_uri(old),
-                });
+        if let Some(owner) = &patch.owner {
+            let owner = check::principal("the owner", &organization, owner, &[USER])?;
+            if Some(&owner) != record.owner.as_ref() && !caller.is_admin {
+                let target = stored_uri(record);
+                return Err(RecordError::Forbidden { action: "change the owner of", target });
             }
             record.owner = Some(owner);
         }
-        if let Some(readers) = readers {
-            record.readers =
-                self.limits.readers("the list of readers", &old.organization, readers)?;
+        if let Some(readers) = &patch.readers {
+            record.readers = self.limits.readers("the list of readers", &organization, readers)?;
         }
-        if let Some(writers) = writers {
-            record.writers =
-                self.limits.readers("the list of writers", &old.organization, writers)?;
+        if let Some(writers) = &patch.writers {
+            record.writers = self.limits.readers("the list of writers", &organization, writers)?;
         }
-        if let Some(tags) = tags {
+        if let Some(tags) = &patch.tags {
             record.tags = self.resolve_tags(caller, tags).await?;
         }
-        if let Some(media_type) = media_type {
+        if let Some(media_type) = &patch.media_type {
             media_type.as_deref().map_or(Ok(()), check::media_type)?;
             record.media_type.clone_from(media_type);
         }
-        if !attributes.is_empty() {
-            // A content that is too large is refused before it is copied.
-            self.limits.attributes(attributes)?;
-            for (name, value) in attributes {
+        if !patch.attributes.is_empty() {
+            // Attributes that are too large are refused before they are copied.
+            self.limits.attributes(&patch.attributes)?;
+            for (name, value) in &patch.attributes {
                 if value.is_null() {
                     record.attributes.shift_remove(name);
                 } else {
                     record.attributes.insert(name.clone(), value.clone());
                 }
             }
-            self.check_attributes(model, &mut record)?;
+            self.check_attributes(model, record)?;
         }
-        if let ContentChange::Set(content) = content {
+        if let ContentChange::Set(content) = &patch.content {
             self.limits.content(content)?;
         }
-        let mut puts = Vec::new();
-        let to = match group {
-            Some(to) => to.clone(),
-            // A record with a new owner moves from the home of the old owner to the same path in
-            // the home of the new one.
+        Ok(())
+    }
+
+    /// Moves a record to the group of a patch, and returns the groups to create for it. A record
+    /// with a new owner moves from the home of the old owner to the same path in the home of the
+    /// new one.
+    async fn set_group(
+        &self,
+        caller: &Caller,
+        record: &mut Record,
+        old: &Record,
+        patch: &RecordPatch,
+    ) -> Result<Vec<Put>, RecordError> {
+        let destination = match &patch.group {
+            Some(destination) => {
+                record.group = None;
+                destination.clone()
+            }
             None if record.owner != old.owner => {
                 old.group.clone().filter(|path| path.starts_with('~'))
             }
             None => None,
         };
-        if group.is_some() {
-            record.group = None;
+        let Some(destination) = destination else { return Ok(Vec::new()) };
+        let mut path = self.limits.path(&destination)?;
+        // `~` is the home of the owner, also if another user moves the record.
+        if let (Root::Own, Some(owner)) = (&path.root, &record.owner) {
+            path.root = Root::Home(parse(owner)?.id().unwrap_or_default().to_owned());
         }
-        if let Some(to) = to {
-            let mut path = self.limits.path(&to)?;
-            // `~` is the home of the owner, also if another user moves the record.
-            if let (Root::Own, Some(owner)) = (&path.root, &record.owner) {
-                path.root = Root::Home(parse(owner)?.id().unwrap_or_default().to_owned());
-            }
-            puts = self.place(caller, &mut record, &path).await?;
-        }
-        record.modified = (self.clock)().max(old.modified);
-        let is_given_away = record.owner != old.owner;
-        let mut needs = if tags.is_some() { record.tags.clone() } else { BTreeSet::new() };
-        if let Some(owner) = record.owner.as_ref().filter(|_| is_given_away) {
-            needs.extend(self.stored_user(owner).await?);
-        }
-        let put = Put { content: content.clone(), needs, ..Put::update(record, old.revision) };
-        puts.push(if is_given_away { self.limited(put) } else { put });
-        Ok(puts)
+        self.place(caller, record, &path).await
     }
 
-    /// Returns the URI of a user's record, if it exists: it must not be removed while the user
-    /// becomes the owner of another. Users need no record.
+    /// Returns the URI of a user's record if there is one; a user may have none. A change that makes
+    /// the user an owner names this URI in [`Put::needs`], so that the user's record cannot be
+    /// removed at the same time.
     async fn stored_user(&self, user: &str) -> Result<Option<String>, RecordError> {
         Ok(self.store.get(user).await?.map(|_| user.to_owned()))
     }
 
-    /// Adds the limit of groups per owner, if the record is a group.
+    /// Adds the limit on the groups of one owner, if the record is a group.
     fn limited(&self, mut put: Put) -> Put {
         if let (GROUP, Some(owner)) = (&*put.record.kind, &put.record.owner) {
             let mut filter = RecordFilter::new(&put.record.organization);
@@ -338,36 +352,38 @@ impl Records {
         put
     }
 
-    /// Returns the groups of a path that must be created, if the caller may create records there.
-    async fn groups_on_the_way(
+    /// Returns the groups of a path that do not exist, so that they are created.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the caller may not create records there.
+    async fn missing_groups(
         &self,
         caller: &Caller,
         path: &GroupPath,
         owner: &str,
     ) -> Result<Vec<Put>, RecordError> {
         let home = self.home(caller, path)?;
-        let count = path.segments.len();
-        let mut there = count;
-        let deepest = loop {
-            if there == 0 {
-                break None;
+        let depth = path.segments.len();
+        let mut existing_depth = depth;
+        let mut deepest = None;
+        while existing_depth > 0 {
+            let path = path.stored(existing_depth);
+            deepest = self.group(&caller.organization, home.as_deref(), &path).await?;
+            if deepest.is_some() {
+                break;
             }
-            let group =
-                self.group(&caller.organization, home.as_deref(), &path.stored(there)).await?;
-            if group.is_some() {
-                break group;
-            }
-            there -= 1;
-        };
-        let may = match &deepest {
+            existing_depth -= 1;
+        }
+        let may_create = match &deepest {
             Some(group) => self.may_write(caller, group).await?,
             None => caller.is_admin || home.as_ref().is_none_or(|home| *home == caller.user),
         };
-        if !may {
+        if !may_create {
             let action = "put anything into";
             return Err(RecordError::Forbidden { action, target: path.to_string() });
         }
-        (there..count)
+        (existing_depth..depth)
             .map(|depth| {
                 let mut group = self.stamped(Record::new(GROUP, &path.segments[depth]));
                 group.organization.clone_from(&caller.organization);
@@ -403,8 +419,8 @@ impl Records {
         change: RecordChange,
     ) -> Result<Record, RecordError> {
         let this = self.clone();
-        to_its_end(async move {
-            let mut kept = match this.store.put_all(puts).await {
+        run_to_completion(async move {
+            let mut stored = match this.store.put_all(puts).await {
                 // Only the number of groups is limited.
                 Err(RecordStoreError::TooMany { found, max }) => {
                     return Err(RecordError::Limit {
@@ -415,17 +431,17 @@ impl Records {
                         max: max as usize,
                     });
                 }
-                kept => kept?,
+                outcome => outcome?,
             };
-            let last = kept.pop();
-            for group in &kept {
+            let record = stored.pop();
+            for group in &stored {
                 this.announce(RecordChange::Created, group);
             }
-            let last = last
+            let record = record
                 .ok_or_else(|| DatabaseError::damaged("nothing was stored"))
                 .map_err(RecordStoreError::Database)?;
-            this.announce(change, &last);
-            Ok(last)
+            this.announce(change, &record);
+            Ok(record)
         })
         .await
     }
@@ -438,7 +454,7 @@ impl Records {
         used_by: Option<RecordFilter>,
     ) -> Result<Option<Record>, RecordStoreError> {
         let this = self.clone();
-        to_its_end(async move {
+        run_to_completion(async move {
             let revision = Some(revision);
             let removed = this.store.delete_unless(&uri, revision, used_by.as_ref()).await?;
             if let Some(removed) = &removed {
@@ -450,9 +466,9 @@ impl Records {
     }
 }
 
-/// Runs a change to its end even if its caller goes away, so that subscribers learn of every stored
-/// change.
-async fn to_its_end<T: Send + 'static, E: From<RecordStoreError> + Send + 'static>(
+/// Runs a change to completion even if the caller drops the future, so that subscribers learn of
+/// every stored change.
+async fn run_to_completion<T: Send + 'static, E: From<RecordStoreError> + Send + 'static>(
     work: impl Future<Output = Result<T, E>> + Send + 'static,
 ) -> Result<T, E> {
     match tokio::spawn(work).await {
@@ -464,24 +480,43 @@ async fn to_its_end<T: Send + 'static, E: From<RecordStoreError> + Send + 'stati
     }
 }
 
-/// Returns the filter of the records that prevent the removal of a user or tag, with their name for
-/// errors.
-fn users_of(record: &Record) -> Option<(RecordFilter, &'static str)> {
-    let mut users = RecordFilter::new(&record.organization);
-    let uris = match record.kind.as_str() {
-        USER => &mut users.owners,
-        TAG => &mut users.tags,
+/// Returns whether a patch changes who can read, change or find a record. Renaming a group does,
+/// because its name is part of the paths of its records.
+fn changes_access(old: &Record, patch: &RecordPatch) -> bool {
+    let has_new_members = old.kind == GROUP && patch.attributes.contains_key("members");
+    let is_renamed_place =
+        old.own_place().is_some() && patch.name.as_ref().is_some_and(|name| *name != old.name);
+    patch.group.is_some()
+        || patch.readers.is_some()
+        || patch.writers.is_some()
+        || has_new_members
+        || is_renamed_place
+}
+
+/// Returns the filter of the records that prevent the removal of a user or tag, and the text about
+/// them for [`RecordError::InUse`].
+fn uses_of(record: &Record) -> Option<(RecordFilter, &'static str)> {
+    let mut uses = RecordFilter::new(&record.organization);
+    let uri = stored_uri(record);
+    let text = match record.kind.as_str() {
+        USER => {
+            uses.owners.push(uri);
+            "records belong to this user"
+        }
+        TAG => {
+            uses.tags.push(uri);
+            "records have this tag"
+        }
         _ => return None,
     };
-    uris.push(stored_uri(record));
-    Some((users, if record.kind == USER { "records are theirs" } else { "records have it" }))
+    Some((uses, text))
 }
 
 /// Returns whether a change failed because of a concurrent change of a group, rather than of the
-/// record itself.
-fn is_about_groups(error: &RecordError, uri: &str, own: Option<&str>) -> bool {
+/// record itself, which has this URI and path.
+fn is_group_conflict(error: &RecordError, uri: &str, own_path: Option<&str>) -> bool {
     match error {
-        RecordError::Conflict(RecordStoreError::PathTaken { path }) => own != Some(path),
+        RecordError::Conflict(RecordStoreError::PathTaken { path }) => own_path != Some(path),
         RecordError::Store(RecordStoreError::NoGroup { .. }) => true,
         RecordError::Conflict(RecordStoreError::Conflict {
             uri: about, expected: None, ..

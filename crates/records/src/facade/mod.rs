@@ -163,7 +163,7 @@ impl Records {
                 let user = self.store.get(&caller.user).await?;
                 user.ok_or_else(|| RecordError::NotFound(caller.user.clone()))
             }
-            kept => kept,
+            outcome => outcome,
         }
     }
 

@@ -298,7 +298,10 @@ async fn tags_go_by_name_or_uri() {
     assert!(matches!(error, RecordError::UnknownTag(_)), "a note is no tag");
 
     let error = records.delete(&alice, &uri(&bread), None).await.unwrap_err();
-    assert_eq!(error.to_string(), format!("{} cannot be removed: records have it", uri(&bread)));
+    assert_eq!(
+        error.to_string(),
+        format!("{} cannot be removed: records have this tag", uri(&bread))
+    );
     let mut patch = RecordPatch::new();
     patch.tags = Some([].into());
     records.update(&bob, &uri(&flour), patch).await.unwrap();
@@ -358,7 +361,7 @@ async fn users_are_made_by_administrators_and_stay_while_they_own_records() {
     let error = records.delete(&admin, &alice.user, None).await.unwrap_err();
     assert_eq!(
         error.to_string(),
-        format!("{} cannot be removed: 2 records are theirs", alice.user)
+        format!("{} cannot be removed: 2 records belong to this user", alice.user)
     );
     // An administrator gives the note to another, whose home it goes to.
     let mut patch = RecordPatch::new();
@@ -391,7 +394,7 @@ async fn an_administrator_creates_records_for_other_owners() {
     let mut new = NewRecord::new("data.note", "Lost").group("~");
     new.owner = Some(alice.user);
     let error = records.create(&admin, new).await.unwrap_err();
-    assert_eq!(error.to_string(), "the owner is not the one in whose home it is to lie");
+    assert_eq!(error.to_string(), "the owner is not the user to whose home the path leads");
 }
 
 #[tokio::test(flavor = "multi_thread")]
