@@ -139,11 +139,11 @@ impl RecordTables {
         let Put { mut record, content, expected, needs, at_most } = put;
         let old = self.records.get(uri);
         check_expected(uri, expected, old.map(|old| old.record.revision))?;
-        let is_place = record.own_place();
-        if let Some(old) = old.filter(|old| old.record.own_place() != is_place) {
+        let own_place = record.own_place();
+        if let Some(old) = old.filter(|old| old.record.own_place() != own_place) {
             self.check_empty(&old.record)?;
         }
-        if let (Some(place), Some(path)) = (&is_place, record.path())
+        if let (Some(place), Some(path)) = (&own_place, record.path())
             && self.groups.get(place).is_some_and(|taken| taken != uri)
         {
             return Err(RecordStoreError::PathTaken { path });
