@@ -9,22 +9,25 @@ use marquetry_judge::{
 };
 use serde_json::json;
 
-/// Width of one side, in columns.
-const SIDE: usize = 48;
+/// Width of the column of expected calls, in characters.
+const COLUMN_WIDTH: usize = 48;
 
 /// Returns the summary of results. It ends with cargo's `test result:` line.
 pub(crate) fn render(results: &[TestResult]) -> String {
     let mut text = String::new();
-    let repeated = results.iter().filter(|it| it.status == Status::Passed);
-    for (result, trials) in repeated.filter_map(|it| Some((it, trials_in_words(it)?))) {
-        _ = writeln!(text, "{}: {trials}", one_line(&result.test_case.name));
+    let (passing, failing): (Vec<_>, Vec<_>) =
+        results.iter().partition(|result| result.status == Status::Passed);
+    for result in passing {
+        // Only cases with several trials have this text.
+        if let Some(trials) = trials_in_words(result) {
+            _ = writeln!(text, "{}: {trials}", one_line(&result.test_case.name));
+        }
     }
-    let open: Vec<_> = results.iter().filter(|it| it.status != Status::Passed).collect();
-    if !open.is_empty() {
+    if !failing.is_empty() {
         text.push_str("\nfailures:\n");
     }
-    for result in open {
-        describe(&mut text, result);
+    for result in failing {
+        write_failure(&mut text, result);
     }
     let passed = count(results, Status::Passed);
     let failed = count(results, Status::Failed);
@@ -45,7 +48,8 @@ fn count(results: &[TestResult], status: Status) -> usize {
     results.iter().filter(|it| it.status == status).count()
 }
 
-fn describe(text: &mut String, result: &TestResult) {
+/// Writes why a case did not pass.
+fn write_failure(text: &mut String, result: &TestResult) {
     _ = writeln!(text, "\n---- {} ----", one_line(&result.test_case.name));
     if let Some(trials) = trials_in_words(result) {
         _ = writeln!(text, "{trials}");
@@ -55,8 +59,8 @@ fn describe(text: &mut String, result: &TestResult) {
     }
     let Some(trial) = result.deciding_trial() else { return };
     let expected = result.test_case.expected_tools.as_deref().unwrap_or_default();
-    calls(text, expected, &trial.tool_calls, result.test_case.matching);
-    checks(text, trial);
+    write_calls(text, expected, &trial.tool_calls, result.test_case.matching);
+    write_failed_checks(text, trial);
     for item in &result.verdict.items {
         if item.no >= item.yes {
             _ = writeln!(
@@ -79,7 +83,7 @@ fn describe(text: &mut String, result: &TestResult) {
 
 /// Writes expected and actual calls side by side. A call is placed beside the expected call that it
 /// matches.
-fn calls(
+fn write_calls(
     text: &mut String,
     expected: &[ExpectedTool],
     called: &[ToolCallRecord],
@@ -88,37 +92,48 @@ fn calls(
     if expected.is_empty() && called.is_empty() {
         return;
     }
-    _ = writeln!(text, "  {:SIDE$}  called", "expected");
-    let pairs = check::pairs(expected, called, matching, check::has_call_and_result);
+    _ = writeln!(text, "  {:COLUMN_WIDTH$}  called", "expected");
+    let matches = check::pairs(expected, called, matching, check::has_call_and_result);
+    for (tool, call) in rows(expected, called, &matches) {
+        let is_match = tool.zip(call).is_some_and(|pair| matches.contains(&pair));
+        let left = tool.map_or_else(|| "-".to_owned(), |index| expected_call(&expected[index]));
+        let right = call.map_or_else(|| "-".to_owned(), |index| actual_call(&called[index]));
+        let mark = if is_match || expected.is_empty() { ' ' } else { '!' };
+        _ = writeln!(text, "{mark} {}  {}", padded(&left), cut(&right, 2 * COLUMN_WIDTH));
+    }
+}
+
+/// Returns the rows of the table: indexes of an expected and an actual call, of which one may be
+/// missing. Expected calls come first, in their order.
+///
+/// A call without a match is placed beside an unmatched expected call of the same tool, or else
+/// beside any unmatched expected call.
+fn rows(
+    expected: &[ExpectedTool],
+    called: &[ToolCallRecord],
+    matches: &[(usize, usize)],
+) -> Vec<(Option<usize>, Option<usize>)> {
     let mut partners: Vec<Option<usize>> = vec![None; expected.len()];
     let mut rest: Vec<usize> = (0..called.len()).collect();
-    for (expected, call) in &pairs {
+    for (expected, call) in matches {
         partners[*expected] = Some(*call);
         rest.retain(|other| other != call);
     }
-    // A call without a match is placed beside an unmatched expected call of the same tool, or else
-    // beside any unmatched expected call.
-    for same_name in [true, false] {
+    for needs_same_name in [true, false] {
         for (tool, partner) in expected.iter().zip(&mut partners) {
             if partner.is_none() {
                 *partner = rest
                     .iter()
-                    .position(|call| !same_name || called[*call].tool_name == tool.name)
+                    .position(|call| !needs_same_name || called[*call].tool_name == tool.name)
                     .map(|at| rest.remove(at));
             }
         }
     }
-    let rows = partners.into_iter().enumerate().map(|(at, call)| (Some(at), call));
-    for (tool, call) in rows.chain(rest.into_iter().map(|call| (None, Some(call)))) {
-        let fits = tool.zip(call).is_some_and(|pair| pairs.contains(&pair));
-        let left = tool.map_or_else(|| "-".to_owned(), |at| expected_call(&expected[at]));
-        let right = call.map_or_else(|| "-".to_owned(), |at| actual_call(&called[at]));
-        let mark = if fits || expected.is_empty() { ' ' } else { '!' };
-        _ = writeln!(text, "{mark} {}  {}", padded(&left), cut(&right, 2 * SIDE));
-    }
+    let with_expected = partners.into_iter().enumerate().map(|(tool, call)| (Some(tool), call));
+    with_expected.chain(rest.into_iter().map(|call| (None, Some(call)))).collect()
 }
 
-fn checks(text: &mut String, trial: &Trial) {
+fn write_failed_checks(text: &mut String, trial: &Trial) {
     for check in trial.checks.iter().filter(|check| !check.passed) {
         _ = writeln!(text, "check: {}: {}", one_line(&check.name), one_line(&check.detail));
     }
@@ -146,7 +161,7 @@ fn actual_call(call: &ToolCallRecord) -> String {
 }
 
 fn padded(text: &str) -> String {
-    format!("{:SIDE$}", cut(text, SIDE))
+    format!("{:COLUMN_WIDTH$}", cut(text, COLUMN_WIDTH))
 }
 
 /// Returns at most `width` characters.
@@ -160,10 +175,11 @@ fn cut(text: &str, width: usize) -> String {
 /// Returns text of models and servers without characters that move the cursor of a terminal or
 /// reorder a line.
 pub(crate) fn one_line(text: &str) -> String {
-    text.chars().map(|it| if it.is_control() || is_bidirectional(it) { ' ' } else { it }).collect()
+    text.chars().map(|it| if it.is_control() || controls_layout(it) { ' ' } else { it }).collect()
 }
 
-fn is_bidirectional(it: char) -> bool {
+/// Returns whether a character controls the direction of text, or separates lines or paragraphs.
+fn controls_layout(it: char) -> bool {
     matches!(it, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
@@ -194,7 +210,12 @@ mod tests {
             call("delete", json!({})),
         ];
         let mut text = String::new();
-        calls(&mut text, case.expected_tools.as_deref().unwrap(), &called, Matching::Superset);
+        write_calls(
+            &mut text,
+            case.expected_tools.as_deref().unwrap(),
+            &called,
+            Matching::Superset,
+        );
         let lines: Vec<String> = text
             .lines()
             .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
@@ -211,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn text_of_others_stays_on_its_line() {
+    fn untrusted_text_stays_on_one_line() {
         assert_eq!(one_line("a\n\u{1b}[31mb\u{202e}c"), "a  [31mb c");
         assert_eq!(cut("abcdef", 4), "abc…");
     }
