@@ -1,4 +1,4 @@
-//! Fills a new build directory from another one.
+//! Fills a new build directory with the outputs of another one.
 
 use std::{
     fs::{self, File},
@@ -6,13 +6,13 @@ use std::{
     path::Path,
 };
 
-/// The parts of a build directory that later builds use: outputs first, since cargo trusts a
-/// fingerprint.
+/// The folders of a build directory that later builds use. Fingerprints come last: cargo trusts
+/// them, so the outputs that they describe must already be there if the copy is interrupted.
 const PARTS: [&str; 3] = ["deps", "build", ".fingerprint"];
 
-/// Files up to this size are copied, as cargo writes some of them in place. Larger ones are outputs
-/// of compilers, which replace them.
-const COPIED_BYTES: u64 = 64 << 10;
+/// Files up to this size are copied, because cargo writes some of them in place. Larger files are
+/// outputs of compilers, which replace them, so that hard links are safe.
+const MAX_COPIED_BYTES: u64 = 64 << 10;
 
 /// Fills the build directory `to` with the outputs of `from`, so that nothing is compiled twice.
 /// Most files become hard links, which need no space. Does nothing if `to` exists.
@@ -34,11 +34,11 @@ fn share_folder(from: &Path, to: &Path) -> io::Result<()> {
             share_folder(&path, &to)?;
         } else if kind.is_file() {
             let metadata = entry.metadata()?;
-            if metadata.len() > COPIED_BYTES {
+            if metadata.len() > MAX_COPIED_BYTES {
                 fs::hard_link(&path, &to)?;
             } else {
                 fs::copy(&path, &to)?;
-                // Cargo compares times with those of sources.
+                // Cargo rebuilds what is older than its sources.
                 File::options().append(true).open(&to)?.set_modified(metadata.modified()?)?;
             }
         }

@@ -21,7 +21,7 @@ use crate::{Failed, build_shared};
 
 /// Time limit for the program to listen, and to exit.
 const TIMEOUT: Duration = Duration::from_secs(15);
-/// Number of its last output lines that a failure's report shows.
+/// Number of last lines of the program's output that the report of a failure shows.
 const REPORTED_LINES: usize = 40;
 
 /// A running program.
@@ -38,21 +38,22 @@ pub(crate) fn build() -> Result<PathBuf, Failed> {
 }
 
 impl Binary {
-    /// Starts it with a configuration file.
+    /// Starts the program with a configuration file. Over HTTP, waits until it listens.
     pub(crate) async fn start(
         program: &Path,
         transport: Transport,
         config: &Path,
     ) -> Result<Self, String> {
-        let mut command = Command::new(program);
         let is_http = transport != Transport::Stdio;
-        let stdin = if is_http { Stdio::null() } else { Stdio::piped() };
-        let stdout = if is_http { Stdio::null() } else { Stdio::piped() };
-        command.arg(if is_http { "serve" } else { "stdio" }).arg("--config").arg(config);
+        let mut command = Command::new(program);
         if is_http {
-            command.args(["--listen", "127.0.0.1:0"]);
+            command.args(["serve", "--listen", "127.0.0.1:0"]);
+            command.stdin(Stdio::null()).stdout(Stdio::null());
+        } else {
+            command.arg("stdio");
+            command.stdin(Stdio::piped()).stdout(Stdio::piped());
         }
-        command.stdin(stdin).stdout(stdout).stderr(Stdio::piped()).kill_on_drop(true);
+        command.arg("--config").arg(config).stderr(Stdio::piped()).kill_on_drop(true);
         let mut child =
             command.spawn().map_err(|error| format!("{}: {error}", program.display()))?;
 
@@ -68,8 +69,8 @@ impl Binary {
                     }
                     let mut output = output.lock().unwrap_or_else(PoisonError::into_inner);
                     output.push(line);
-                    let more = output.len().saturating_sub(REPORTED_LINES);
-                    output.drain(..more);
+                    let excess = output.len().saturating_sub(REPORTED_LINES);
+                    output.drain(..excess);
                 }
             });
         }
@@ -94,13 +95,14 @@ impl Binary {
         self.address.ok_or_else(|| io::Error::other("the server does not serve HTTP"))
     }
 
-    /// Returns its standard output and input, once.
+    /// Takes the program's standard output and input.
     pub(crate) fn pipes(&mut self) -> Option<(ChildStdout, ChildStdin)> {
         self.pipes.take()
     }
 
-    /// Stops it with SIGTERM over HTTP. Over stdio its input has ended already.
-    pub(crate) async fn end(mut self) -> Result<(), String> {
+    /// Stops the program, with SIGTERM over HTTP, and waits until it has exited. Over stdio the end
+    /// of its input stops it, so the caller must have dropped the pipes.
+    pub(crate) async fn stop(mut self) -> Result<(), String> {
         if self.address.is_some()
             && let Some(id) = self.child.id()
         {
@@ -123,12 +125,13 @@ impl Binary {
         }
     }
 
+    /// Returns the last lines of the program's standard error.
     fn output(&self) -> String {
         self.output.lock().unwrap_or_else(PoisonError::into_inner).join("\n")
     }
 }
 
-/// Returns the address if this is the log line about the listener.
+/// Returns the address in the log line about the listener; `None` for other lines.
 pub(crate) fn listening_address(line: &str) -> Option<SocketAddr> {
     let (_, rest) = line.split_once(" listens on http://")?;
     rest.split_once("/mcp")?.0.parse().ok()

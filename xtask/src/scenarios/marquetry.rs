@@ -179,7 +179,7 @@ impl RunningServer for RunningMarquetry {
         drop(self.proxies);
         match self.server {
             Server::Hosted(hosted) => hosted.end().await,
-            Server::Binary(binary) => binary.end().await,
+            Server::Binary(binary) => binary.stop().await,
         }
     }
 }
