@@ -1,4 +1,4 @@
-//! Writes. Each is one transaction that locks the single row of `rag_state`.
+//! Writes documents. Each write is one transaction that locks the single row of `rag_state`.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -24,6 +24,8 @@ use crate::{
 
 /// Number of rows in one INSERT statement.
 const ROWS_AT_ONCE: usize = 1_024;
+/// Number of counters or lists of postings that one statement changes.
+const CHANGES_AT_ONCE: usize = 8 * ROWS_AT_ONCE;
 /// Number of documents that one round of statements deletes.
 const DELETED_AT_ONCE: usize = 256;
 
@@ -31,7 +33,8 @@ const DELETED_AT_ONCE: usize = 256;
 pub(super) struct Batch {
     /// The documents. Of several with one URI, only the last one.
     documents: Vec<PreparedDocument>,
-    /// Terms of the chunks, by their index here.
+    /// The different terms of all chunks. Until terms have numbers in the database, a chunk refers
+    /// to them by their index here.
     terms: Vec<Vec<u8>>,
     /// Number of all chunks, including those of replaced duplicates.
     count: u64,
@@ -50,6 +53,7 @@ struct PreparedDocument {
 
 struct PreparedChunk {
     row: Row,
+    /// The vector for the index of pgvector; [`None`] if all its numbers are zero.
     half: Option<HalfVector>,
     fields: Vec<u8>,
     content: Vec<u8>,
@@ -66,8 +70,8 @@ impl PreparedChunk {
     }
 }
 
-/// Returns an array literal.
-fn array(numbers: &[i64]) -> String {
+/// Returns an array literal of PostgreSQL.
+fn array_literal(numbers: &[i64]) -> String {
     let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
     format!("{{{}}}", numbers.join(","))
 }
@@ -107,7 +111,7 @@ impl Batch {
             }
             prepared.push(PreparedDocument {
                 key,
-                labels: array(&signed(&labels(&document))),
+                labels: array_literal(&signed(&labels(&document))),
                 fields: serde_json::to_vec(&document).map_err(StoreError::engine)?,
                 readers: signed(&reader_labels(&document)),
                 chunks: prepared_chunks,
@@ -132,27 +136,27 @@ impl Batch {
         let keys: Vec<&[u8]> = self.documents.iter().map(|document| &document.key[..]).collect();
         let old = find(&transaction, "d.key = ANY ($1)", &[&keys]).await?;
         let replaced: Vec<StoredDocument> = old.values().cloned().collect();
-        changes.forget(&transaction, model, &replaced).await?;
+        changes.delete_chunks(&transaction, model, &replaced).await?;
 
-        let known = self.write_documents(&transaction, &old, &mut state).await?;
-        let terms = numbers(&transaction, &self.terms).await?;
-        for (document, known) in self.documents.iter_mut().zip(&known) {
+        let stored = self.write_documents(&transaction, &old, &mut state).await?;
+        let terms = numbers_of_terms(&transaction, &self.terms).await?;
+        for (document, stored) in self.documents.iter_mut().zip(&stored) {
             for (place, chunk) in (0..).zip(&mut document.chunks) {
                 for (term, _) in &mut chunk.row.terms {
                     *term = terms[*term as usize];
                 }
                 chunk.row.terms.sort_unstable();
-                changes.add(known, place, &chunk.row);
+                changes.add(stored, place, &chunk.row);
             }
         }
-        self.write_chunks(&transaction, &known).await?;
+        self.write_chunks(&transaction, &stored).await?;
         changes.write(&transaction, &mut state).await?;
         transaction.commit().await?;
         index.create_if_needed(state.chunks);
         Ok(self.count)
     }
 
-    /// Writes the documents, and assigns number and block to each.
+    /// Writes the documents without their chunks, and returns them with their numbers and blocks.
     async fn write_documents(
         &self,
         transaction: &Transaction<'_>,
@@ -163,8 +167,8 @@ impl Batch {
             self.documents.iter().partition(|document| old.contains_key(&document.key));
         update_documents(transaction, &replaced, old).await?;
         let mut all = old.clone();
-        for some in new.chunks(ROWS_AT_ONCE) {
-            insert_documents(transaction, some, state, &mut all).await?;
+        for batch in new.chunks(ROWS_AT_ONCE) {
+            insert_documents(transaction, batch, state, &mut all).await?;
         }
         (self.documents.iter())
             .map(|document| {
@@ -179,45 +183,62 @@ impl Batch {
     async fn write_chunks(
         &self,
         transaction: &Transaction<'_>,
-        known: &[StoredDocument],
+        stored: &[StoredDocument],
     ) -> Result<(), StoreError> {
-        let all: Vec<(i32, i32, &PreparedChunk)> = (self.documents.iter().zip(known))
-            .flat_map(|(document, known)| {
-                (0..).zip(&document.chunks).map(|(place, chunk)| (known.number, place, chunk))
+        let all: Vec<PlacedChunk<'_>> = (self.documents.iter().zip(stored))
+            .flat_map(|(document, stored)| {
+                (0..).zip(&document.chunks).map(|(place, chunk)| (stored.number, place, chunk))
             })
             .collect();
-        for some in all.chunks(ROWS_AT_ONCE) {
-            let documents: Vec<i32> = some.iter().map(|(document, ..)| *document).collect();
-            let places: Vec<i32> = some.iter().map(|(_, place, _)| *place).collect();
-            let mut packed = Vec::with_capacity(some.len());
-            for (.., chunk) in some {
-                let mut bytes = Vec::new();
-                codec::encode(&chunk.row, &mut bytes);
-                packed.push(bytes);
-            }
-            let fields: Vec<&[u8]> = some.iter().map(|(.., chunk)| &*chunk.fields).collect();
-            let contents: Vec<&[u8]> = some.iter().map(|(.., chunk)| &*chunk.content).collect();
-            let sql = "INSERT INTO rag_chunk (document, place, packed, fields, content) SELECT * FROM \
-                unnest($1::integer[], $2::integer[], $3::bytea[], $4::bytea[], $5::bytea[])";
-            execute(transaction, sql, &[&documents, &places, &packed, &fields, &contents]).await?;
-
-            // A vector of zeros has no direction, so no search by vectors finds it.
-            let mut documents: Vec<i32> = Vec::new();
-            let mut places: Vec<i32> = Vec::new();
-            let mut vectors: Vec<&HalfVector> = Vec::new();
-            for (document, place, chunk) in some {
-                if let Some(half) = &chunk.half {
-                    documents.push(*document);
-                    places.push(*place);
-                    vectors.push(half);
-                }
-            }
-            let sql = "INSERT INTO rag_vector (document, place, embedding) SELECT * FROM \
-                unnest($1::integer[], $2::integer[], $3::halfvec[])";
-            execute(transaction, sql, &[&documents, &places, &vectors]).await?;
+        for batch in all.chunks(ROWS_AT_ONCE) {
+            insert_chunks(transaction, batch).await?;
+            insert_vectors(transaction, batch).await?;
         }
         Ok(())
     }
+}
+
+/// The number of a document, the place of a chunk in it, and the chunk.
+type PlacedChunk<'a> = (i32, i32, &'a PreparedChunk);
+
+async fn insert_chunks(
+    transaction: &Transaction<'_>,
+    chunks: &[PlacedChunk<'_>],
+) -> Result<(), StoreError> {
+    let documents: Vec<i32> = chunks.iter().map(|(document, ..)| *document).collect();
+    let places: Vec<i32> = chunks.iter().map(|(_, place, _)| *place).collect();
+    let mut packed = Vec::with_capacity(chunks.len());
+    for (.., chunk) in chunks {
+        let mut bytes = Vec::new();
+        codec::encode(&chunk.row, &mut bytes);
+        packed.push(bytes);
+    }
+    let fields: Vec<&[u8]> = chunks.iter().map(|(.., chunk)| &*chunk.fields).collect();
+    let contents: Vec<&[u8]> = chunks.iter().map(|(.., chunk)| &*chunk.content).collect();
+    let sql = "INSERT INTO rag_chunk (document, place, packed, fields, content) SELECT * FROM \
+        unnest($1::integer[], $2::integer[], $3::bytea[], $4::bytea[], $5::bytea[])";
+    execute(transaction, sql, &[&documents, &places, &packed, &fields, &contents]).await
+}
+
+/// Inserts the vectors of chunks for the index of pgvector. A vector of zeros is left out: it has
+/// no direction, so no search by vectors finds it.
+async fn insert_vectors(
+    transaction: &Transaction<'_>,
+    chunks: &[PlacedChunk<'_>],
+) -> Result<(), StoreError> {
+    let mut documents: Vec<i32> = Vec::new();
+    let mut places: Vec<i32> = Vec::new();
+    let mut vectors: Vec<&HalfVector> = Vec::new();
+    for (document, place, chunk) in chunks {
+        if let Some(half) = &chunk.half {
+            documents.push(*document);
+            places.push(*place);
+            vectors.push(half);
+        }
+    }
+    let sql = "INSERT INTO rag_vector (document, place, embedding) SELECT * FROM \
+        unnest($1::integer[], $2::integer[], $3::halfvec[])";
+    execute(transaction, sql, &[&documents, &places, &vectors]).await
 }
 
 /// Updates the rows of documents that are in the database.
@@ -226,12 +247,12 @@ async fn update_documents(
     documents: &[&PreparedDocument],
     old: &HashMap<Vec<u8>, StoredDocument>,
 ) -> Result<(), StoreError> {
-    for some in documents.chunks(ROWS_AT_ONCE) {
-        let numbers: Vec<i32> = some.iter().map(|it| old[&it.key].number).collect();
-        let labels: Vec<&str> = some.iter().map(|it| &*it.labels).collect();
-        let fields: Vec<&[u8]> = some.iter().map(|it| &*it.fields).collect();
-        let chunks: Vec<i32> = some.iter().map(|it| it.chunks.len() as i32).collect();
-        let readers: Vec<String> = some.iter().map(|it| array(&it.readers)).collect();
+    for batch in documents.chunks(ROWS_AT_ONCE) {
+        let numbers: Vec<i32> = batch.iter().map(|it| old[&it.key].number).collect();
+        let labels: Vec<&str> = batch.iter().map(|it| &*it.labels).collect();
+        let fields: Vec<&[u8]> = batch.iter().map(|it| &*it.fields).collect();
+        let chunks: Vec<i32> = batch.iter().map(|it| it.chunks.len() as i32).collect();
+        let readers: Vec<String> = batch.iter().map(|it| array_literal(&it.readers)).collect();
         let sql = "UPDATE rag_document d SET labels = u.labels::bigint[], readers = u.readers::bigint[], \
             fields = u.fields, chunks = u.chunks \
             FROM unnest($1::integer[], $2::text[], $3::text[], $4::bytea[], $5::integer[]) \
@@ -259,12 +280,12 @@ async fn insert_documents(
             state.block += 1;
             state.filled = 0;
         }
-        // A document without chunks takes some room in a block, too.
+        // A document without chunks counts as one, too.
         state.filled += (document.chunks.len() as i64).max(1);
         blocks.push(state.block);
     }
-    let readers: Vec<String> = documents.iter().map(|it| array(&it.readers)).collect();
-    // Writes in order, so that the documents of a block have numbers close to each other.
+    let readers: Vec<String> = documents.iter().map(|it| array_literal(&it.readers)).collect();
+    // Inserted in order, so that the documents of a block have numbers close to each other.
     let sql = "INSERT INTO rag_document (key, uri, labels, fields, block, chunks, readers) \
         SELECT u.key, u.uri, u.labels::bigint[], u.fields, u.block, u.chunks, u.readers::bigint[] \
         FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::bytea[], $5::integer[], $6::integer[], $7::text[]) \
@@ -298,13 +319,13 @@ pub(super) async fn delete(
         transaction.commit().await?;
         return Ok(before.cast_unsigned());
     }
-    let gone = find(&transaction, &condition.sql(1), &condition.parameters(&[])).await?;
-    let gone: Vec<StoredDocument> = gone.into_values().collect();
+    let found = find(&transaction, &condition.sql(1), &condition.parameters(&[])).await?;
+    let deleted: Vec<StoredDocument> = found.into_values().collect();
     let mut count = 0;
-    for some in gone.chunks(DELETED_AT_ONCE) {
+    for batch in deleted.chunks(DELETED_AT_ONCE) {
         let mut changes = Changes::default();
-        changes.forget(&transaction, model, some).await?;
-        let numbers: Vec<i32> = some.iter().map(|known| known.number).collect();
+        changes.delete_chunks(&transaction, model, batch).await?;
+        let numbers: Vec<i32> = batch.iter().map(|document| document.number).collect();
         let sql = "DELETE FROM rag_document WHERE number = ANY ($1)";
         execute(&transaction, sql, &[&numbers]).await?;
         count -= changes.chunks;
@@ -314,12 +335,13 @@ pub(super) async fn delete(
     Ok(count.cast_unsigned())
 }
 
-/// Locks out other writers, and returns the state.
+/// Locks out other writers until the transaction ends, and returns the state.
 async fn lock(
     transaction: &Transaction<'_>,
     model: &EmbeddingModel,
 ) -> Result<StateRow, StoreError> {
-    // Lookups read a small part of each table; the planner does not always recognise this.
+    // Lookups read a small part of each table. The planner does not always recognise this, and
+    // would then scan or hash whole tables.
     let settings = "SET LOCAL enable_seqscan = off; SET LOCAL enable_hashjoin = off; SET LOCAL enable_mergejoin = off";
     transaction.batch_execute(settings).await?;
     let statement = transaction.prepare_cached(&format!("{SELECT_STATE} FOR UPDATE")).await?;
@@ -349,7 +371,7 @@ async fn find(
 }
 
 /// Returns the numbers of terms, in order. New terms get a number.
-async fn numbers(
+async fn numbers_of_terms(
     transaction: &Transaction<'_>,
     terms: &[Vec<u8>],
 ) -> Result<Vec<Term>, StoreError> {
@@ -383,43 +405,54 @@ async fn numbers(
 #[derive(Default)]
 struct Changes {
     /// Changes of postings, by term and block.
-    postings: BTreeMap<(i32, i32), Edit>,
+    postings: BTreeMap<(i32, i32), PostingsEdit>,
     /// Change of the number of chunks with each term.
     terms: BTreeMap<i32, i32>,
     /// Change of the number and length of the chunks that each reader may read.
     readers: BTreeMap<i64, (i64, i64)>,
     /// Change of the number of chunks with each term that each reader may read.
     reader_terms: BTreeMap<(i32, i64), i32>,
+    /// Change of the number of all chunks.
     chunks: i64,
+    /// Change of the length of all chunks.
     length: i64,
 }
 
+/// A change of the postings of one term in one block.
 #[derive(Default)]
-struct Edit {
-    gone: BTreeSet<u32>,
+struct PostingsEdit {
+    /// The documents whose postings are removed.
+    removed_documents: BTreeSet<u32>,
     added: Vec<Posting>,
 }
 
 impl Changes {
-    /// Counts one chunk for its readers; `more` is 1 if it is added, -1 if it is removed.
-    fn count_for_readers(&mut self, readers: &[i64], terms: &[(Term, u8)], length: u32, more: i32) {
+    /// Counts one chunk for its readers; `delta` is 1 if it is added, -1 if it is removed.
+    fn count_for_readers(
+        &mut self,
+        readers: &[i64],
+        terms: &[(Term, u8)],
+        length: u32,
+        delta: i32,
+    ) {
         for &reader in readers {
             let (chunks, total_length) = self.readers.entry(reader).or_default();
-            *chunks += i64::from(more);
-            *total_length += i64::from(more) * i64::from(length);
+            *chunks += i64::from(delta);
+            *total_length += i64::from(delta) * i64::from(length);
             for &(term, _) in terms {
-                *self.reader_terms.entry((term.cast_signed(), reader)).or_default() += more;
+                *self.reader_terms.entry((term.cast_signed(), reader)).or_default() += delta;
             }
         }
     }
 
-    fn add(&mut self, known: &StoredDocument, place: u32, row: &Row) {
-        self.count_for_readers(&known.readers, &row.terms, row.length, 1);
+    /// Records that a chunk is added.
+    fn add(&mut self, document: &StoredDocument, place: u32, row: &Row) {
+        self.count_for_readers(&document.readers, &row.terms, row.length, 1);
         for &(term, count) in &row.terms {
             let term = term.cast_signed();
-            let edit = self.postings.entry((term, known.block)).or_default();
+            let edit = self.postings.entry((term, document.block)).or_default();
             edit.added.push(Posting {
-                document: known.number.cast_unsigned(),
+                document: document.number.cast_unsigned(),
                 place,
                 count,
                 length: row.length,
@@ -430,8 +463,8 @@ impl Changes {
         self.length += i64::from(row.length);
     }
 
-    /// Deletes the chunks of documents.
-    async fn forget(
+    /// Deletes the chunks of documents, and records the changes of postings and counters.
+    async fn delete_chunks(
         &mut self,
         transaction: &Transaction<'_>,
         model: &EmbeddingModel,
@@ -440,9 +473,9 @@ impl Changes {
         if documents.is_empty() {
             return Ok(());
         }
-        let known: HashMap<i32, &StoredDocument> =
-            documents.iter().map(|known| (known.number, known)).collect();
-        let numbers: Vec<i32> = documents.iter().map(|known| known.number).collect();
+        let by_number: HashMap<i32, &StoredDocument> =
+            documents.iter().map(|document| (document.number, document)).collect();
+        let numbers: Vec<i32> = documents.iter().map(|document| document.number).collect();
         let sql = "DELETE FROM rag_vector WHERE document = ANY ($1)";
         execute(transaction, sql, &[&numbers]).await?;
         let sql = "DELETE FROM rag_chunk WHERE document = ANY ($1) RETURNING document, packed";
@@ -450,16 +483,13 @@ impl Changes {
         let mut terms = Vec::new();
         for row in transaction.query(&statement, &[&numbers]).await? {
             let number: i32 = row.try_get(0)?;
-            let Some(StoredDocument { block, readers, .. }) = known.get(&number).copied() else {
-                continue;
-            };
-            let block = *block;
+            let Some(document) = by_number.get(&number) else { continue };
             codec::decode(row.try_get(1)?, model.dimension, &mut terms, |row| {
-                self.count_for_readers(readers, row.terms, row.length, -1);
+                self.count_for_readers(&document.readers, row.terms, row.length, -1);
                 for &(term, _) in row.terms {
                     let term = term.cast_signed();
-                    let edit = self.postings.entry((term, block)).or_default();
-                    edit.gone.insert(number.cast_unsigned());
+                    let edit = self.postings.entry((term, document.block)).or_default();
+                    edit.removed_documents.insert(number.cast_unsigned());
                     *self.terms.entry(term).or_default() -= 1;
                 }
                 self.chunks -= 1;
@@ -470,44 +500,17 @@ impl Changes {
     }
 
     async fn write(
-        mut self,
+        self,
         transaction: &Transaction<'_>,
         state: &mut StateRow,
     ) -> Result<(), StoreError> {
-        let changed: Vec<_> = self.terms.into_iter().filter(|(_, more)| *more != 0).collect();
-        let (terms, more): (Vec<i32>, Vec<i32>) = changed.into_iter().unzip();
-        let sql = "UPDATE rag_term t SET chunks = t.chunks + u.more \
-            FROM unnest($1::integer[], $2::integer[]) AS u (number, more) WHERE t.number = u.number";
-        execute(transaction, sql, &[&terms, &more]).await?;
-
-        self.readers.retain(|_, more| *more != (0, 0));
-        let labels: Vec<i64> = self.readers.keys().copied().collect();
-        let (chunks, lengths): (Vec<i64>, Vec<i64>) = self.readers.into_values().unzip();
-        let sql = "INSERT INTO rag_reader (label, chunks, length) \
-            SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) \
-            ON CONFLICT (label) DO UPDATE SET chunks = rag_reader.chunks + excluded.chunks, \
-            length = rag_reader.length + excluded.length";
-        execute(transaction, sql, &[&labels, &chunks, &lengths]).await?;
-        self.reader_terms.retain(|_, more| *more != 0);
-        let changed: Vec<_> = self.reader_terms.into_iter().collect();
-        for some in changed.chunks(8 * ROWS_AT_ONCE) {
-            let terms: Vec<i32> = some.iter().map(|((term, _), _)| *term).collect();
-            let labels: Vec<i64> = some.iter().map(|((_, label), _)| *label).collect();
-            let more: Vec<i32> = some.iter().map(|(_, more)| *more).collect();
-            let sql = "INSERT INTO rag_reader_term (term, label, chunks) \
-                SELECT * FROM unnest($1::integer[], $2::bigint[], $3::integer[]) \
-                ON CONFLICT (term, label) DO UPDATE SET chunks = rag_reader_term.chunks + excluded.chunks";
-            execute(transaction, sql, &[&terms, &labels, &more]).await?;
-            let sql = "DELETE FROM rag_reader_term t USING unnest($1::integer[], $2::bigint[]) AS u (term, label) \
-                WHERE t.term = u.term AND t.label = u.label AND t.chunks <= 0";
-            execute(transaction, sql, &[&terms, &labels]).await?;
-        }
-
+        add_to_terms(transaction, self.terms).await?;
+        add_to_readers(transaction, self.readers).await?;
+        add_to_reader_terms(transaction, self.reader_terms).await?;
         let edits: Vec<_> = self.postings.into_iter().collect();
-        for some in edits.chunks(8 * ROWS_AT_ONCE) {
-            edit(transaction, some).await?;
+        for batch in edits.chunks(CHANGES_AT_ONCE) {
+            edit_postings(transaction, batch).await?;
         }
-
         state.chunks += self.chunks;
         state.length += self.length;
         let sql = "UPDATE rag_state SET chunks = $1, length = $2, block = $3, filled = $4";
@@ -516,10 +519,60 @@ impl Changes {
     }
 }
 
-/// Applies changes to the postings of terms in blocks.
-async fn edit(
+/// Adds to the number of chunks with each term.
+async fn add_to_terms(
     transaction: &Transaction<'_>,
-    edits: &[((i32, i32), Edit)],
+    changes: BTreeMap<i32, i32>,
+) -> Result<(), StoreError> {
+    let (terms, deltas): (Vec<i32>, Vec<i32>) =
+        changes.into_iter().filter(|(_, delta)| *delta != 0).unzip();
+    let sql = "UPDATE rag_term t SET chunks = t.chunks + u.delta \
+        FROM unnest($1::integer[], $2::integer[]) AS u (number, delta) WHERE t.number = u.number";
+    execute(transaction, sql, &[&terms, &deltas]).await
+}
+
+/// Adds to the number and length of the chunks that each reader may read.
+async fn add_to_readers(
+    transaction: &Transaction<'_>,
+    mut changes: BTreeMap<i64, (i64, i64)>,
+) -> Result<(), StoreError> {
+    changes.retain(|_, delta| *delta != (0, 0));
+    let labels: Vec<i64> = changes.keys().copied().collect();
+    let (chunks, lengths): (Vec<i64>, Vec<i64>) = changes.into_values().unzip();
+    let sql = "INSERT INTO rag_reader (label, chunks, length) \
+        SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) \
+        ON CONFLICT (label) DO UPDATE SET chunks = rag_reader.chunks + excluded.chunks, \
+        length = rag_reader.length + excluded.length";
+    execute(transaction, sql, &[&labels, &chunks, &lengths]).await
+}
+
+/// Adds to the number of chunks with each term that each reader may read. Counters that become zero
+/// are deleted.
+async fn add_to_reader_terms(
+    transaction: &Transaction<'_>,
+    mut changes: BTreeMap<(i32, i64), i32>,
+) -> Result<(), StoreError> {
+    changes.retain(|_, delta| *delta != 0);
+    let changes: Vec<_> = changes.into_iter().collect();
+    for batch in changes.chunks(CHANGES_AT_ONCE) {
+        let terms: Vec<i32> = batch.iter().map(|((term, _), _)| *term).collect();
+        let labels: Vec<i64> = batch.iter().map(|((_, label), _)| *label).collect();
+        let deltas: Vec<i32> = batch.iter().map(|(_, delta)| *delta).collect();
+        let sql = "INSERT INTO rag_reader_term (term, label, chunks) \
+            SELECT * FROM unnest($1::integer[], $2::bigint[], $3::integer[]) \
+            ON CONFLICT (term, label) DO UPDATE SET chunks = rag_reader_term.chunks + excluded.chunks";
+        execute(transaction, sql, &[&terms, &labels, &deltas]).await?;
+        let sql = "DELETE FROM rag_reader_term t USING unnest($1::integer[], $2::bigint[]) AS u (term, label) \
+            WHERE t.term = u.term AND t.label = u.label AND t.chunks <= 0";
+        execute(transaction, sql, &[&terms, &labels]).await?;
+    }
+    Ok(())
+}
+
+/// Applies changes to the postings of terms in blocks.
+async fn edit_postings(
+    transaction: &Transaction<'_>,
+    edits: &[((i32, i32), PostingsEdit)],
 ) -> Result<(), StoreError> {
     let (terms, blocks): (Vec<i32>, Vec<i32>) = edits.iter().map(|(at, _)| *at).unzip();
     let sql = "SELECT p.term, p.block, p.postings FROM unnest($1::integer[], $2::integer[]) AS u (term, block) \
@@ -536,10 +589,10 @@ async fn edit(
     let mut empty_terms = Vec::new();
     let mut empty_blocks = Vec::new();
     let mut all = Vec::new();
-    for ((term, block), Edit { gone, added }) in edits {
+    for ((term, block), PostingsEdit { removed_documents, added }) in edits {
         all.clear();
         postings::decode(bytes.get(&(*term, *block)).copied().unwrap_or_default(), &mut all)?;
-        all.retain(|posting| !gone.contains(&posting.document));
+        all.retain(|posting| !removed_documents.contains(&posting.document));
         all.extend_from_slice(added);
         all.sort_unstable();
         if all.is_empty() {
