@@ -1,4 +1,4 @@
-//! Sends a View the changes of its host context.
+//! The host context of a View, of which only changes are sent.
 
 use marquetry_protocol::types::JsonObject;
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::types::{AppCapabilities, ContainerDimensions, DisplayMode, HostContex
 
 /// The host context of a View, and the part of it that was already sent.
 #[derive(Debug)]
-pub(super) struct ContextKeeper {
+pub(super) struct ViewContext {
     current: HostContext,
     sent: JsonObject,
     /// The size that the frame got from the View's reports.
@@ -16,28 +16,28 @@ pub(super) struct ContextKeeper {
 }
 
 /// A member that is sent only in the answer to `ui/initialize`.
-const ONLY_AT_FIRST: &str = "toolInfo";
+const INITIAL_ONLY: &str = "toolInfo";
 
 /// A member of our own for the answer to `ui/initialize`: the frame's size on the axes that the
 /// View chooses. The specification's `containerDimensions` has no member for it; a fixed size there
-/// would forbid the View to change it. It is never a notification, because a View that reports its
-/// size on every change of the context would not stop.
+/// would forbid the View to change it. It is never sent as a notification: a View that reports its
+/// size on every change of the context would report without end.
 const FRAME_SIZE: &str = "marquetry/frameSize";
 
-impl ContextKeeper {
+impl ViewContext {
     pub(super) fn new(context: HostContext) -> Self {
         Self { current: context, sent: JsonObject::new(), frame: Size::default() }
     }
 
     /// Returns the context for the answer to `ui/initialize`. It offers only modes that the View
     /// supports.
-    pub(super) fn first(&mut self, app: &AppCapabilities) -> HostContext {
-        let mut first = self.offered(app);
+    pub(super) fn initial(&mut self, app: &AppCapabilities) -> HostContext {
+        let mut initial = self.offered(app);
         if self.frame != Size::default() {
-            first.extra.insert(FRAME_SIZE.to_owned(), json!(self.frame));
+            initial.extra.insert(FRAME_SIZE.to_owned(), json!(self.frame));
         }
-        self.sent = members(&first);
-        first
+        self.sent = members(&initial);
+        initial
     }
 
     /// Replaces the context. Keeps the present mode if the View does not support the new one, and
@@ -52,16 +52,16 @@ impl ContextKeeper {
         self.current = context;
     }
 
-    /// Returns the members that changed since the last message, for
+    /// Takes the members that changed since the last message, for
     /// `ui/notifications/host-context-changed`.
-    pub(super) fn changes(&mut self, app: &AppCapabilities) -> Option<JsonObject> {
-        let mut now = members(&self.offered(app));
-        now.shift_remove(ONLY_AT_FIRST);
-        now.retain(|name, value| self.sent.get(name) != Some(&*value));
-        for (name, value) in &now {
+    pub(super) fn take_changes(&mut self, app: &AppCapabilities) -> Option<JsonObject> {
+        let mut changes = members(&self.offered(app));
+        changes.shift_remove(INITIAL_ONLY);
+        changes.retain(|name, value| self.sent.get(name) != Some(&*value));
+        for (name, value) in &changes {
             self.sent.insert(name.clone(), value.clone());
         }
-        (!now.is_empty()).then_some(now)
+        (!changes.is_empty()).then_some(changes)
     }
 
     /// Returns the mode in which the View is shown.
@@ -131,34 +131,37 @@ mod tests {
     #[test]
     fn only_changed_members_are_sent() {
         let first = json!({ "theme": "light", "locale": "en", "toolInfo": { "tool": { "name": "t", "inputSchema": {} } } });
-        let mut keeper = ContextKeeper::new(context(first.clone()));
-        assert_eq!(serde_json::to_value(keeper.first(&any_mode())).unwrap(), first);
-        assert_eq!(keeper.changes(&any_mode()), None);
-        keeper.replace(context(json!({ "theme": "dark", "locale": "en" })), &any_mode());
-        let changes = keeper.changes(&any_mode()).map(Value::Object);
+        let mut view_context = ViewContext::new(context(first.clone()));
+        assert_eq!(serde_json::to_value(view_context.initial(&any_mode())).unwrap(), first);
+        assert_eq!(view_context.take_changes(&any_mode()), None);
+        view_context.replace(context(json!({ "theme": "dark", "locale": "en" })), &any_mode());
+        let changes = view_context.take_changes(&any_mode()).map(Value::Object);
         assert_eq!(changes, Some(json!({ "theme": "dark" })));
-        assert_eq!(keeper.changes(&any_mode()), None);
-        assert!(keeper.first(&any_mode()).tool_info.is_some(), "a View that initializes again");
+        assert_eq!(view_context.take_changes(&any_mode()), None);
+        assert!(
+            view_context.initial(&any_mode()).tool_info.is_some(),
+            "a View that initializes again"
+        );
     }
 
     #[test]
-    fn the_size_of_the_frame_is_in_the_next_first_context_alone() {
+    fn the_size_of_the_frame_is_only_in_the_initial_context() {
         let room = json!({ "containerDimensions": { "width": 500.0, "maxHeight": 600.0 } });
-        let mut keeper = ContextKeeper::new(context(room.clone()));
-        assert_eq!(serde_json::to_value(keeper.first(&any_mode())).unwrap(), room);
-        keeper.resize_frame(Size { width: Some(300.0), height: Some(100.0) });
-        keeper.resize_frame(Size { width: None, height: Some(200.0) });
+        let mut view_context = ViewContext::new(context(room.clone()));
+        assert_eq!(serde_json::to_value(view_context.initial(&any_mode())).unwrap(), room);
+        view_context.resize_frame(Size { width: Some(300.0), height: Some(100.0) });
+        view_context.resize_frame(Size { width: None, height: Some(200.0) });
         assert_eq!(
-            keeper.changes(&any_mode()),
+            view_context.take_changes(&any_mode()),
             None,
             "a notification could make the View report again"
         );
         let mut want = room.clone();
         want[FRAME_SIZE] = json!({ "width": 300.0, "height": 200.0 });
-        assert_eq!(serde_json::to_value(keeper.first(&any_mode())).unwrap(), want);
-        keeper.reset_frame();
-        assert_eq!(serde_json::to_value(keeper.first(&any_mode())).unwrap(), room);
-        assert_eq!(keeper.changes(&any_mode()), None);
+        assert_eq!(serde_json::to_value(view_context.initial(&any_mode())).unwrap(), want);
+        view_context.reset_frame();
+        assert_eq!(serde_json::to_value(view_context.initial(&any_mode())).unwrap(), room);
+        assert_eq!(view_context.take_changes(&any_mode()), None);
     }
 
     #[test]
@@ -166,16 +169,16 @@ mod tests {
         let modes = json!({ "availableDisplayModes": ["inline", "fullscreen", "pip"] });
         let members = json!({ "availableDisplayModes": ["inline", "pip"] });
         let app = AppCapabilities::parse(members.as_object().unwrap());
-        let mut keeper = ContextKeeper::new(context(modes.clone()));
-        let offered = keeper.first(&app).available_display_modes;
+        let mut view_context = ViewContext::new(context(modes.clone()));
+        let offered = view_context.initial(&app).available_display_modes;
         assert_eq!(offered, Some(vec![DisplayMode::Inline, DisplayMode::Pip]));
-        assert!(!keeper.set_mode(DisplayMode::Fullscreen, &app));
-        assert!(keeper.set_mode(DisplayMode::Pip, &app));
-        assert!(!keeper.set_mode(DisplayMode::Pip, &app));
+        assert!(!view_context.set_mode(DisplayMode::Fullscreen, &app));
+        assert!(view_context.set_mode(DisplayMode::Pip, &app));
+        assert!(!view_context.set_mode(DisplayMode::Pip, &app));
         let mut wrong = modes;
         wrong["displayMode"] = "fullscreen".into();
-        keeper.replace(context(wrong), &app);
-        assert_eq!(keeper.mode(), DisplayMode::Pip);
-        assert!(!ContextKeeper::new(HostContext::default()).set_mode(DisplayMode::Pip, &app));
+        view_context.replace(context(wrong), &app);
+        assert_eq!(view_context.mode(), DisplayMode::Pip);
+        assert!(!ViewContext::new(HostContext::default()).set_mode(DisplayMode::Pip, &app));
     }
 }

@@ -33,15 +33,13 @@ impl UiResourceMeta {
     /// absent. Unknown members are ignored.
     #[must_use]
     pub fn parse(ui: &Value) -> (Self, Vec<MetaProblem>) {
-        let mut reader = Reader { problems: Vec::new() };
+        let mut reader = MetaReader { problems: Vec::new() };
         let meta = reader.resource_meta(ui);
         (meta, reader.problems)
     }
 
-    /// Returns the metadata to use if both a listing and a content item may have some: the content
-    /// item's, as a whole.
-    ///
-    /// The arguments are the `_meta` of the listing and of the content item.
+    /// Returns the metadata of a View from the `_meta` of its content item, or else of its listing.
+    /// The two are not merged.
     #[must_use]
     pub fn choose<'a>(
         listing: Option<&'a JsonObject>,
@@ -122,7 +120,7 @@ pub struct Csp {
 impl<'de> Deserialize<'de> for Csp {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        Ok(Reader { problems: Vec::new() }.csp(Some(&value)).unwrap_or_default())
+        Ok(MetaReader { problems: Vec::new() }.csp(Some(&value)).unwrap_or_default())
     }
 }
 
@@ -224,7 +222,7 @@ impl Serialize for Permissions {
 impl<'de> Deserialize<'de> for Permissions {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let value = Value::deserialize(deserializer)?;
-        Ok(Reader { problems: Vec::new() }.permissions(Some(&value)).unwrap_or_default())
+        Ok(MetaReader { problems: Vec::new() }.permissions(Some(&value)).unwrap_or_default())
     }
 }
 
@@ -245,14 +243,16 @@ impl fmt::Display for MetaProblem {
     }
 }
 
-/// Maximum problems that are reported for one View, because a server can send an array of any length.
+/// Maximum number of problems that are reported for one View. A server can send an array of any
+/// length.
 const MAX_PROBLEMS: usize = 20;
 
-struct Reader {
+/// Reads metadata, and collects the problems.
+struct MetaReader {
     problems: Vec<MetaProblem>,
 }
 
-impl Reader {
+impl MetaReader {
     fn resource_meta(&mut self, ui: &Value) -> UiResourceMeta {
         let Some(ui) = ui.as_object() else {
             self.report("", "an object");
@@ -263,8 +263,8 @@ impl Reader {
         UiResourceMeta {
             csp: self.csp(ui.get("csp")),
             permissions: self.permissions(ui.get("permissions")),
-            domain: self.expect("domain", "a string", domain, Value::as_str).map(ToOwned::to_owned),
-            prefers_border: self.expect(
+            domain: self.typed("domain", "a string", domain, Value::as_str).map(ToOwned::to_owned),
+            prefers_border: self.typed(
                 "prefersBorder",
                 "true or false",
                 prefers_border,
@@ -275,7 +275,7 @@ impl Reader {
 
     fn csp(&mut self, value: Option<&Value>) -> Option<Csp> {
         let value = value.filter(|it| !it.is_null());
-        let csp = self.expect("csp", "an object", value, Value::as_object)?;
+        let csp = self.typed("csp", "an object", value, Value::as_object)?;
         Some(Csp {
             connect_domains: self.origins(csp, "connectDomains"),
             resource_domains: self.origins(csp, "resourceDomains"),
@@ -287,7 +287,7 @@ impl Reader {
     fn origins(&mut self, csp: &JsonObject, member: &str) -> Vec<String> {
         let name = format!("csp.{member}");
         let value = csp.get(member).filter(|it| !it.is_null());
-        let items = self.expect(&name, "an array", value, Value::as_array);
+        let items = self.typed(&name, "an array", value, Value::as_array);
         let mut origins = Vec::new();
         for (index, item) in items.into_iter().flatten().enumerate() {
             match item.as_str() {
@@ -300,7 +300,7 @@ impl Reader {
 
     fn permissions(&mut self, value: Option<&Value>) -> Option<Permissions> {
         let value = value.filter(|it| !it.is_null());
-        let members = self.expect("permissions", "an object", value, Value::as_object)?;
+        let members = self.typed("permissions", "an object", value, Value::as_object)?;
         let mut permissions = Permissions::NONE;
         for &permission in Permission::ALL {
             match members.get(permission.member()) {
@@ -314,7 +314,8 @@ impl Reader {
         Some(permissions)
     }
 
-    fn expect<'a, T>(
+    /// Reads a value by `read`, and reports it if it has another type. An absent value is none.
+    fn typed<'a, T>(
         &mut self,
         member: &str,
         expected: &'static str,

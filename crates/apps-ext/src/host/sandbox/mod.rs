@@ -119,7 +119,7 @@ pub struct SandboxResource {
     pub permissions: Permissions,
 }
 
-/// Maximum origins of one list, so that the header stays short.
+/// Maximum number of origins in one list, so that the header stays short.
 const MAX_ORIGINS: usize = 50;
 
 impl Sandbox {
