@@ -1,4 +1,4 @@
-//! Finds blocks in one scan from left to right. The content of a block is opaque.
+//! Parses the blocks of a text in one scan from left to right.
 
 use std::fmt;
 
@@ -93,12 +93,14 @@ impl fmt::Display for Problem {
     }
 }
 
+/// Iterator over the blocks of a text and its problems. The body of a block is not scanned.
 #[derive(Clone, Debug)]
 struct Scanner<'a> {
     text: &'a str,
+    /// Where the search for the next tag begins.
     at: usize,
-    /// Elements without an end tag in the rest of the text. Each is searched for once, so that many
-    /// unclosed blocks still cost one pass.
+    /// For each [`Element`], whether the rest of the text is known to have no end tag of it. The
+    /// rest is then not searched again, so that many unclosed blocks still cost one pass.
     unclosed: [bool; 2],
 }
 
@@ -107,16 +109,12 @@ impl<'a> Scanner<'a> {
         Self { text, at: 0, unclosed: [false; 2] }
     }
 
+    /// Reads the block whose tag begins at `start`; [`None`] for the tag of another element.
     fn read(&mut self, start: usize) -> Option<Result<Block<'a>, Problem>> {
         let text = self.text;
         self.at = start + 1;
         let Some(tag) = StartTag::read(text, start) else {
-            let name = &text[start + b"<mcp:".len()..];
-            let element = [Element::Context, Element::Resource].into_iter().find(|element| {
-                name.get(..element.name().len())
-                    .is_some_and(|found| found.eq_ignore_ascii_case(element.name()))
-            })?;
-            let kind = ProblemKind::MalformedTag(element);
+            let kind = ProblemKind::MalformedTag(element_at(&text[start + "<mcp:".len()..])?);
             return Some(Err(Problem { at: start, kind }));
         };
         let element = Element::from_name(tag.name)?;
@@ -150,4 +148,12 @@ impl<'a> Iterator for Scanner<'a> {
         self.at = self.text.len();
         None
     }
+}
+
+/// Returns the element whose name a text begins with.
+fn element_at(text: &str) -> Option<Element> {
+    [Element::Context, Element::Resource].into_iter().find(|element| {
+        let name = element.name();
+        text.get(..name.len()).is_some_and(|found| found.eq_ignore_ascii_case(name))
+    })
 }

@@ -1,4 +1,4 @@
-//! Values that are secret by their form, whatever their names.
+//! Recognizes secrets by their form, whatever their names.
 
 use std::{borrow::Cow, ops::Range};
 
@@ -7,7 +7,7 @@ use crate::{
     url::{password_of, passwords, secrets_of_url},
 };
 
-/// Longest user and password that are looked for after an option.
+/// Maximum length of a user and password after an option, in bytes.
 const MAX_PASSWORD_BYTES: usize = 256;
 
 /// Options of programs such as curl whose value is `user:password`.
@@ -32,22 +32,21 @@ pub fn without_secret_values<'t>(text: &'t str, placeholder: &str) -> Cow<'t, st
         return Cow::Borrowed(text);
     }
     secrets.sort_by_key(|range| range.start);
-    let mut shown = String::with_capacity(text.len());
-    let mut after = 0;
+    let mut redacted = String::with_capacity(text.len());
+    let mut position = 0;
     for Range { start, end } in secrets {
-        // A token may stand within a private key.
-        if start >= after {
-            shown.push_str(&text[after..start]);
-            shown.push_str(placeholder);
+        // Secrets may overlap, such as a token within a private key.
+        if start >= position {
+            redacted.push_str(&text[position..start]);
+            redacted.push_str(placeholder);
         }
-        after = after.max(end);
+        position = position.max(end);
     }
-    shown.push_str(&text[after..]);
-    Cow::Owned(shown)
+    redacted.push_str(&text[position..]);
+    Cow::Owned(redacted)
 }
 
-/// Returns the places of private keys in PEM. A key whose end is missing reaches to the end of the
-/// text.
+/// Returns the ranges of private keys in PEM. A key without an end extends to the end of the text.
 fn private_keys(text: &str) -> impl Iterator<Item = Range<usize>> {
     const END: &str = "PRIVATE KEY-----";
     let mut at = 0;
@@ -66,60 +65,42 @@ fn private_keys(text: &str) -> impl Iterator<Item = Range<usize>> {
     })
 }
 
-/// Returns the places of words that are secrets by their form or by the word before them.
+/// Returns the ranges of words that are secrets by their form or by the word before them.
 fn secret_words(text: &str) -> Vec<Range<usize>> {
     let mut secrets = Vec::new();
-    let mut before = "";
+    let mut previous = "";
     let mut start = 0;
-    // `Bearer TOKEN`, and nothing else.
+    // The text is `Bearer TOKEN`, and nothing else.
     let is_header = text.split_whitespace().take(3).count() == 2;
     for piece in text.split_inclusive(is_delimiter) {
         let word = piece.trim_end_matches(is_delimiter);
-        if is_provider_token(word) || is_credential(before, word, is_header) {
+        if is_provider_token(word) || is_credential(previous, word, is_header) {
             secrets.push(start..start + word.len());
-        } else if USER_OPTIONS.contains(&before) {
+        } else if USER_OPTIONS.contains(&previous) {
             // Bounded, because a long text may name the option at each word.
             let rest = &text[start..text.floor_char_boundary(start + MAX_PASSWORD_BYTES)];
-            let value = rest.split([' ', '\t', '\r', '\n', '"', '\'']).next();
-            let value = value.unwrap_or_default();
-            secrets
-                .extend(password_of_user(before, value).map(|it| start + it.start..start + it.end));
+            let end = rest.find([' ', '\t', '\r', '\n', '"', '\'']).unwrap_or(rest.len());
+            if let Some(password) = password_of_user(previous, &rest[..end]) {
+                secrets.push(start + password.start..start + password.end);
+            }
         }
         if !word.is_empty() {
-            before = word;
+            previous = word;
         }
         start += piece.len();
     }
     secrets
 }
 
+/// Returns whether a character separates words: white space, and punctuation that does not occur in
+/// tokens.
 fn is_delimiter(one: char) -> bool {
-    one.is_whitespace()
-        || matches!(
-            one,
-            '"' | '\''
-                | '`'
-                | '\\'
-                | ','
-                | ';'
-                | ':'
-                | '!'
-                | '='
-                | '&'
-                | '?'
-                | '|'
-                | '('
-                | ')'
-                | '['
-                | ']'
-                | '{'
-                | '}'
-                | '<'
-                | '>'
-        )
+    let is_in_tokens =
+        matches!(one, '#' | '$' | '%' | '*' | '+' | '-' | '.' | '/' | '@' | '^' | '_' | '~');
+    one.is_whitespace() || (one.is_ascii_punctuation() && !is_in_tokens)
 }
 
-/// Returns the place of the password in the value of an option such as `--user`.
+/// Returns the range of the password in the value of an option such as `--user`.
 pub(crate) fn password_of_user(option: &str, value: &str) -> Option<Range<usize>> {
     let (user, password) = value.split_once(':').filter(|_| USER_OPTIONS.contains(&option))?;
     // Docker's `--user 1000:1000` and `--user node:node` name a user and a group.
@@ -131,14 +112,14 @@ pub(crate) fn password_of_user(option: &str, value: &str) -> Option<Range<usize>
 }
 
 /// Returns whether a word after the name of a scheme is the credential of an `Authorization`
-/// header. Sentences have the same words ("basic understanding"), so a word of letters alone counts
-/// only if the text is nothing but such a header's value, or if the word has capitals in its
-/// middle.
+/// header. Sentences have the same words ("basic understanding"). A word of letters alone therefore
+/// counts only if the whole text is the value of such a header, or if the word has both capital and
+/// small letters after its first character.
 fn is_credential(scheme: &str, word: &str, is_header: bool) -> bool {
-    const SHORTEST_CREDENTIAL: usize = 14;
+    const MIN_CREDENTIAL: usize = 14;
     let inner = word.as_bytes().get(1..).unwrap_or_default();
     (scheme.eq_ignore_ascii_case("basic") || scheme.eq_ignore_ascii_case("bearer"))
-        && word.len() >= SHORTEST_CREDENTIAL
+        && word.len() >= MIN_CREDENTIAL
         && (is_mixed(word)
             || (inner.iter().any(u8::is_ascii_uppercase)
                 && inner.iter().any(u8::is_ascii_lowercase))
@@ -149,21 +130,22 @@ fn is_credential(scheme: &str, word: &str, is_header: bool) -> bool {
 /// letters and digits that are not a path.
 #[must_use]
 pub fn looks_secret(value: &str) -> bool {
+    const MIN_BYTES: usize = 12;
     let is_path = value.starts_with(['/', '.', '~']);
+    let is_word = !value.contains(char::is_whitespace);
     password_of(value).is_some()
-        || (!is_path
-            && is_mixed(value)
-            && value.len() >= 12
-            && !value.contains(char::is_whitespace))
+        || (value.len() >= MIN_BYTES && is_word && is_mixed(value) && !is_path)
 }
 
-/// Returns a value that is a secret, and its parts that are secrets by themselves: of `Bearer
-/// TOKEN`, `{"token": "TOKEN"}` or a URL with a key, others may show the token alone.
+/// Returns the texts to redact for a value that is a secret: the value, and its parts that are
+/// secrets by themselves. Other programs may show only the token of `Bearer TOKEN`, of `{"token":
+/// "TOKEN"}` or of a URL.
 #[must_use]
 pub fn secrets_of_value(value: &str) -> Vec<String> {
-    const AROUND: [char; 11] = ['"', '\'', '{', '}', '[', ']', '(', ')', ',', ';', ':'];
+    const PUNCTUATION: [char; 11] = ['"', '\'', '{', '}', '[', ']', '(', ')', ',', ';', ':'];
     let mut secrets: Vec<String> = secrets_of_url(value).collect();
-    let words: Vec<&str> = value.split_whitespace().map(|word| word.trim_matches(AROUND)).collect();
+    let words: Vec<&str> =
+        value.split_whitespace().map(|word| word.trim_matches(PUNCTUATION)).collect();
     secrets.extend(words.iter().map(|word| (*word).to_owned()));
     match words[..] {
         // The scheme before a token is not a secret.
@@ -191,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn tokens_of_providers_are_found_anywhere() {
+    fn provider_tokens_are_found_anywhere() {
         check("AKIAIOSFODNN7EXAMPLE", "…");
         check("id = AKIAIOSFODNN7EXAMPLE, next", "id = …, next");
         check("ghp_16C7e42F292c6912E7710c838347", "…");
