@@ -15,8 +15,8 @@ use tokio_tungstenite::{
     tungstenite::{Message, client::IntoClientRequest as _},
 };
 
-/// After the messages that are waited for, further ones may arrive within this time.
-const QUIET: Duration = Duration::from_millis(50);
+/// Time without a message after which the expected messages are complete.
+const QUIET_TIME: Duration = Duration::from_millis(50);
 
 /// An open WebSocket.
 pub(crate) struct JsonSocket(WebSocketStream<TcpStream>);
@@ -53,8 +53,8 @@ impl JsonSocket {
         self.0.send(Message::text(message.to_string())).await.map_err(io::Error::other)
     }
 
-    /// Waits for `count` messages, at most for `limit`, and returns them with those that follow at
-    /// once, as `{messages, closed}`.
+    /// Waits for `count` messages, at most for `limit`. Returns them and those that follow within
+    /// [`QUIET_TIME`] of one another, as `{messages, closed}`.
     ///
     /// # Errors
     ///
@@ -63,12 +63,12 @@ impl JsonSocket {
         let mut messages: Vec<Value> = Vec::new();
         let deadline = Instant::now() + limit;
         loop {
-            let patience = if messages.len() < count {
+            let wait = if messages.len() < count {
                 deadline.saturating_duration_since(Instant::now())
             } else {
-                QUIET
+                QUIET_TIME
             };
-            match timeout(patience, self.0.next()).await {
+            match timeout(wait, self.0.next()).await {
                 Err(_) => return Ok(json!({ "messages": messages, "closed": false })),
                 Ok(None | Some(Ok(Message::Close(_)))) => {
                     return Ok(json!({ "messages": messages, "closed": true }));

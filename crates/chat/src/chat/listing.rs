@@ -1,4 +1,4 @@
-//! Lists of chats, and stored conversations.
+//! Lists the chats of a caller, and reads stored conversations.
 
 use marquetry_knowledge::{Access, Failure};
 use marquetry_rag::{Record, RecordFilter};
@@ -51,14 +51,14 @@ pub struct Conversation {
 ///
 /// Returns an error if the records cannot be read.
 pub async fn chats(access: &Access) -> Result<ChatList, Failure> {
-    /// Chats that are read. Records have the order of their ids, so all are read before the
-    /// newest are known.
+    /// Maximum number of chats in a list. The store orders records by id, so all chats are read to
+    /// find the newest.
     const MAX_CHATS: usize = 10_000;
     let mut filter = RecordFilter::new(&access.caller.organization);
     filter.types = vec![CHAT.to_owned()];
     filter.owners = vec![access.caller.user.clone()];
     filter.limit = Some(MAX_CHATS);
-    // Summaries are short; the chats themselves are read in parts.
+    // Only the short summaries are held together; the chats are read one part after the other.
     let (mut chats, next) =
         access.listed(filter, MAX_CHATS, |chat| summary(chat).map(|summary| (summary, 1))).await?;
     chats.sort_by(|one, other| {
@@ -83,7 +83,7 @@ pub async fn conversation(access: &Access, uri: &str) -> Result<Conversation, Fa
     })
 }
 
-/// Returns a chat for a list.
+/// Returns the entry of a chat in a list.
 fn summary(record: Record) -> Option<ChatSummary> {
     let uri = record.uri()?;
     let messages = History::read(&record.attributes).messages.len();

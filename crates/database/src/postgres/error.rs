@@ -1,4 +1,4 @@
-//! Errors of a PostgreSQL.
+//! Converts errors of PostgreSQL.
 
 use std::error::Error;
 
@@ -8,7 +8,7 @@ use tokio_postgres::error::SqlState;
 use crate::DatabaseError;
 
 /// Converts an error of a pool with this number of connections.
-pub(super) fn of_pool(error: PoolError, connections: usize) -> DatabaseError {
+pub(super) fn from_pool_error(error: PoolError, connections: usize) -> DatabaseError {
     match error {
         PoolError::Backend(error) => match DatabaseError::from(error) {
             // Before a connection exists, every error is a connection error.
@@ -25,22 +25,28 @@ pub(super) fn of_pool(error: PoolError, connections: usize) -> DatabaseError {
 impl From<tokio_postgres::Error> for DatabaseError {
     fn from(error: tokio_postgres::Error) -> Self {
         let Some(code) = error.code() else {
-            let message = chain(&error);
-            let of_connection = error.is_closed()
+            let message = with_causes(&error);
+            let is_connection_error = error.is_closed()
                 || error
                     .source()
                     .is_some_and(<dyn std::error::Error + 'static>::is::<std::io::Error>);
-            return if of_connection { Self::Disconnected(message) } else { Self::engine(message) };
+            return if is_connection_error {
+                Self::Disconnected(message)
+            } else {
+                Self::engine(message)
+            };
         };
         // Only the message is used: details may quote stored values.
         let message = error.as_db_error().map_or_else(String::new, |error| {
             format!("{} (SQLSTATE {})", error.message(), error.code().code())
         });
+        // The classes of SQLSTATE (PostgreSQL, appendix A).
         match code.code().get(..2) {
-            // The server is shutting down or starting; the connection is broken.
+            // Connection exception.
             Some("08") => return Self::Disconnected(message),
+            // Operator intervention: the server shuts down or starts.
             Some("57") if *code != SqlState::QUERY_CANCELED => return Self::Disconnected(message),
-            // The transaction was rolled back, since two writers conflicted.
+            // Transaction rollback: two writers conflicted.
             Some("40") => return Self::Busy,
             _ => {}
         }
@@ -59,7 +65,7 @@ impl From<tokio_postgres::Error> for DatabaseError {
 }
 
 /// Returns the messages of an error and of its causes.
-fn chain(error: &dyn Error) -> String {
+fn with_causes(error: &dyn Error) -> String {
     let mut message = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

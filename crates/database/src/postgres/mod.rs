@@ -107,7 +107,7 @@ impl PostgresPool {
     /// Returns an error if no connection is available in time.
     pub async fn get(&self) -> Result<Lease, DatabaseError> {
         let got = self.pool.get().await.map(|object| Lease::new(object, self.tls.clone()));
-        got.map_err(|error| error::of_pool(error, self.options.max_connections))
+        got.map_err(|error| error::from_pool_error(error, self.options.max_connections))
     }
 
     /// Opens a connection outside of the pool, for statements that take long. It closes when it is

@@ -1,4 +1,4 @@
-//! Bodies of requests.
+//! Reads and parses the bodies of requests.
 
 use std::{pin::pin, time::Duration};
 
@@ -8,10 +8,10 @@ use serde::de::DeserializeOwned;
 
 use super::{ApiError, Shared};
 
-/// Limits of bytes and time for discarding the rest of a body that is too long. A connection that
-/// closes with unread input is reset, and the client may lose the answer.
-const DROPPED_BYTES: usize = 32 << 20;
-const DROPPED_TIME: Duration = Duration::from_secs(2);
+/// Maximum number of bytes of a body that is too long that [`discard`] reads.
+const MAX_DISCARDED_BYTES: usize = 32 << 20;
+/// Time limit of [`discard`].
+const DISCARD_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Reads and parses a body.
 pub(super) async fn parse<T: DeserializeOwned>(
@@ -45,22 +45,27 @@ async fn read<B: AsRef<[u8]>>(
         let chunk = chunk.as_ref();
         if body.len() + chunk.len() > limit {
             drop(body);
-            let mut left = DROPPED_BYTES;
-            let dropping = async {
-                while let Some(Ok(chunk)) = chunks.next().await {
-                    left = left.saturating_sub(chunk.as_ref().len());
-                    if left == 0 {
-                        break;
-                    }
-                }
-            };
-            // Slower clients lose the answer.
-            _ = tokio::time::timeout(DROPPED_TIME, dropping).await;
+            discard(chunks).await;
             return Err(ApiError::TooLong(limit));
         }
         body.extend_from_slice(chunk);
     }
     Ok(body)
+}
+
+/// Reads and drops the rest of a body, within limits. A connection that closes with unread input is
+/// reset, and the client may lose the answer; a client that exceeds the limits does.
+async fn discard<B: AsRef<[u8]>>(mut chunks: impl Stream<Item = Result<B, axum::Error>> + Unpin) {
+    let discarding = async {
+        let mut left = MAX_DISCARDED_BYTES;
+        while let Some(Ok(chunk)) = chunks.next().await {
+            left = left.saturating_sub(chunk.as_ref().len());
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    _ = tokio::time::timeout(DISCARD_TIMEOUT, discarding).await;
 }
 
 #[cfg(test)]
