@@ -198,7 +198,7 @@ impl Gateway {
             call: Some(Call { work, questions, open, asked, events }), handle, ..
         } = &mut parking
         else {
-            unreachable!("it was just put there")
+            unreachable!("the call was set above")
         };
         let attending = async {
             loop {

@@ -127,7 +127,7 @@ impl Pages {
 
     pub(super) fn opened(&self, upstream: usize, id: String, announcer: Announcer) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        open.retain(|page| page.announcer.is_there());
+        open.retain(|page| page.announcer.is_connected());
         if open.len() >= self.max {
             open.pop_front();
         }

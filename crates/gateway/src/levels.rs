@@ -29,15 +29,15 @@ pub(crate) struct Levels {
 impl Levels {
     fn set(&self, session: ConversationId, announcer: Announcer, level: LogLevel) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.retain(|_, (announcer, _)| announcer.is_there());
+        sessions.retain(|_, (announcer, _)| announcer.is_connected());
         sessions.insert(session, (announcer, level));
     }
 
     /// Returns the lowest level that an agent has asked for, if any has.
-    fn least(&self) -> Option<LogLevel> {
+    fn lowest(&self) -> Option<LogLevel> {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let there = sessions.values().filter(|(announcer, _)| announcer.is_there());
-        there.map(|(_, level)| *level).min()
+        let open = sessions.values().filter(|(announcer, _)| announcer.is_connected());
+        open.map(|(_, level)| *level).min()
     }
 }
 
@@ -46,20 +46,20 @@ impl Gateway {
     pub async fn set_log_level(&self, level: LogLevel, cx: &RequestContext) {
         let Some(announcer) = cx.announcer() else { return };
         self.levels.set(cx.conversation(), announcer, level);
-        let Some(least) = self.levels.least() else { return };
+        let Some(lowest) = self.levels.lowest() else { return };
         let ready = self.upstreams.iter().filter_map(|upstream| match upstream.state() {
             UpstreamState::Ready(client) => Some((upstream, client)),
             _ => None,
         });
-        let all = ready.map(async |(upstream, client)| upstream.want_level(&client, least).await);
+        let all = ready.map(async |(upstream, client)| upstream.want_level(&client, lowest).await);
         futures_util::future::join_all(all).await;
     }
 
     /// Sets the level of an upstream that has just started.
     pub(super) async fn set_level_again(&self, upstream: &Upstream, client: &Client) {
         upstream.forget_level();
-        if let Some(least) = self.levels.least() {
-            upstream.want_level(client, least).await;
+        if let Some(lowest) = self.levels.lowest() {
+            upstream.want_level(client, lowest).await;
         }
     }
 

@@ -33,7 +33,7 @@ pub struct GatewayOptions {
     pub restart_delay: Duration,
     /// Longest backoff between restarts.
     pub restart_max_delay: Duration,
-    /// Consecutive failures after which an upstream is not restarted any more. 0 is no limit.
+    /// Consecutive failures after which an upstream is not restarted any more. 0 means no limit.
     pub restart_max_failures: u32,
     /// Time that a child process has to exit after its input was closed, and again after SIGTERM.
     pub stop_grace: Duration,

@@ -5,7 +5,7 @@ use std::fmt;
 use marquetry_protocol::client::Client;
 use serde_json::{Value, json};
 
-use super::stderr::last_words;
+use super::stderr::last_lines;
 
 /// State of an upstream.
 #[derive(Clone)]
@@ -94,11 +94,11 @@ impl fmt::Display for UpstreamState {
             Self::Ready(_) => f.write_str("is ready"),
             Self::BackingOff { problem, stderr, retry_in_ms } => {
                 let seconds = retry_in_ms.div_ceil(1_000);
-                let words = last_words(stderr);
+                let words = last_lines(stderr);
                 write!(f, "is down ({problem}) and is started again within {seconds} s{words}")
             }
             Self::Failed { problem, stderr } => {
-                write!(f, "failed and is not started again ({problem}){}", last_words(stderr))
+                write!(f, "failed and is not started again ({problem}){}", last_lines(stderr))
             }
             Self::Stopped => f.write_str("is stopped, as the whole server is shutting down"),
         }

@@ -103,7 +103,7 @@ fn hash_of(line: &str) -> u64 {
 }
 
 /// Returns the last lines as text to follow a description of the failure; empty if there are none.
-pub(super) fn last_words(lines: &[String]) -> String {
+pub(super) fn last_lines(lines: &[String]) -> String {
     const LINES: usize = 5;
     const BYTES: usize = 600;
     let last = &lines[lines.len().saturating_sub(LINES)..];
@@ -167,8 +167,8 @@ mod tests {
         let tail = log.tail();
         assert_eq!(tail.len(), StderrLog::TAIL_LINES);
         assert!(tail[0].starts_with("30 é") && tail[0].len() <= StderrLog::LINE_BYTES);
-        assert!(last_words(&tail).len() < 700);
-        assert_eq!(last_words(&[]), "");
+        assert!(last_lines(&tail).len() < 700);
+        assert_eq!(last_lines(&[]), "");
         log.begin_run();
         assert_eq!(log.tail(), [""; 0]);
     }

@@ -183,8 +183,8 @@ impl Upstream {
         !self.is_started() || self.settled[list as usize].is_cancelled()
     }
 
-    /// Marks the first start as over for a list. The state is no sign of that: an upstream is ready
-    /// before its names appear.
+    /// Records that the first fetch of a list is over. The state does not show this: an upstream is
+    /// ready before its names appear.
     pub(super) fn settle(&self, list: List) {
         self.settled[list as usize].cancel();
     }

@@ -231,7 +231,7 @@ async fn answer(State(script): State<Arc<Mutex<Script>>>, request: Request) -> R
         Kind::Text(text) => {
             let answer = if is_streamed { streamed(&model, &text) } else { whole(&model, &text) };
             let Kind::Http { status, headers, body } = answer.kind else {
-                unreachable!("both are")
+                unreachable!("`streamed` and `whole` return HTTP answers")
             };
             (status, headers, body)
         }

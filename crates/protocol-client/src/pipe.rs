@@ -267,7 +267,7 @@ struct Reading {
     pending: Arc<Pending>,
     outbound: mpsc::WeakSender<Bytes>,
     max: usize,
-    /// Limits the log lines about input that is no message.
+    /// Limits the log lines about input that is not a message.
     nonsense: LogRate,
 }
 

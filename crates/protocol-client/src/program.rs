@@ -31,7 +31,7 @@ pub enum ProgramError {
         /// The program.
         program: String,
     },
-    /// The working directory does not exist, or is no directory.
+    /// The working directory does not exist, or is not a directory.
     #[error("working directory {} is not a directory", .0.display())]
     WorkingDirectory(PathBuf),
 }

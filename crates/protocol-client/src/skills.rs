@@ -260,7 +260,7 @@ fn bytes_of(contents: &ResourceContents) -> Result<Vec<u8>, &'static str> {
     use base64::{Engine, engine::general_purpose::STANDARD};
     match (&contents.text, &contents.blob) {
         (Some(text), None) => Ok(text.clone().into_bytes()),
-        (None, Some(blob)) => STANDARD.decode(blob).map_err(|_| "it is no base64"),
+        (None, Some(blob)) => STANDARD.decode(blob).map_err(|_| "it is not valid base64"),
         _ => Err("it is neither text nor bytes"),
     }
 }

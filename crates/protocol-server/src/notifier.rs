@@ -94,7 +94,7 @@ impl Announcer {
 
     /// Returns whether the client is still connected.
     #[must_use]
-    pub fn is_there(&self) -> bool {
+    pub fn is_connected(&self) -> bool {
         self.listener.strong_count() > 0
     }
 }

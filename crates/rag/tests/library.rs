@@ -1,4 +1,4 @@
-//! The front door: files in, passages and citations out, with each kind of database.
+//! The public API: files in, passages and citations out, with each kind of database.
 
 use std::path::Path;
 

@@ -178,7 +178,7 @@ mod tests {
                 frame = size.height.unwrap();
             }
         }
-        // The first report is no growth.
+        // The first report does not count as growth.
         assert_eq!(frame, 101.0 + f64::from(MAX_SMALL_GROWTHS));
         let later = Duration::from_mins(1);
         assert!(follower.follow(later, height(frame + 1.0), room, 1e4).is_some());

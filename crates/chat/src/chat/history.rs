@@ -118,8 +118,8 @@ pub(super) struct Window {
 }
 
 impl History {
-    /// Reads the attributes of a record. Others may write to it, so entries that are no messages
-    /// are skipped.
+    /// Reads the attributes of a record. Others may write to it, so entries that are not
+    /// messages are skipped.
     pub(super) fn read(attributes: &serde_json::Map<String, Value>) -> Self {
         let messages = attributes.get("messages").and_then(Value::as_array);
         Self {

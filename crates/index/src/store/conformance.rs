@@ -97,9 +97,9 @@ fn sentences(store: &impl ChunkStore, text: &str, size: usize) -> Vec<NewChunk> 
         .filter(|sentence| !sentence.is_empty())
         .collect();
     let mut chunks = Vec::new();
-    for some in sentences.chunks(size) {
-        let last = some[some.len() - 1];
-        let span = offset(text, some[0])..offset(text, last) + last.len();
+    for batch in sentences.chunks(size) {
+        let last = batch[batch.len() - 1];
+        let span = offset(text, batch[0])..offset(text, last) + last.len();
         let content = &text[span.clone()];
         let mut chunk = NewChunk::of_text(content, embed(content, store.model().dimension));
         chunk.span = span;

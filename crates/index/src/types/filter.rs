@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use super::document::Document;
 use marquetry_database::label_hash;
 
-/// A filter of documents. An empty list is no condition, except for `readers`.
+/// A filter of documents. An empty list sets no condition, except for `readers`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 #[non_exhaustive]
@@ -20,7 +20,7 @@ pub struct Filter {
     /// Documents of one of these owners.
     pub owners: Vec<String>,
     /// Documents that one of these users and groups may read. An empty list lets no document pass;
-    /// `None` is no condition.
+    /// `None` sets no condition.
     pub readers: Option<Vec<String>>,
     /// Documents with all of these tags.
     pub tags: Vec<String>,
@@ -85,7 +85,7 @@ impl Filter {
         );
         LabelFilter {
             all_of: all_of.collect(),
-            // An empty list is no condition, except for readers: it lets no document pass.
+            // An empty list sets no condition, except for readers: it lets no document pass.
             any_of: any_of.into_iter().filter(|labels| !labels.is_empty()).chain(readers).collect(),
         }
     }

@@ -187,7 +187,7 @@ impl Endpoint {
                     Err(error) if is_answer(&error, of) => (more, fault) = (false, Some(error)),
                     Err(error) => {
                         if let Some(count) = invalid_messages.count() {
-                            tracing::warn!(%error, count, "server sent an event that is no message");
+                            tracing::warn!(%error, count, "server sent an event that is not a message");
                         }
                     }
                 });

@@ -52,8 +52,8 @@ type Unit = fn(u64, &mut Noise) -> Vec<u8>;
 /// Why content cannot be generated.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GenerateError {
-    #[error("{kind} content needs at least {least} bytes, not {bytes}")]
-    TooShort { kind: Kind, bytes: u64, least: usize },
+    #[error("{kind} content needs at least {min} bytes, not {bytes}")]
+    TooShort { kind: Kind, bytes: u64, min: usize },
     #[error("{bytes} bytes are more than the limit of {MAX_BYTES}")]
     TooLong { bytes: u64 },
 }
@@ -73,8 +73,8 @@ impl Generate {
         };
         let mut noise = Noise::new(self.seed);
         let first = unit(0, &mut noise);
-        let least = head.len() + first.len() + tail.len();
-        let length = self.length(if self.kind.may_be_cut() { 0 } else { least }, least)?;
+        let min = head.len() + first.len() + tail.len();
+        let length = self.length(if self.kind.may_be_cut() { 0 } else { min }, min)?;
 
         let mut content = head;
         let room = length - tail.len();
@@ -100,14 +100,14 @@ impl Generate {
         Ok(content)
     }
 
-    fn length(&self, least: usize, default: usize) -> Result<usize, GenerateError> {
+    fn length(&self, min: usize, default: usize) -> Result<usize, GenerateError> {
         let Some(ByteSize(bytes)) = self.bytes else { return Ok(default) };
         if bytes > MAX_BYTES {
             return Err(GenerateError::TooLong { bytes });
         }
         let length = usize::try_from(bytes).map_err(|_| GenerateError::TooLong { bytes })?;
-        if length < least {
-            return Err(GenerateError::TooShort { kind: self.kind, bytes, least });
+        if length < min {
+            return Err(GenerateError::TooShort { kind: self.kind, bytes, min });
         }
         Ok(length)
     }
@@ -125,12 +125,8 @@ impl Generate {
         if length > plain {
             let comment = png_chunk(b"tEXt", b"Comment\0");
             let Some(padding) = length.checked_sub(plain + comment.len()) else {
-                let least = plain + comment.len();
-                return Err(GenerateError::TooShort {
-                    kind: self.kind,
-                    bytes: length as u64,
-                    least,
-                });
+                let min = plain + comment.len();
+                return Err(GenerateError::TooShort { kind: self.kind, bytes: length as u64, min });
             };
             let mut data = b"Comment\0".to_vec();
             data.resize(data.len() + padding, b'x');

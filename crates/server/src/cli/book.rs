@@ -85,7 +85,7 @@ fn blocks() -> Vec<Block> {
 }
 
 /// Splits one command line into words, without the part after `#`, `|`, `>`, `&` or `;`. This is
-/// enough for the examples, but it is no shell.
+/// enough for the examples; other syntax of a shell is not supported.
 fn words(line: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut word = None::<String>;

@@ -126,8 +126,8 @@ impl CallRecord {
     pub(crate) fn captured(&self, captured: &Captured, settings: &Settings) {
         let Some(running) = self.running() else { return };
         running.step("captured");
-        // As long as the model gets it: a report of thousands of items is no more use in the
-        // console.
+        // Limited as it is for the model: a report of thousands of items is of no use in the
+        // console either.
         let report = captured.report().map(|report| report.json_within(settings.report_max_bytes));
         running.decided(report.as_deref(), decisions(captured, settings));
         let save = captured.report().map(|report| &report.save);

@@ -109,7 +109,8 @@ pub(super) async fn require_admin(
 }
 
 /// Adds the console's [`Viewer`] to a request. Without authentication, callers on this machine see
-/// everything; other machines are no viewers, and the console's error says so.
+/// everything. Requests from other machines get no viewer, and the console refuses them with an
+/// error that says so.
 pub(super) async fn with_viewer(
     Extension(sender): Extension<Sender>,
     mut request: Request,
