@@ -202,7 +202,10 @@ impl Body {
         let length = written.trim().len();
         let title = written.split_whitespace().collect::<Vec<_>>().join(" ");
         let is_apart = self.paragraphs.is_empty() && self.tables == 0;
-        if let (Some(level), false, true) = (level, title.is_empty(), is_apart) {
+        if let Some(level) = level
+            && !title.is_empty()
+            && is_apart
+        {
             let start = start + skipped;
             self.headings.push(Heading { level, title, span: start..start + length });
         }

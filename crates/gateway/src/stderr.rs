@@ -31,8 +31,8 @@ impl StderrLog {
     const TAIL_LINES: usize = 20;
     /// Bytes that are kept of a line.
     const LINE_BYTES: usize = 400;
-    /// Lines that are recognized as repeated; when there are more, all are forgotten and logged
-    /// anew.
+    /// Maximum number of lines that are recognized as repeated. When there are more, all are
+    /// forgotten, and logged again when they are repeated.
     const KNOWN_LINES: usize = 2_000;
 
     /// Begins a new run. Lines of earlier runs count as repeated.

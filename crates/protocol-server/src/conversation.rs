@@ -46,8 +46,8 @@ impl ConversationId {
     }
 }
 
-/// What a client says of itself. Shared, since it has many members, and the same ones in each
-/// request of a session.
+/// The description that a client gives of itself. Shared, because it has many members, which are
+/// the same in each request of a session.
 #[derive(Default)]
 pub(super) struct ClientFacts {
     /// Its name and version, which stateless clients may leave out.

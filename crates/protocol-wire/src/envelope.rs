@@ -326,7 +326,7 @@ pub struct Around<'a> {
 /// JSON.
 #[must_use]
 pub fn write_result_with(id: &RequestId, around: Around<'_>, result: &str) -> Vec<u8> {
-    let Around { before, after } = around;
+    let Around { mut before, mut after } = around;
     let mut out = start(result.len() + before.len() + after.len());
     out.extend_from_slice(br#","id":"#);
     append(&mut out, id);
@@ -334,11 +334,12 @@ pub fn write_result_with(id: &RequestId, around: Around<'_>, result: &str) -> Ve
     let inner = result.strip_prefix('{').and_then(|rest| rest.strip_suffix('}'));
     match inner.map(str::trim_ascii) {
         Some(inner) if !(before.is_empty() && after.is_empty()) => {
-            let (before, after) = match (inner.is_empty(), before.is_empty()) {
-                (true, true) => (before, after.trim_start_matches(',')),
-                (true, false) => (before.trim_end_matches(','), after),
-                (false, _) => (before, after),
-            };
+            // An empty object has no members from which the commas would separate the others.
+            if inner.is_empty() && before.is_empty() {
+                after = after.trim_start_matches(',');
+            } else if inner.is_empty() {
+                before = before.trim_end_matches(',');
+            }
             out.push(b'{');
             out.extend_from_slice(before.as_bytes());
             out.extend_from_slice(inner.as_bytes());

@@ -34,11 +34,14 @@ impl Schema {
         let sql = database.into();
         let begin = if read_only { "BEGIN" } else { "BEGIN IMMEDIATE" };
         sql.transaction(begin, || {
-            match (self.exists(sql)?, read_only) {
-                (false, true) => return Err(DatabaseError::ReadOnly),
-                (false, false) => self.create(sql)?,
-                (true, true) => {}
-                (true, false) => self.migrate(sql)?,
+            if self.exists(sql)? {
+                if !read_only {
+                    self.migrate(sql)?;
+                }
+            } else if read_only {
+                return Err(DatabaseError::ReadOnly);
+            } else {
+                self.create(sql)?;
             }
             self.check(sql)
         })

@@ -177,7 +177,10 @@ impl TextElements for Body<'_> {
             }
             "tbl" => self.tables += 1,
             "tc" => self.mark = "| ",
-            "r" => (self.in_run, self.is_hidden) = (true, false),
+            "r" => {
+                self.in_run = true;
+                self.is_hidden = false;
+            }
             "vanish" if self.in_run => {
                 self.is_hidden =
                     !matches!(attribute(element, "val").as_deref(), Some("0" | "false" | "off"));
@@ -206,7 +209,8 @@ impl TextElements for Body<'_> {
             }
             "r" => {
                 self.hidden += usize::from(self.is_hidden);
-                (self.in_run, self.is_hidden) = (false, false);
+                self.in_run = false;
+                self.is_hidden = false;
             }
             "t" => self.in_text = false,
             _ => {}

@@ -133,16 +133,19 @@ impl KnowledgeTools {
     pub fn listing(name: &str) -> Option<(&'static str, Value)> {
         // MCP's default for each hint is the most dangerous value.
         let reads = json!({"readOnlyHint": true, "openWorldHint": false});
+        let adds = WriteHints { is_destructive: false, is_idempotent: false };
+        let replaces = WriteHints { is_destructive: false, is_idempotent: true };
+        let destroys = WriteHints { is_destructive: true, is_idempotent: true };
         Some(match name {
-            CREATE => ("Create a record", write_hints(false, false)),
+            CREATE => ("Create a record", adds.to_json()),
             GET => ("Get a record", reads),
-            UPDATE => ("Update a record", write_hints(true, true)),
-            DELETE => ("Delete a record", write_hints(true, true)),
+            UPDATE => ("Update a record", destroys.to_json()),
+            DELETE => ("Delete a record", destroys.to_json()),
             LIST_OBJECTS => ("List records", reads),
             SEARCH => ("Search passages", reads),
-            VECTORIZE => ("Make a record searchable", write_hints(false, true)),
+            VECTORIZE => ("Make a record searchable", replaces.to_json()),
             EXTRACT => ("Extract a document's text", reads),
-            CHUNK => ("Cut a text into passages", write_hints(false, true)),
+            CHUNK => ("Cut a text into passages", replaces.to_json()),
             EMBED => ("Embed texts", reads),
             _ => return None,
         })
@@ -187,12 +190,19 @@ impl KnowledgeTools {
     }
 }
 
-/// Returns the hints of a tool that writes.
-fn write_hints(destroys: bool, again: bool) -> Value {
-    json!({
-        "readOnlyHint": false,
-        "destructiveHint": destroys,
-        "idempotentHint": again,
-        "openWorldHint": false,
-    })
+/// The hints of a tool that writes.
+struct WriteHints {
+    is_destructive: bool,
+    is_idempotent: bool,
+}
+
+impl WriteHints {
+    fn to_json(&self) -> Value {
+        json!({
+            "readOnlyHint": false,
+            "destructiveHint": self.is_destructive,
+            "idempotentHint": self.is_idempotent,
+            "openWorldHint": false,
+        })
+    }
 }

@@ -142,7 +142,7 @@ where
 }
 
 /// The service of a connection. It is boxed, so that hyper's connections are compiled once, here,
-/// and not anew in each crate that serves.
+/// and not again in each crate that serves.
 type BoxedService = Box<dyn Fn(HttpRequest<RequestBody>) -> BoxedAnswer + Send>;
 type BoxedAnswer = Pin<Box<dyn Future<Output = HttpResponse<BoxedBody>> + Send>>;
 type BoxedBody = UnsyncBoxBody<Bytes, Failure>;

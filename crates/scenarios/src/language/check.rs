@@ -293,33 +293,30 @@ impl Checker {
             || capture.is_some()
             || progress.is_some();
         let of_http = status.is_some() || !headers.is_empty() || body.is_some() || events.is_some();
-        let (call, request, http) = match action {
-            Action::Call { .. } => (true, false, false),
-            Action::Request(_) => (false, true, false),
-            Action::Http(_) => (false, false, true),
-            Action::Socket(_) | Action::Upstream(_) | Action::WaitFor(_) => (false, false, false),
-        };
+        let is_call = matches!(action, Action::Call { .. });
+        let is_request = matches!(action, Action::Request(_));
+        let is_http = matches!(action, Action::Http(_));
         let is_socket = matches!(action, Action::Socket(_));
         self.rule(is_socket || (messages.is_none() && closed.is_none()), || {
             "only a `socket` has `messages` and `closed`".into()
         });
-        self.rule(call || !of_call, || {
+        self.rule(is_call || !of_call, || {
             "only a `call` has `content`, `structured`, `is_error`, `capture` and `progress`".into()
         });
-        self.rule(request || result.is_none(), || "only a `request` has a `result`".into());
-        self.rule(call || request || error.is_none(), || {
+        self.rule(is_request || result.is_none(), || "only a `request` has a `result`".into());
+        self.rule(is_call || is_request || error.is_none(), || {
             "only a `call` or `request` has an `error`".into()
         });
-        self.rule(http || !of_http, || {
+        self.rule(is_http || !of_http, || {
             "only an `http` request has `status`, `headers`, `body` and `events`".into()
         });
-        self.rule(!http || status.is_some(), || {
+        self.rule(!is_http || status.is_some(), || {
             "`expect` of an `http` request needs `status`".into()
         });
-        self.rule(!call || content.is_some() != error.is_some(), || {
+        self.rule(!is_call || content.is_some() != error.is_some(), || {
             "`expect` of a `call` needs `content` or `error`".into()
         });
-        self.rule(!request || result.is_some() != error.is_some(), || {
+        self.rule(!is_request || result.is_some() != error.is_some(), || {
             "`expect` of a `request` needs `result` or `error`".into()
         });
         for matcher in

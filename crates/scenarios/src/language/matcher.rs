@@ -321,12 +321,14 @@ impl<'de> Deserialize<'de> for Matcher {
                         entries.push((key, map.next_value()?));
                     }
                 }
-                match (ops.is_empty(), entries.is_empty()) {
-                    (true, _) => Ok(Matcher::Map(entries)),
-                    (false, true) => Ok(Matcher::Ops(ops)),
-                    (false, false) => Err(de::Error::custom(
+                if ops.is_empty() {
+                    Ok(Matcher::Map(entries))
+                } else if entries.is_empty() {
+                    Ok(Matcher::Ops(ops))
+                } else {
+                    Err(de::Error::custom(
                         "a mapping holds either `$operators` or plain keys; put the keys into `$all`",
-                    )),
+                    ))
                 }
             }
         }
