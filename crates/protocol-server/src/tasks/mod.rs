@@ -69,7 +69,7 @@ impl TaskOptions {
 
 /// The tasks of a server.
 pub(super) struct Tasks {
-    kept: Mutex<StoredTasks>,
+    stored: Mutex<StoredTasks>,
     watchers: Arc<Watchers>,
     /// Returns whether the server declares tasks. A function, because the trait `Handler` uses this
     /// module.
@@ -112,20 +112,20 @@ enum WorkEnd {
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Time for which the state of an expired task can be read.
-const EXPIRED_KEPT_FOR: Duration = Duration::from_mins(1);
+const EXPIRED_TIME: Duration = Duration::from_mins(1);
 
 /// Maximum time for which a task is stored: ten years.
-const LONGEST: Duration = Duration::from_hours(87600);
+const MAX_TIME: Duration = Duration::from_hours(87600);
 
 impl Tasks {
     pub(super) fn new(limits: &Limits, declares: Box<dyn Fn() -> bool + Send + Sync>) -> Arc<Self> {
         let stop = CancellationToken::new();
         Arc::new(Self {
-            kept: Mutex::default(),
+            stored: Mutex::default(),
             watchers: Arc::default(),
             declares,
             slots: FairLimiter::new(FairBounds {
-                what: "tasks are kept, and none of them has finished",
+                what: "tasks are stored, and none of them has finished",
                 total_setting: "max_tasks",
                 per_caller_setting: "max_tasks_per_caller",
                 total: limits.max_tasks,
@@ -145,13 +145,17 @@ impl Tasks {
         (self.declares)()
     }
 
-    /// Returns the task with that id, if the call was `asks`'s.
+    /// Returns the task with that id, if `principal` made the call.
     ///
     /// # Errors
     /// Returns an error if the task is unknown (2026-07-28, tasks, "Protocol Errors").
-    pub(super) fn job(&self, id: &str, asks: Option<&Principal>) -> Result<Arc<Job>, RpcError> {
-        let job = self.kept().jobs.get(id).map(|entry| entry.job.clone());
-        job.filter(|job| Principal::is_same(job.principal(), asks))
+    pub(super) fn job(
+        &self,
+        id: &str,
+        principal: Option<&Principal>,
+    ) -> Result<Arc<Job>, RpcError> {
+        let job = self.stored().jobs.get(id).map(|entry| entry.job.clone());
+        job.filter(|job| Principal::is_same(job.principal(), principal))
             .ok_or_else(|| RpcError::invalid_params("unknown task; it may have expired"))
     }
 
@@ -173,7 +177,7 @@ impl Tasks {
         Fut: Future<Output = Result<Reply, RpcError>> + Send + 'static,
     {
         // The clock may not represent an instant further away.
-        let time = options.time_to_live.unwrap_or(self.time).min(LONGEST);
+        let time = options.time_to_live.unwrap_or(self.time).min(MAX_TIME);
         let id = random_id()?;
         let job = Job::new(
             id.clone(),
@@ -188,28 +192,28 @@ impl Tasks {
         // Before the task gets its slot, which would be lost if this panicked.
         let work = work(job.clone());
         let forgotten = CancellationToken::new();
-        self.keep(&job, caller, forgotten.clone().drop_guard())?;
+        self.store(&job, caller, forgotten.clone().drop_guard())?;
         tokio::spawn(run_task(Arc::downgrade(self), job.clone(), expires, forgotten, work));
         Ok(job)
     }
 
     /// Stores a task. At a limit, a finished one is dropped: the caller's own oldest, otherwise the
     /// oldest of the caller with the most.
-    fn keep(&self, job: &Arc<Job>, caller: &Caller, forgotten: DropGuard) -> Result<(), RpcError> {
-        let mut kept = self.kept();
+    fn store(&self, job: &Arc<Job>, caller: &Caller, forgotten: DropGuard) -> Result<(), RpcError> {
+        let mut stored = self.stored();
         let slot = loop {
             match self.slots.try_enter(caller, 1) {
                 Ok(slot) => break slot,
                 Err(full) => {
                     let of_others = matches!(full, Full::Total { .. });
-                    if !kept.forget_finished(caller, of_others, |_| 1) {
+                    if !stored.forget_finished(caller, of_others, |_| 1) {
                         return Err(RpcError::too_many_requests(full.to_string()));
                     }
                 }
             }
         };
-        let number = kept.next;
-        kept.next += 1;
+        let number = stored.next;
+        stored.next += 1;
         let entry = Entry {
             job: job.clone(),
             number,
@@ -217,12 +221,12 @@ impl Tasks {
             _slot: slot,
             _forgotten: forgotten,
         };
-        kept.jobs.insert(job.id().clone(), entry);
+        stored.jobs.insert(job.id().clone(), entry);
         Ok(())
     }
 
-    fn kept(&self) -> MutexGuard<'_, StoredTasks> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    fn stored(&self) -> MutexGuard<'_, StoredTasks> {
+        self.stored.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn finish(&self, job: &Job, ended: WorkEnd) {
@@ -236,22 +240,22 @@ impl Tasks {
             WorkEnd::Done(Ok(reply)) => {
                 let result = reply.into_whole();
                 let bytes = result.get().len();
-                let mut kept = self.kept();
-                let caller = kept.jobs.get(job.id()).map(|entry| entry.caller.clone());
+                let mut stored = self.stored();
+                let caller = stored.jobs.get(job.id()).map(|entry| entry.caller.clone());
                 if let Some(caller) = caller.filter(|_| bytes <= self.max_bytes) {
-                    while kept.bytes.saturating_add(bytes) > self.max_bytes
-                        && kept.forget_finished(&caller, true, |entry| entry.job.result_bytes())
+                    while stored.bytes.saturating_add(bytes) > self.max_bytes
+                        && stored.forget_finished(&caller, true, |entry| entry.job.result_bytes())
                     {
                     }
                 }
-                if kept.bytes.saturating_add(bytes) > self.max_bytes {
+                if stored.bytes.saturating_add(bytes) > self.max_bytes {
                     let message = format!(
                         "results of tasks take more than {} bytes (max_task_bytes)",
                         self.max_bytes
                     );
                     Outcome::Failed(RpcError::limit_exceeded(message))
                 } else {
-                    kept.bytes += bytes;
+                    stored.bytes += bytes;
                     Outcome::Completed(result)
                 }
             }
@@ -261,11 +265,11 @@ impl Tasks {
     }
 
     fn forget(&self, job: &Job) {
-        self.kept().forget(job.id());
+        self.stored().forget(job.id());
     }
 
     fn release(&self, bytes: usize) {
-        self.kept().bytes -= bytes;
+        self.stored().bytes -= bytes;
     }
 }
 
@@ -316,7 +320,7 @@ async fn run_task(
 ) {
     let ended = run_work(&job, expires, work).await;
     let until = match ended {
-        WorkEnd::OutOfTime => Instant::now() + EXPIRED_KEPT_FOR,
+        WorkEnd::OutOfTime => Instant::now() + EXPIRED_TIME,
         _ => expires,
     };
     let Some(stop) = tasks.upgrade().map(|tasks| {
@@ -353,7 +357,7 @@ async fn run_work(
 
 /// Returns the error for a client that does not declare tasks.
 pub(super) fn needs_tasks(method: &str) -> RpcError {
-    let message = format!("'{method}' needs a client that knows tasks ('{TASKS_EXTENSION}')");
+    let message = format!("'{method}' needs a client that supports tasks ('{TASKS_EXTENSION}')");
     RpcError::new(error_code::MISSING_CAPABILITY, message)
         .with_data(&json!({ "requiredCapabilities": { "extensions": { TASKS_EXTENSION: {} } } }))
 }

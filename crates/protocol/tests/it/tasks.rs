@@ -322,7 +322,7 @@ async fn stored_tasks_are_bounded() {
     let error = rpc(call(&client, "plain").await);
     assert_eq!(
         error.message,
-        "more than 2 tasks are kept, and none of them has finished (max_tasks)"
+        "more than 2 tasks are stored, and none of them has finished (max_tasks)"
     );
     assert_eq!(error.code, error_code::TOO_MANY_REQUESTS);
     // Running tasks are not affected.
