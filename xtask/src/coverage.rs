@@ -100,8 +100,7 @@ pub(crate) fn run(options: &Options) -> Result<ExitCode, Failed> {
     let mut all_reached = true;
     for aim in aims {
         let runs: Vec<&TestRun> = aim.tests.iter().map(|name| &runs[name]).collect();
-        let files = parse_lcov(&tools.lcov(aim.name, &runs, &folder)?);
-        let files = without_test_code(files)?;
+        let files = without_test_code(parse_lcov(&tools.lcov(aim.name, &runs, &folder)?))?;
         let total = Count::sum(files.values());
         all_reached &= total.reaches(aim.percent);
         let verdict = if total.reaches(aim.percent) { "" } else { "  BELOW" };

@@ -136,10 +136,10 @@ async fn with_json_error(response: Response) -> Response {
         return response;
     }
     let status = response.status();
-    let text = to_bytes(response.into_body(), MAX_BODY_BYTES).await.unwrap_or_default();
-    let text = String::from_utf8_lossy(&text);
-    let text = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
-    (status, Json(json!({"error": text}))).into_response()
+    let body = to_bytes(response.into_body(), MAX_BODY_BYTES).await.unwrap_or_default();
+    let text = String::from_utf8_lossy(&body);
+    let error = text.strip_prefix("Failed to deserialize query string: ").unwrap_or(&text);
+    (status, Json(json!({"error": error}))).into_response()
 }
 
 /// Body of a login: the code to exchange for a token.
@@ -348,11 +348,12 @@ async fn with_limit(
     Query(OtherLimit { bytes }): Query<OtherLimit>,
 ) -> Result<Response, ApiError> {
     let calls = api.console.calls();
-    let said = calls.said(&id, &viewer).ok_or(ApiError::NotKept("answer"))?;
+    let text = calls.said(&id, &viewer).ok_or(ApiError::NotKept("answer"))?;
     let tool = calls.tool(&id, &viewer).ok_or(ApiError::NotKept("call"))?;
-    let said = RawValue::from_string(said.to_string()).map_err(|_| ApiError::NotKept("answer"))?;
-    let shown = api.backend.shown_with_limit(&tool, said, bytes).await;
-    let shown = shown.ok_or(ApiError::NotCaptured)?;
+    let answer =
+        RawValue::from_string(text.to_string()).map_err(|_| ApiError::NotKept("answer"))?;
+    let shown =
+        api.backend.shown_with_limit(&tool, answer, bytes).await.ok_or(ApiError::NotCaptured)?;
     Ok(json_text(calls.without_secrets(&id, &viewer, shown.get())))
 }
 

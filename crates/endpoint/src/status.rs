@@ -14,9 +14,9 @@ impl EndpointFailure {
         key: Option<&ApiKey>,
     ) -> Self {
         if (300..400).contains(&status) {
-            let location = headers.and_then(|headers| headers.get(LOCATION));
-            let location = location.map_or(&b""[..], |location| location.as_bytes());
-            let location = ApiKey::redact(key, &String::from_utf8_lossy(location));
+            let header = headers.and_then(|headers| headers.get(LOCATION));
+            let target = header.map_or(&b""[..], |header| header.as_bytes());
+            let location = ApiKey::redact(key, &String::from_utf8_lossy(target));
             return Self::Redirected { status, location };
         }
         let retry_after = headers.and_then(retry_after);

@@ -121,9 +121,12 @@ impl Catalog {
                         catalog.tools.push(listed);
                         let to = Route { upstream: index, name: tool.name.clone() };
                         if ui.visibility.app && has_views {
-                            let known = catalog.view_tools.entry(tool.name.clone());
-                            let known = known.and_modify(|exposed| *exposed = None);
-                            known.or_insert_with(|| Some(exposed.clone()));
+                            // A second upstream with the same name makes it ambiguous.
+                            catalog
+                                .view_tools
+                                .entry(tool.name.clone())
+                                .and_modify(|exposed| *exposed = None)
+                                .or_insert_with(|| Some(exposed.clone()));
                         }
                         catalog.exposed_tools.insert(to.clone(), exposed.clone());
                         let output_schema = match promise {

@@ -260,8 +260,8 @@ impl Runner {
         let mut connections = None;
         // Kept outside of the time limit, so that connections are closed properly.
         let outcome = {
-            let work = attempt.run(&mut progress, &mut connections);
-            let work = tokio::time::timeout(budget.time_left(), work);
+            let trial = attempt.run(&mut progress, &mut connections);
+            let work = tokio::time::timeout(budget.time_left(), trial);
             tokio::select! {
                 // First, so that nothing is started after the stop.
                 biased;
@@ -521,8 +521,8 @@ fn redacted(trial: Trial, redactor: &Redactor) -> Trial {
     value.and_then(serde_json::from_value).unwrap_or_else(|_| {
         // The secret is part of a number or a time. Losing the trial is better than storing a
         // secret in a database.
-        let error = "the trial holds a secret of the case in a place where it cannot be removed: use another secret";
-        let error = TrialError::case("serverConfigs", error);
+        let problem = "the trial holds a secret of the case in a place where it cannot be removed: use another secret";
+        let error = TrialError::case("serverConfigs", problem);
         let budget = Budget::new(Limits::default());
         let empty = TrialProgress::default().finish(trial.index, Err(error), &budget);
         Trial { duration_ms: trial.duration_ms, ..empty }

@@ -102,7 +102,7 @@ pub async fn exchange(address: std::net::SocketAddr, request: Exchange) -> io::R
     };
     let mut outcome = json!({ "status": head.status.as_u16(), "headers": headers, "body": body });
     let is_stream = outcome["headers"]["content-type"].as_str() == Some("text/event-stream");
-    if let (true, Some(text)) = (is_stream, outcome["body"].as_str()) {
+    if is_stream && let Some(text) = outcome["body"].as_str() {
         outcome["events"] = text.split("\n\n").filter_map(event).collect();
     }
     Ok(outcome)

@@ -215,9 +215,8 @@ fn report(tool: &str, result: &CallToolResult, faults: &Faults) {
         None if KnowledgeTools::uses_store(tool) => faults.clear(KNOWLEDGE),
         None => {}
         Some(ErrorCode::Internal | ErrorCode::Unavailable) => {
-            let message = result.content.first().and_then(|item| item.as_text());
-            let message = message.unwrap_or_default();
-            let message = &message[..message.floor_char_boundary(500)];
+            let text = result.content.first().and_then(|item| item.as_text()).unwrap_or_default();
+            let message = &text[..text.floor_char_boundary(500)];
             faults.raise(KNOWLEDGE, format!("the last call failed: {message}"));
         }
         Some(_) => {}

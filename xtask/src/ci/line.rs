@@ -119,7 +119,9 @@ impl CommandLine {
                 counts: Counts { cpu, skipped_tests },
             })
         })?;
-        if let (true, Some(limit)) = (ran.is_late, self.limit) {
+        if ran.is_late
+            && let Some(limit) = self.limit
+        {
             ran.is_success = false;
             writeln!(
                 to,

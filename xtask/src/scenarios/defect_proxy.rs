@@ -223,8 +223,7 @@ impl Forwarder {
             let Ok(data) = frame.into_data() else { continue };
             buffer.extend_from_slice(&data);
             while let Some(end) = buffer.windows(2).position(|pair| pair == b"\n\n") {
-                let event = buffer.split_to(end + 2).freeze();
-                let event = self.event(event);
+                let event = self.event(buffer.split_to(end + 2).freeze());
                 // Only the end of the stream shows which event is the last one.
                 let event =
                     if self.loses_messages() { last_event.replace(event) } else { Some(event) };

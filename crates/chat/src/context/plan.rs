@@ -68,14 +68,14 @@ pub(crate) fn plan(given: Vec<Entry>, stored: Vec<Entry>, max_bytes: usize) -> P
     reminders.sort_by_key(|(is_stored, entry)| {
         (*is_stored, !entry.is_of_chat, std::cmp::Reverse(entry.time))
     });
-    let reminders = reminders.into_iter().map(|(_, entry)| entry).collect();
-    let reminders = plan.with_unique_keys(reminders);
-    let mut reminders = plan.fitting(reminders, max_bytes);
+    let sorted = reminders.into_iter().map(|(_, entry)| entry).collect();
+    let unique = plan.with_unique_keys(sorted);
+    let mut sent_reminders = plan.fitting(unique, max_bytes);
     // The most specific reminder comes last, where a model heeds it most.
-    reminders.reverse();
-    let keyframe = plan.newest(keyframes);
-    let keyframe = plan.fitting(keyframe.into_iter().collect(), max_bytes);
-    for (entry, block) in reminders.into_iter().chain(keyframe) {
+    sent_reminders.reverse();
+    let newest_keyframe = plan.newest(keyframes);
+    let sent_keyframe = plan.fitting(newest_keyframe.into_iter().collect(), max_bytes);
+    for (entry, block) in sent_reminders.into_iter().chain(sent_keyframe) {
         plan.before_history.push_str(&block);
         plan.sent.push((entry.kind, entry.uri));
     }

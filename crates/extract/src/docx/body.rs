@@ -21,17 +21,21 @@ pub(super) struct Body<'a> {
     headings: Vec<Heading>,
     /// Open paragraphs; a paragraph of a text box is within another one.
     paragraphs: Vec<Paragraph>,
-    /// Number of open tables, with the separator before the next text of a cell.
+    /// Number of open tables.
     tables: usize,
-    mark: &'static str,
-    /// Ends of pages: those of Word's last rendering, and those that the author set.
+    /// The separator before the next text of a cell.
+    cell_separator: &'static str,
+    /// Ends of pages in Word's last rendering.
     rendered_breaks: Vec<usize>,
-    asked_breaks: Vec<usize>,
-    /// Number of open elements whose text is hidden.
-    left_out: usize,
+    /// Page breaks that the author set.
+    explicit_breaks: Vec<usize>,
+    /// Number of open elements whose text is skipped.
+    skipped: usize,
     in_run: bool,
+    /// Whether the open run is hidden text.
     is_hidden: bool,
-    hidden: usize,
+    /// Number of hidden runs.
+    hidden_runs: usize,
     in_text: bool,
 }
 
@@ -52,13 +56,13 @@ impl<'a> Body<'a> {
             headings: Vec::new(),
             paragraphs: Vec::new(),
             tables: 0,
-            mark: "",
+            cell_separator: "",
             rendered_breaks: Vec::new(),
-            asked_breaks: Vec::new(),
-            left_out: 0,
+            explicit_breaks: Vec::new(),
+            skipped: 0,
             in_run: false,
             is_hidden: false,
-            hidden: 0,
+            hidden_runs: 0,
             in_text: false,
         }
     }
@@ -67,13 +71,15 @@ impl<'a> Body<'a> {
         let source = self.source;
         gather(FORMAT, part, xml, &source, 0, self)?;
         self.paragraphs.clear();
-        (self.tables, self.left_out, self.in_text) = (0, 0, false);
+        self.tables = 0;
+        self.skipped = 0;
+        self.in_text = false;
         Ok(())
     }
 
     /// Returns the ends of pages of Word's last rendering, or else those that the author set.
     pub(super) fn breaks(&self) -> Vec<usize> {
-        let breaks = [&self.rendered_breaks, &self.asked_breaks];
+        let breaks = [&self.rendered_breaks, &self.explicit_breaks];
         let mut breaks =
             breaks.into_iter().find(|breaks| !breaks.is_empty()).cloned().unwrap_or_default();
         // A break before all text, or a second one at the same position, makes no page with text.
@@ -85,8 +91,8 @@ impl<'a> Body<'a> {
     pub(super) fn finish(self) -> Extracted {
         let mut extracted = Extracted::new(self.text);
         extracted.headings = self.headings;
-        if self.hidden > 0 {
-            extracted.problems.push(Problem::Hidden { count: self.hidden });
+        if self.hidden_runs > 0 {
+            extracted.problems.push(Problem::Hidden { count: self.hidden_runs });
         }
         extracted
     }
@@ -118,7 +124,7 @@ impl<'a> Body<'a> {
             // The previous element was a list or a table.
             self.text.push('\n');
         }
-        self.text.push_str(std::mem::take(&mut self.mark));
+        self.text.push_str(std::mem::take(&mut self.cell_separator));
         if paragraph.is_item && paragraph.level.is_none() && !in_table {
             self.text.push_str("- ");
         }
@@ -127,7 +133,7 @@ impl<'a> Body<'a> {
 
     fn end_paragraph(&mut self) {
         let Some(paragraph) = self.paragraphs.pop() else { return };
-        if !std::mem::take(&mut self.mark).is_empty() && paragraph.start.is_none() {
+        if !std::mem::take(&mut self.cell_separator).is_empty() && paragraph.start.is_none() {
             // A cell without text.
             self.text.push_str(if self.text.is_empty() || self.text.ends_with('\n') {
                 "|"
@@ -136,12 +142,15 @@ impl<'a> Body<'a> {
             });
         }
         let Some(start) = paragraph.start else { return };
-        let title = self.text.get(start..).unwrap_or_default();
-        let end = start + title.trim_end().len();
-        let title = title.split_whitespace().collect::<Vec<_>>().join(" ");
-        if let (Some(level), false, 0) = (paragraph.level, title.is_empty(), self.tables) {
-            let leading = self.text[start..end].len() - self.text[start..end].trim_start().len();
-            self.add_heading(level, title, start + leading..end);
+        let written = self.text.get(start..).unwrap_or_default();
+        let title = written.split_whitespace().collect::<Vec<_>>().join(" ");
+        if let Some(level) = paragraph.level
+            && self.tables == 0
+            && !title.is_empty()
+        {
+            let title_start = start + written.len() - written.trim_start().len();
+            let title_end = start + written.trim_end().len();
+            self.add_heading(level, title, title_start..title_end);
         }
         if self.tables == 0 {
             self.text.push_str(if paragraph.is_item { "\n" } else { "\n\n" });
@@ -162,7 +171,7 @@ impl TextElements for Body<'_> {
         match name.as_ref() {
             // `Fallback` repeats the content for older programs; `moveFrom` is text that was moved
             // to another place.
-            "Fallback" | "moveFrom" => self.left_out += 1,
+            "Fallback" | "moveFrom" => self.skipped += 1,
             "p" => self.paragraphs.push(Paragraph::default()),
             "pStyle" => {
                 let level =
@@ -176,7 +185,7 @@ impl TextElements for Body<'_> {
                 }
             }
             "tbl" => self.tables += 1,
-            "tc" => self.mark = "| ",
+            "tc" => self.cell_separator = "| ",
             "r" => {
                 self.in_run = true;
                 self.is_hidden = false;
@@ -190,7 +199,7 @@ impl TextElements for Body<'_> {
             "noBreakHyphen" => self.push("-"),
             "cr" => self.push("\n"),
             "br" if attribute(element, "type").as_deref() == Some("page") => {
-                self.asked_breaks.push(self.text.len());
+                self.explicit_breaks.push(self.text.len());
             }
             "br" => self.push(if self.tables > 0 { " " } else { "\n" }),
             "lastRenderedPageBreak" => self.rendered_breaks.push(self.text.len()),
@@ -200,15 +209,15 @@ impl TextElements for Body<'_> {
 
     fn end(&mut self, name: &str) {
         match name {
-            "Fallback" | "moveFrom" => self.left_out = self.left_out.saturating_sub(1),
+            "Fallback" | "moveFrom" => self.skipped = self.skipped.saturating_sub(1),
             "p" => self.end_paragraph(),
             "tbl" => self.tables = self.tables.saturating_sub(1),
             "tr" => {
-                self.mark = "";
+                self.cell_separator = "";
                 end_line(&mut self.text);
             }
             "r" => {
-                self.hidden += usize::from(self.is_hidden);
+                self.hidden_runs += usize::from(self.is_hidden);
                 self.in_run = false;
                 self.is_hidden = false;
             }
@@ -218,7 +227,7 @@ impl TextElements for Body<'_> {
     }
 
     fn push(&mut self, text: &str) {
-        if self.left_out > 0 || self.is_hidden || text.is_empty() {
+        if self.skipped > 0 || self.is_hidden || text.is_empty() {
             return;
         }
         self.separate();

@@ -38,8 +38,10 @@ impl Extractor for Html {
         if page.hidden > 0 {
             extracted.problems.push(Problem::Hidden { count: page.hidden });
         }
-        (extracted.content, extracted.headings) = (page.content, page.headings);
-        (extracted.title, extracted.metadata) = (page.title, page.metadata);
+        extracted.content = page.content;
+        extracted.headings = page.headings;
+        extracted.title = page.title;
+        extracted.metadata = page.metadata;
         extracted.wrapped = false;
         Ok(extracted)
     }

@@ -55,7 +55,8 @@ fn base_85(data: &[u8]) -> Option<Vec<u8>> {
         }
         if length == 5 {
             decoded.extend(group.to_be_bytes());
-            (group, length) = (0, 0);
+            group = 0;
+            length = 0;
         }
     }
     if length > 1 {

@@ -141,23 +141,32 @@ fn moment(days: f64, shows_day: bool, shows_time: bool, since_1904: bool) -> Opt
     Some(text)
 }
 
-// `jiff` would add two crates for these lines; `humantime`, which we already use, supports no day
-// before 1970.
 /// Returns year, month and day in the Gregorian calendar, for a day that is counted from 1 January
 /// 1970.
+// `jiff` would add two crates for these lines; `humantime`, which we already use, supports no day
+// before 1970.
 fn date(days: i64) -> (i64, i64, i64) {
-    // Counted from 1 March of the year 0, so that leap days are at the end of years; 400 years have
-    // 146,097 days.
-    let days = days + 719_468;
-    let era = days.div_euclid(146_097);
-    let day = days.rem_euclid(146_097);
-    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
-    let day = day - (365 * year + year / 4 - year / 100);
+    /// Days from 1 March of the year 0 to 1 January 1970.
+    const TO_1970: i64 = 719_468;
+    /// Days of 400 years, after which the calendar repeats.
+    const ERA: i64 = 146_097;
+    // Years begin on 1 March here, so that leap days are at their end.
+    let days = days + TO_1970;
+    let era = days.div_euclid(ERA);
+    let day_of_era = days.rem_euclid(ERA);
+    // Leaves out the leap days: one in 4 years, none in 100 years, one in 400 years.
+    let year_of_era =
+        (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
     // From March on, each five months have 153 days.
-    let month = (5 * day + 2) / 153;
-    let day = day - (153 * month + 2) / 5 + 1;
-    let (month, next) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    (era * 400 + year + next, month, day)
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let year = era * 400 + year_of_era;
+    if month_from_march < 10 {
+        (year, month_from_march + 3, day)
+    } else {
+        (year + 1, month_from_march - 9, day)
+    }
 }
 
 #[cfg(test)]

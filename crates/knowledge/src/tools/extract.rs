@@ -166,7 +166,8 @@ impl Extraction {
         if start > 0 || end < length {
             self.content = self.content[start..end].to_owned();
         }
-        (self.pages, self.headings) = (pages, headings);
+        self.pages = pages;
+        self.headings = headings;
         Ok(())
     }
 

@@ -418,7 +418,9 @@ impl KnowledgeTools {
         let ListArguments { kind, types, group_path, name, tags, limit, cursor } = arguments;
         let mut filter = access.filter();
         filter.types = types.into_iter().chain(kind).collect();
-        (filter.group, filter.name, filter.tags) = (group_path, name, tags);
+        filter.group = group_path;
+        filter.name = name;
+        filter.tags = tags;
         filter.limit = Some(limit.unwrap_or(50));
         if cursor.as_ref().is_some_and(|cursor| !cursor.starts_with("am7://")) {
             return Err(Failure::invalid("cursor is not one that this tool gave"));

@@ -161,7 +161,8 @@ impl<S> ClientStream<S> {
                 if (backlog.written as f64) < wanted {
                     return Poll::Ready(());
                 }
-                (backlog.since, backlog.written) = (now, 0);
+                backlog.since = now;
+                backlog.written = 0;
             }
             let next = (backlog.last_progress + timeout).min(backlog.since + timeout);
             backlog.check.as_mut().reset(next);

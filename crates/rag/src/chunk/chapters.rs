@@ -81,12 +81,16 @@ fn numbered(line: &str) -> Option<&str> {
     Some(if title.is_empty() { line } else { title })
 }
 
+/// Returns the title of a Markdown heading, without its number.
 fn markdown(line: &str) -> Option<&str> {
-    let title = line.trim_start_matches('#');
-    let level = line.len() - title.len();
-    let title = title.strip_prefix([' ', '\t']).filter(|_| (1..=6).contains(&level))?;
-    let title = title.trim().trim_end_matches('#').trim_end();
-    let title = numbered(title).unwrap_or(title);
+    let after_hashes = line.trim_start_matches('#');
+    let level = line.len() - after_hashes.len();
+    if !(1..=6).contains(&level) {
+        return None;
+    }
+    // Hashes may also follow the title.
+    let text = after_hashes.strip_prefix([' ', '\t'])?.trim().trim_end_matches('#').trim_end();
+    let title = numbered(text).unwrap_or(text);
     (!title.is_empty()).then_some(title)
 }
 

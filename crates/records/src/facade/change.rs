@@ -43,8 +43,8 @@ impl Records {
                 None => Vec::new(),
             };
             // A user owns their own record.
-            let owner = if record.kind == USER { &uri } else { &caller.user };
-            let owner = &record.owner.get_or_insert_with(|| owner.clone()).clone();
+            let default_owner = if record.kind == USER { &uri } else { &caller.user };
+            let owner = &record.owner.get_or_insert_with(|| default_owner.clone()).clone();
             // In the home of another user the record belongs to that user, who alone grants access
             // there.
             let is_shared = !record.readers.is_empty()
@@ -433,11 +433,11 @@ impl Records {
                 }
                 outcome => outcome?,
             };
-            let record = stored.pop();
+            let last = stored.pop();
             for group in &stored {
                 this.announce(RecordChange::Created, group);
             }
-            let record = record
+            let record = last
                 .ok_or_else(|| DatabaseError::damaged("nothing was stored"))
                 .map_err(RecordStoreError::Database)?;
             this.announce(change, &record);

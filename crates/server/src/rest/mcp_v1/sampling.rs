@@ -54,12 +54,12 @@ pub(super) fn start(
         .map_err(|error| RpcError::invalid_params(error.to_string()))?;
     let answer = api.knowledge.stream_message(params, principal).map_err(RpcError::from)?;
     let events = Events { call, answer, heartbeat: Heartbeat::new(connection) };
-    let events = stream::unfold(Some(events), async |events| {
+    let stream = stream::unfold(Some(events), async |events| {
         let mut events = events?;
         let (event, is_last) = events.next().await?;
         Some((Ok::<_, Infallible>(event), (!is_last).then_some(events)))
     });
-    Ok(events::response(Body::from_stream(events)))
+    Ok(events::response(Body::from_stream(stream)))
 }
 
 /// An answer as events. The model works only while the client reads. Dropping this ends its work,
