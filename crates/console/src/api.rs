@@ -31,7 +31,7 @@ enum ApiError {
     /// The data is for administrators.
     AdminOnly,
     /// The call or the message is no longer stored, or belongs to another principal.
-    NotKept(&'static str),
+    NotStored(&'static str),
     /// The answers of the tool are shown as they are.
     NotCaptured,
     /// The server has no upstream of that name.
@@ -59,7 +59,7 @@ impl IntoResponse for ApiError {
                 StatusCode::FORBIDDEN,
                 "this is shown to administrators: use a token with the scope \"admin\"".to_owned(),
             ),
-            Self::NotKept(what) => (
+            Self::NotStored(what) => (
                 StatusCode::NOT_FOUND,
                 format!("this {what} is no longer stored, or belongs to another user"),
             ),
@@ -306,7 +306,7 @@ async fn call(
     Extension(viewer): Extension<Viewer>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    api.console.calls().get(&id, &viewer).map(Json).ok_or(ApiError::NotKept("call"))
+    api.console.calls().get(&id, &viewer).map(Json).ok_or(ApiError::NotStored("call"))
 }
 
 /// Returns a part of a call: `said` is the answer of the upstream, `shown` the answer that the
@@ -322,7 +322,7 @@ async fn call_part(
         "shown" => calls.shown(&id, &viewer),
         _ => None,
     };
-    let text = text.ok_or(ApiError::NotKept("answer"))?;
+    let text = text.ok_or(ApiError::NotStored("answer"))?;
     Ok(json_text(calls.without_secrets(&id, &viewer, &text)))
 }
 
@@ -335,7 +335,7 @@ fn json_text(json: String) -> Response {
 }
 
 #[derive(Deserialize)]
-struct OtherLimit {
+struct LimitQuery {
     /// The limit in bytes.
     bytes: u64,
 }
@@ -345,13 +345,13 @@ async fn with_limit(
     State(api): State<Arc<Api>>,
     Extension(viewer): Extension<Viewer>,
     Path(id): Path<String>,
-    Query(OtherLimit { bytes }): Query<OtherLimit>,
+    Query(LimitQuery { bytes }): Query<LimitQuery>,
 ) -> Result<Response, ApiError> {
     let calls = api.console.calls();
-    let text = calls.said(&id, &viewer).ok_or(ApiError::NotKept("answer"))?;
-    let tool = calls.tool(&id, &viewer).ok_or(ApiError::NotKept("call"))?;
+    let text = calls.said(&id, &viewer).ok_or(ApiError::NotStored("answer"))?;
+    let tool = calls.tool(&id, &viewer).ok_or(ApiError::NotStored("call"))?;
     let answer =
-        RawValue::from_string(text.to_string()).map_err(|_| ApiError::NotKept("answer"))?;
+        RawValue::from_string(text.to_string()).map_err(|_| ApiError::NotStored("answer"))?;
     let shown =
         api.backend.shown_with_limit(&tool, answer, bytes).await.ok_or(ApiError::NotCaptured)?;
     Ok(json_text(calls.without_secrets(&id, &viewer, shown.get())))
@@ -375,7 +375,7 @@ async fn message(
     Extension(viewer): Extension<Viewer>,
     Path(id): Path<String>,
 ) -> Result<Json<Value>, ApiError> {
-    api.console.messages().get(&id, &viewer).map(Json).ok_or(ApiError::NotKept("message"))
+    api.console.messages().get(&id, &viewer).map(Json).ok_or(ApiError::NotStored("message"))
 }
 
 /// Streams the events that follow the one named by the query or by `Last-Event-ID`.

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::Viewer;
 
-/// The most questions that are kept. The gateway also bounds the number of open questions. Beyond
+/// Maximum number of questions that are stored. The gateway also bounds the number of open questions. Beyond
 /// this limit, the oldest are dropped.
 const MAX_OPEN: usize = 1_000;
 

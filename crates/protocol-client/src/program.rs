@@ -85,10 +85,10 @@ pub fn check_program(
     let program = program.to_owned();
     if program.contains(std::path::is_separator) {
         let file = cwd.unwrap_or(Path::new("")).join(&program);
-        return match look_at(&file) {
-            Found::Program => Ok(()),
-            Found::Other => Err(ProgramError::NotExecutable { program }),
-            Found::Nothing => Err(ProgramError::NoSuchFile { program }),
+        return match file_kind(&file) {
+            FileKind::Program => Ok(()),
+            FileKind::Other => Err(ProgramError::NotExecutable { program }),
+            FileKind::Nothing => Err(ProgramError::NoSuchFile { program }),
         };
     }
     // Without a PATH the system uses its own default.
@@ -97,17 +97,17 @@ pub fn check_program(
     for directory in env::split_paths(&path) {
         // The system resolves relative directories, and the empty one, from the working directory.
         let directory = cwd.unwrap_or(Path::new("")).join(directory);
-        match look_at(&directory.join(&program)) {
-            Found::Program => return Ok(()),
-            Found::Other => problem = ProgramError::NotExecutable { program: program.clone() },
-            Found::Nothing => {}
+        match file_kind(&directory.join(&program)) {
+            FileKind::Program => return Ok(()),
+            FileKind::Other => problem = ProgramError::NotExecutable { program: program.clone() },
+            FileKind::Nothing => {}
         }
     }
     Err(problem)
 }
 
 /// The kind of file at a path.
-enum Found {
+enum FileKind {
     /// An executable file.
     Program,
     /// A folder, or a file that may not be executed.
@@ -119,21 +119,21 @@ enum Found {
 }
 
 #[cfg(unix)]
-fn look_at(path: &Path) -> Found {
+fn file_kind(path: &Path) -> FileKind {
     use std::os::unix::fs::PermissionsExt as _;
     match path.metadata() {
         Ok(metadata) if metadata.is_file() && metadata.permissions().mode() & 0o111 != 0 => {
-            Found::Program
+            FileKind::Program
         }
-        Ok(_) => Found::Other,
-        Err(_) => Found::Nothing,
+        Ok(_) => FileKind::Other,
+        Err(_) => FileKind::Nothing,
     }
 }
 
 /// Windows adds file extensions, and decides itself what can be executed.
 #[cfg(not(unix))]
-fn look_at(_path: &Path) -> Found {
-    Found::Program
+fn file_kind(_path: &Path) -> FileKind {
+    FileKind::Program
 }
 
 #[cfg(all(test, unix))]

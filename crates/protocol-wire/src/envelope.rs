@@ -245,16 +245,16 @@ impl<'de> Deserialize<'de> for RequestId {
     fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
         #[serde(untagged, expecting = "an id must be a whole number or a string")]
-        enum Given {
+        enum IdValue {
             Number(Number),
             String(String),
         }
-        match Given::deserialize(deserializer)? {
-            Given::Number(number) if number.is_f64() => {
+        match IdValue::deserialize(deserializer)? {
+            IdValue::Number(number) if number.is_f64() => {
                 Err(serde::de::Error::custom("an id must be a whole number or a string"))
             }
-            Given::Number(number) => Ok(Self::Number(number)),
-            Given::String(string) => Ok(Self::String(string)),
+            IdValue::Number(number) => Ok(Self::Number(number)),
+            IdValue::String(string) => Ok(Self::String(string)),
         }
     }
 }

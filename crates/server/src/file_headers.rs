@@ -3,27 +3,28 @@
 use axum::http::{HeaderMap, HeaderValue, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// Whether a browser may show a file.
+/// Whether a browser may show a file instead of saving it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    /// It is saved.
+pub(crate) enum InlineDisplay {
+    /// The file is always saved.
     Never,
-    /// It is shown if nothing in it can act, else saved; see [`is_passive`].
+    /// The file is shown if nothing in it can act; see [`is_passive`]. Otherwise it is saved.
     IfPassive,
 }
 
 /// Sets the headers of a file: its media type, which browsers then believe, a name for saving it,
-/// and a sandbox. Markup as an image in a page is shown all the same: scripts of such images never
-/// run.
-pub(crate) fn set(headers: &mut HeaderMap, media_type: &str, name: &str, shown: Shown) {
+/// and a sandbox. A page can still show markup such as SVG as an image, in which scripts never run.
+pub(crate) fn set(headers: &mut HeaderMap, media_type: &str, name: &str, display: InlineDisplay) {
     let essence = essence(media_type);
-    let is_shown = shown == Shown::IfPassive && is_passive(&essence);
+    let is_shown = display == InlineDisplay::IfPassive && is_passive(&essence);
     let content_type = match charset(media_type) {
         Some(charset) => format!("{essence}; charset={charset}"),
         None => essence.clone(),
     };
-    let content_type = HeaderValue::from_str(&content_type).expect("it has tokens alone");
-    headers.insert(header::CONTENT_TYPE, content_type);
+    headers.insert(
+        header::CONTENT_TYPE,
+        HeaderValue::from_str(&content_type).expect("essence and charset are tokens"),
+    );
     headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     // A browser that shows a page after all must neither run its scripts nor load anything for it.
     // Viewers of pictures and recordings load the file itself once more, and have a style.
@@ -40,10 +41,9 @@ pub(crate) fn set(headers: &mut HeaderMap, media_type: &str, name: &str, shown: 
     }
     let kind = if is_shown { "inline" } else { "attachment" };
     let disposition = format!("{kind}; filename*=UTF-8''{}", file_name(name));
-    let disposition = HeaderValue::from_str(&disposition);
     headers.insert(
         header::CONTENT_DISPOSITION,
-        disposition.unwrap_or(HeaderValue::from_static("attachment")),
+        HeaderValue::from_str(&disposition).unwrap_or(HeaderValue::from_static("attachment")),
     );
 }
 
@@ -118,7 +118,7 @@ mod tests {
     #[track_caller]
     fn check(media_type: &str, name: &str, want: Expect) {
         let mut headers = HeaderMap::new();
-        set(&mut headers, media_type, name, Shown::IfPassive);
+        set(&mut headers, media_type, name, InlineDisplay::IfPassive);
         let lines = headers.iter().map(|(name, value)| format!("{name}: {value:?}\n"));
         want.assert_eq(&lines.collect::<String>());
     }
@@ -187,7 +187,7 @@ mod tests {
             ("text", "application/octet-stream"),
         ] {
             let mut headers = HeaderMap::new();
-            set(&mut headers, media_type, "a", Shown::IfPassive);
+            set(&mut headers, media_type, "a", InlineDisplay::IfPassive);
             assert_eq!(headers["content-type"], want, "{media_type}");
         }
     }
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn a_file_that_is_never_shown_is_saved_whatever_it_is() {
         let mut headers = HeaderMap::new();
-        set(&mut headers, "image/png\n", "", Shown::Never);
+        set(&mut headers, "image/png\n", "", InlineDisplay::Never);
         assert_eq!(headers["content-type"], "image/png");
         assert_eq!(headers["content-disposition"], "attachment; filename*=UTF-8''file");
         assert!(headers.contains_key("content-security-policy"));

@@ -18,7 +18,7 @@ use marquetry_protocol::server::Principal;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::file_headers::{self, Shown};
+use crate::file_headers::{self, InlineDisplay};
 
 /// `GET /api/console/artifacts?filter=TEXT&limit=N`: the artifacts of the caller with their
 /// details, as from `list_artifacts`, but without a tool call. `GET
@@ -96,7 +96,7 @@ fn file(download: Download) -> Response<Body> {
     });
     let mut response = Response::new(Body::from_stream(parts));
     let headers = response.headers_mut();
-    file_headers::set(headers, &media_type, &name, Shown::Never);
+    file_headers::set(headers, &media_type, &name, InlineDisplay::Never);
     headers.insert(header::CONTENT_LENGTH, bytes);
     response
 }

@@ -21,7 +21,7 @@ use super::{
     mcp_v1::{McpV1, Problem},
     peer_of,
 };
-use crate::file_headers::{self, Shown};
+use crate::file_headers::{self, InlineDisplay};
 
 const BASE: &str = "/media/";
 
@@ -98,7 +98,7 @@ async fn answer(api: &McpV1, peer: Peer, head: &Parts) -> Result<Response<Body>,
     }
     let body = Body::from(call.answer(sent).await?);
     let mut response = response(status, body, &etag);
-    file_headers::set(response.headers_mut(), &media_type, &name, Shown::IfPassive);
+    file_headers::set(response.headers_mut(), &media_type, &name, InlineDisplay::IfPassive);
     response.headers_mut().insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if status == StatusCode::PARTIAL_CONTENT {
         let range = format!("bytes {}-{}/{length}", range.start, range.end - 1);

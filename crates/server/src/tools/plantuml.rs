@@ -159,11 +159,13 @@ impl DiagramError {
 pub(super) fn has_no_text(arguments: &RawValue) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
-    struct Given<'a> {
+    struct DiagramArguments<'a> {
         #[serde(borrow)]
         plantuml_code: &'a RawValue,
     }
-    let Ok(given) = serde_json::from_str::<Given<'_>>(arguments.get()) else { return false };
+    let Ok(given) = serde_json::from_str::<DiagramArguments<'_>>(arguments.get()) else {
+        return false;
+    };
     let code = given.plantuml_code.get();
     code.starts_with('"') && serde_json::from_str::<String>(code).is_err()
 }

@@ -11,7 +11,7 @@ use std::{
 use clap::Args;
 use serde::{Deserialize, de::DeserializeOwned};
 
-use self::others::{Other, Python};
+use self::others::{Peer, Python};
 use super::{example, report};
 use crate::Failed;
 
@@ -154,7 +154,7 @@ fn quality(
     if let Some(python) = python {
         let exported = folder.join("collection");
         ours("cranfield", &[&path, "--export", &exported.display().to_string()])?;
-        for other in Other::ALL {
+        for other in Peer::ALL {
             let database = folder.join(other.script_name());
             python.index(other, &exported, &database)?;
             let results = python.search(other, &exported, &database, usize::MAX, 100)?;
@@ -181,7 +181,7 @@ fn speed(
     let file = folder.join("marquetry.db").display().to_string();
     let written = read(&ours("search_speed", &["index", &file, &count])?)?;
     let mut programs = vec![Program { name: "marquetry", written, searched: Vec::new() }];
-    let others: Vec<_> = Other::ALL
+    let others: Vec<_> = Peer::ALL
         .into_iter()
         .filter(|other| python.is_some() && chunks <= other.max_chunks())
         .collect();

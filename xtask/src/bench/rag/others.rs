@@ -1,4 +1,4 @@
-//! Other programs, from PyPI, with pinned versions.
+//! The programs that the benchmark compares with, from PyPI, with pinned versions.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,16 +7,16 @@ use std::{
 
 use crate::{Failed, root};
 
-/// Another program.
+/// A program that the benchmark compares with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Other {
+pub(super) enum Peer {
     /// With our vectors, its own keyword index, and its own fusion (`RRFReranker`).
     LanceDb,
     /// An MCP server, with its own vectors.
     Grounded,
 }
 
-impl Other {
+impl Peer {
     pub(super) const ALL: [Self; 2] = [Self::LanceDb, Self::Grounded];
 
     pub(super) fn name(self) -> &'static str {
@@ -53,7 +53,7 @@ impl Other {
 }
 
 pub(super) fn names() -> String {
-    Other::ALL.map(Other::name).join(", ")
+    Peer::ALL.map(Peer::name).join(", ")
 }
 
 /// A Python environment in which the other programs are installed.
@@ -69,7 +69,7 @@ impl Python {
         if !program.exists() {
             run(Command::new("python3").args(["-m", "venv"]).arg(&folder))?;
         }
-        let packages = Other::ALL.map(|other| other.name().replace(' ', "=="));
+        let packages = Peer::ALL.map(|other| other.name().replace(' ', "=="));
         run(Command::new(&program)
             .args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"])
             .args(packages))?;
@@ -79,32 +79,32 @@ impl Python {
     /// Indexes the chunks. Returns [`None`] for a program that stores nothing.
     pub(super) fn index(
         &self,
-        other: Other,
+        other: Peer,
         folder: &Path,
         database: &Path,
     ) -> Result<Option<String>, Failed> {
         match other {
-            Other::Grounded => Ok(None),
-            Other::LanceDb => self.script(other, "index", folder, database, &[]).map(Some),
+            Peer::Grounded => Ok(None),
+            Peer::LanceDb => self.script(other, "index", folder, database, &[]).map(Some),
         }
     }
 
     pub(super) fn search(
         &self,
-        other: Other,
+        other: Peer,
         folder: &Path,
         database: &Path,
         queries: usize,
         limit: usize,
     ) -> Result<String, Failed> {
         // Grounded stores nothing, so one run of the script indexes and searches.
-        let job = if other == Other::Grounded { "both" } else { "search" };
+        let job = if other == Peer::Grounded { "both" } else { "search" };
         self.script(other, job, folder, database, &[queries, limit])
     }
 
     fn script(
         &self,
-        other: Other,
+        other: Peer,
         job: &str,
         folder: &Path,
         database: &Path,
