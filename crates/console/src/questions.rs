@@ -9,8 +9,8 @@ use serde_json::Value;
 
 use crate::Viewer;
 
-/// Maximum number of questions that are stored. The gateway also bounds the number of open questions. Beyond
-/// this limit, the oldest are dropped.
+/// Maximum number of questions that are stored; beyond it, the oldest are dropped. The gateway also
+/// bounds the number of open questions.
 const MAX_OPEN: usize = 1_000;
 
 /// The open questions, by their numbers.

@@ -334,9 +334,10 @@ impl Records {
         self.place(caller, record, &path).await
     }
 
-    /// Returns the URI of a user's record if there is one; a user may have none. A change that makes
-    /// the user an owner names this URI in [`Put::needs`], so that the user's record cannot be
-    /// removed at the same time.
+    /// Returns the URI of a user's record if there is one; a user may have none.
+    ///
+    /// A change that makes the user an owner names this URI in [`Put::needs`], so that the user's
+    /// record cannot be removed at the same time.
     async fn stored_user(&self, user: &str) -> Result<Option<String>, RecordError> {
         Ok(self.store.get(user).await?.map(|_| user.to_owned()))
     }
