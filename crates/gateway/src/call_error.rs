@@ -6,7 +6,7 @@ use marquetry_protocol::{Era, RpcError, client::ClientError, error_code};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::to_raw_value};
 
-use super::{Upstream, UpstreamState, stderr::last_words};
+use super::{Upstream, UpstreamState, stderr::last_lines};
 
 /// Error for an upstream that gave no answer.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Unreachable {
         if let UpstreamState::BackingOff { retry_in_ms, .. } = state {
             what += &format!("; it is started again within {} s", retry_in_ms.div_ceil(1_000));
         }
-        what += &last_words(state.stderr());
+        what += &last_lines(state.stderr());
         let kind = match error {
             ClientError::Timeout(_) => FailureKind::Timeout,
             _ => FailureKind::Unreachable,

@@ -125,7 +125,7 @@ impl Client {
             let asked: InputRequired = serde_json::from_str(result.get())
                 .map_err(|error| ClientError::result(method, error))?;
             // A result without a question only asks to repeat the request.
-            if own.pass_questions && asked.asks() {
+            if own.pass_questions && asked.has_questions() {
                 return Ok(result);
             }
             let handler = own.handler.as_ref().unwrap_or(&defaults.handler);

@@ -104,7 +104,7 @@ impl SseParser {
 
     /// Returns the largest length of a line, in bytes. The name of the field does not count as
     /// data.
-    fn most_line(&self) -> usize {
+    fn max_line(&self) -> usize {
         self.max + 16
     }
 

@@ -32,7 +32,7 @@ pub async fn read_line(
 }
 
 /// Reads as [`read_line`] does, but reports a line that is too long at once: `too_long` gets its
-/// first bytes. After `most_skipped` more bytes it returns an error, because such a line may have
+/// first bytes. After `max_skipped` more bytes it returns an error, because such a line may have
 /// no end.
 ///
 /// # Errors
@@ -41,7 +41,7 @@ pub async fn read_line_or(
     reader: &mut (impl AsyncBufRead + Unpin),
     buffer: &mut Vec<u8>,
     max: usize,
-    most_skipped: usize,
+    max_skipped: usize,
     mut too_long: impl FnMut(&[u8]),
 ) -> io::Result<Line> {
     buffer.clear();

@@ -124,7 +124,7 @@ impl RecentRecords {
     fn push(&mut self, record: OwnedRecord) {
         let count = self.counts.get(&record.owner).copied().unwrap_or_default();
         // Without authentication all viewers count as one.
-        let oldest = if record.owner.is_some() && of_owner == MAX_RECORDS_PER_OWNER {
+        let oldest = if record.owner.is_some() && count == MAX_RECORDS_PER_OWNER {
             self.records.iter().position(|it| it.owner == record.owner)
         } else {
             (self.records.len() == MAX_RECORDS).then_some(0)

@@ -219,9 +219,10 @@ impl Analyzer {
             Token::Word(word) => word,
         };
         let mut terms: Vec<String> = Vec::new();
-        match script_of(word) {
-            Some(language) => {
-                self.term(word, language, &mut |term: &str| terms.push(term.to_owned()));
+        match Stemming::of(word) {
+            Stemming::None => terms.push(word.to_owned()),
+            Stemming::ByScript(language) => {
+                self.stem(word, language, &mut |term: &str| terms.push(term.to_owned()));
             }
             Stemming::ByLanguage if question_language.is_stop_word(word) => return None,
             Stemming::ByLanguage => {

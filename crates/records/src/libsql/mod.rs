@@ -252,9 +252,9 @@ impl Writer {
         let Put { mut record, content, expected, needs, at_most } = put;
         let old = self.find(uri)?;
         check_expected(uri, expected, old.as_ref().map(|old| old.record.revision))?;
-        let place = record.is_place();
-        let lies_in = record.lies_in();
-        if let Some(old) = old.as_ref().filter(|old| old.record.is_place() != place) {
+        let place = record.own_place();
+        let lies_in = record.containing_place();
+        if let Some(old) = old.as_ref().filter(|old| old.record.own_place() != place) {
             self.check_empty(&old.record)?;
         }
         if let (Some(place), Some(path)) = (&place, record.path())
@@ -322,7 +322,7 @@ impl Writer {
     }
 
     fn check_empty(&self, group: &Record) -> Result<(), RecordStoreError> {
-        let (Some(place), Some(path)) = (group.is_place(), group.path()) else { return Ok(()) };
+        let (Some(place), Some(path)) = (group.own_place(), group.path()) else { return Ok(()) };
         if self.is_full.number(params![place.as_bytes()])?.is_some() {
             return Err(RecordStoreError::NotEmpty { path });
         }

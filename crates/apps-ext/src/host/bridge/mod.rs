@@ -17,7 +17,7 @@ use super::{
     audit::{AuditRecord, Direction, MessageKind, Verdict},
     call_delivery::CallDelivery,
     consent::Denials,
-    context::ContextKeeper,
+    context::ViewContext,
     effect::{Effect, RemoveReason},
     incoming::PendingRequests,
     limits::Limits,
@@ -232,7 +232,7 @@ impl Bridge {
         if self.phase != Phase::Ready {
             return;
         }
-        if let Some(changes) = self.context.changes(&self.app_capabilities()) {
+        if let Some(changes) = self.context.take_changes(&self.app_capabilities()) {
             self.notify(method::HOST_CONTEXT_CHANGED, Value::Object(changes));
         }
         for (method, params) in self.call.notifications() {

@@ -416,7 +416,7 @@ impl Bridge {
             _ => {}
         }
         let capabilities = params.capabilities();
-        let context = self.context.first(&capabilities);
+        let context = self.context.initial(&capabilities);
         self.app = Some(App { info: params.app_info, capabilities });
         let host_info = self.host_info.clone();
         let capabilities = self.capabilities.clone();

@@ -91,37 +91,6 @@ impl Origin {
     }
 }
 
-/// Splits `host[:port]`. The host is in lower case, and an IPv6 address stays in its brackets.
-fn split_port(text: &str) -> Result<(String, Option<u16>), OriginError> {
-    let (host, rest) = match text.strip_prefix('[') {
-        Some(bracketed) => {
-            let (address, rest) = bracketed.split_once(']').ok_or(OriginError::Form)?;
-            let address: std::net::Ipv6Addr = address.parse().map_err(|_| OriginError::Form)?;
-            (format!("[{address}]"), rest)
-        }
-        None => {
-            let (host, rest) = text.split_at(text.find(':').unwrap_or(text.len()));
-            (host.to_ascii_lowercase(), rest)
-        }
-    };
-    if rest.is_empty() {
-        return Ok((host, None));
-    }
-    let digits = rest.strip_prefix(':').ok_or(OriginError::Form)?;
-    // The parser of numbers would accept a sign.
-    if !digits.bytes().all(|digit| digit.is_ascii_digit()) {
-        return Err(OriginError::Form);
-    }
-    let port = digits.parse().map_err(|_| OriginError::Form)?;
-    Ok((host, Some(port)))
-}
-
-/// Returns whether a text can be one label of a host name.
-fn is_label(label: &str) -> bool {
-    !label.is_empty()
-        && label.bytes().all(|it| it.is_ascii_alphanumeric() || it == b'-' || it == b'_')
-}
-
 impl fmt::Display for Origin {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let wildcard = if self.is_wildcard { "*." } else { "" };
