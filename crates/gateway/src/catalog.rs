@@ -240,11 +240,6 @@ impl Catalog {
         self.exposed_tools.get(at).map(String::as_str)
     }
 
-    /// Returns the tool of an upstream with this name there.
-    pub(crate) fn tool_at(&self, at: &Route) -> Option<&ToolRoute> {
-        self.tool(self.exposed_tool(at)?)
-    }
-
     /// Returns the tool that a View calls by its name at the upstream; `None` if several upstreams
     /// have such a tool.
     ///

@@ -73,7 +73,7 @@ pub(crate) fn check_case(case: &TestCase) -> Result<(), TrialError> {
     }
     let expected = case.expected_tools.as_ref().map_or(0, Vec::len);
     if expected > MAX_EXPECTED {
-        let problem = format!("has {expected} items, more than {}", MAX_EXPECTED);
+        let problem = format!("has {expected} items, more than {MAX_EXPECTED}");
         return Err(TrialError::case("expectedTools", problem));
     }
     if let Some(checklist) = &case.checklist
