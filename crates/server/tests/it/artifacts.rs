@@ -14,6 +14,7 @@ use marquetry_artifacts::{
 use marquetry_protocol::{
     Revision,
     client::{Client, ClientOptions, HttpTarget, RevisionChoice},
+    types::Implementation,
 };
 use serde_json::{Value, json};
 
@@ -83,9 +84,16 @@ async fn artifacts_belong_to_the_principal_whose_call_made_them() {
 
         assert_eq!(names(&bob).await, Vec::<String>::new());
         let unknown = call(&bob, "read_artifact", json!({"name": "nothing.png"})).await.unwrap();
-        for tool in ["read_artifact", "delete_artifact"] {
+        for (tool, more) in [
+            ("read_artifact", json!({})),
+            ("search_artifact", json!({"pattern": "x"})),
+            ("query_artifact", json!({"jq": "."})),
+            ("delete_artifact", json!({})),
+        ] {
             for asked in [name, uri] {
-                let refused = call(&bob, tool, json!({"name": asked})).await.unwrap();
+                let mut arguments = more.clone();
+                arguments["name"] = asked.clone();
+                let refused = call(&bob, tool, arguments).await.unwrap();
                 assert_eq!(refused["isError"], true, "{tool} {asked}");
                 let text =
                     |answer: &Value| answer["content"][0]["text"].as_str().unwrap().to_owned();
@@ -331,4 +339,96 @@ async fn failed_saves_show_in_the_health() {
     let resources = agent.list_resources().await.unwrap();
     assert!(resources.iter().any(|resource| resource.uri == "test://static"));
     server.stop().await;
+}
+
+/// One record of a large JSON, two lines of a log and the sum of a column, each in one call after
+/// the answer that was too large.
+#[tokio::test]
+async fn what_is_kept_is_found_in_one_call() {
+    let (server, _web) = server("").await;
+    let agent = server.agent().await;
+    let users: Vec<_> =
+        (0..20_000).map(|id| json!({"id": id, "name": format!("user {id}")})).collect();
+    let log: String = (0..30_000)
+        .map(|line| {
+            let level = if [7_000, 21_000].contains(&line) { "ERROR" } else { "INFO" };
+            format!("{line} {level} request served\n")
+        })
+        .collect();
+    let csv: String = std::iter::once("id,price\n".to_owned())
+        .chain((0..50_000).map(|id| format!("{id},2\n")))
+        .collect();
+    for (text, tool, arguments, want) in [
+        (
+            json!({ "users": users }).to_string(),
+            "query_artifact",
+            json!({"jq": ".users[] | select(.id == 17321)"}),
+            "{\"id\":17321,\"name\":\"user 17321\"}\n",
+        ),
+        (
+            log,
+            "search_artifact",
+            json!({"pattern": "error", "context": 0}),
+            "7001:7000 ERROR request served\n--\n21001:21000 ERROR request served\n",
+        ),
+        (
+            csv,
+            "query_artifact",
+            json!({"sql": "SELECT sum(price) AS total FROM data"}),
+            "total\n100000\n",
+        ),
+    ] {
+        let answer = call(&agent, "web__echo", json!({ "text": text })).await.unwrap();
+        let saved = &answer["_meta"]["marquetry/capture"]["save"]["artifacts"][0]["name"];
+        // The notice comes first and names the artifact.
+        let notice = answer["content"][0]["text"].as_str().unwrap();
+        assert!(notice.contains(saved.as_str().unwrap()), "{notice}");
+        let shown = answer["content"].to_string();
+        assert!(marquetry_tokens::estimate(&shown) < 9_000, "{}", shown.len());
+        let mut arguments = arguments;
+        arguments["name"] = saved.clone();
+        let found = call(&agent, tool, arguments).await.unwrap();
+        assert_eq!(found["content"][1]["text"], want, "{found}");
+        assert!(marquetry_tokens::estimate(&found.to_string()) < 1_500);
+    }
+}
+
+/// Claude Code shows its model structured content in place of text.
+#[tokio::test]
+async fn a_client_that_shows_structured_content_alone_gets_the_notice() {
+    let (server, _web) = server("[artifacts]\nmcp_tool_llm_return_max_bytes = 4000").await;
+    let options = ClientOptions {
+        implementation: Implementation::new("claude-code", "2.1"),
+        ..ClientOptions::default()
+    };
+    for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
+        let claude = server.agent_with(revision, options.clone()).await;
+        let tools = claude.list_tools().await.unwrap();
+        let listed = tools.iter().find(|tool| tool.name == "web__structured").unwrap();
+        assert_eq!(listed.output_schema, None);
+        let answer = call(&claude, "web__structured", json!({})).await.unwrap();
+        assert_eq!(answer.get("structuredContent"), None);
+        let notice = answer["content"][0]["text"].as_str().unwrap();
+        assert!(notice.contains("is saved as"), "{notice}");
+
+        let other = server.agent_of(revision).await;
+        let tools = other.list_tools().await.unwrap();
+        let listed = tools.iter().find(|tool| tool.name == "web__structured").unwrap();
+        assert!(listed.output_schema.is_some());
+        let answer = call(&other, "web__structured", json!({})).await.unwrap();
+        let shown = answer["structuredContent"].to_string();
+        assert!(shown.contains("is saved as"), "{shown}");
+    }
+}
+
+/// All artifact tools together cost each conversation at most 4 KB.
+#[tokio::test]
+async fn the_tools_for_artifacts_are_short() {
+    let (server, _web) = server("").await;
+    let tools = server.agent().await.list_tools().await.unwrap();
+    let own = tools
+        .iter()
+        .filter(|tool| tool.name.ends_with("_artifact") || tool.name == "list_artifacts");
+    let bytes: usize = own.map(|tool| serde_json::to_string(tool).unwrap().len()).sum();
+    assert!((1_000..=4_096).contains(&bytes), "{bytes}");
 }
