@@ -32,7 +32,7 @@ use super::{
     conversation::{ClientFacts, Conversation, ConversationId},
     fair::{FairLimiter, ReturnableSlot},
     notifier::{Announcer, Notifier},
-    outgoing::{Outgoing, disconnected_sender},
+    outgoing::{Outgoing, detached},
     tasks::{Job, Tasks},
 };
 
@@ -127,7 +127,7 @@ impl RequestContext {
             tasks: None,
         });
         let cancel = job.cancellation().clone();
-        let inner = ContextParts { parts, outbound: disconnected_sender(), cancel, job: Some(job) };
+        let inner = ContextParts { parts, outbound: detached(), cancel, job: Some(job) };
         Self {
             #[cfg(feature = "typed")]
             states: self.states.clone(),
@@ -343,11 +343,8 @@ impl RequestContext {
         if self.log_level().is_none_or(|min_level| level < min_level) {
             return;
         }
-        let level = if self.revision().has(Feature::EightLogLevels) {
-            level
-        } else {
-            level.nearest_of_four()
-        };
+        let has_eight = self.revision().has(Feature::EightLogLevels);
+        let level = if has_eight { level } else { level.nearest_of_four() };
         let mut params = json!({ "level": level, "data": data });
         if let Some(logger) = logger {
             params["logger"] = logger.into();
@@ -452,15 +449,8 @@ impl RequestContext {
         serde_json::from_str(answer.get()).map_err(|error| RpcError::internal(error.to_string()))
     }
 
-    /// Returns the kind of a question.
-    ///
-    /// # Errors
-    /// Returns an error if the method is not a question, or the client does not support it.
-    fn supported_question(
-        &self,
-        method: &str,
-        params: &RawValue,
-    ) -> Result<QuestionKind, RpcError> {
+    /// Returns the kind of a question, if the client supports it.
+    fn question(&self, method: &str, params: &RawValue) -> Result<QuestionKind, RpcError> {
         let question = QuestionKind::of(method, params, self.capabilities())?;
         if question.is_supported {
             return Ok(question);
@@ -473,9 +463,8 @@ impl RequestContext {
         })
     }
 
-    /// Asks the client a question of the method `elicitation/create`, `sampling/createMessage` or
-    /// `roots/list`. Parameters and answer are JSON that passes unchanged. Otherwise as
-    /// [`Self::elicit`].
+    /// Asks the client by `elicitation/create`, `sampling/createMessage` or `roots/list`.
+    /// Parameters and answer pass unchanged as JSON. Otherwise as [`Self::elicit`].
     ///
     /// # Errors
     /// Returns an error as [`Self::elicit`] does, and "method not found" for other methods.
@@ -486,7 +475,7 @@ impl RequestContext {
         params: &RawValue,
     ) -> Result<Box<RawValue>, RpcError> {
         let parts = &self.inner.parts;
-        let question = self.supported_question(method, params)?;
+        let question = self.question(method, params)?;
         if parts.revision.era() == Era::Session {
             return self.ask_in_session(&question, params).await;
         }
@@ -549,7 +538,7 @@ impl RequestContext {
     }
 
     /// Returns the reason that the client gave when it cancelled the request, shortened. [`None`]
-    /// if it gave none, if it disconnected_sender, and for work that continues as a task, whose
+    /// if it gave none, if it disconnected, and for work that continues as a task, whose
     /// cancellation has no reason.
     #[must_use]
     pub fn cancel_reason(&self) -> Option<Box<str>> {
@@ -612,15 +601,12 @@ async fn ask_in_task(
     loop {
         let answer = job.ask(key, method, params.to_owned()).await?;
         tries += 1;
-        match question.check(&answer) {
-            Ok(()) => return Ok(answer),
-            // An invalid answer is asked for again (2026-07-28), a few times.
-            Err(error) if tries == MAX_TRIES => {
-                return Err(RpcError::internal(format!(
-                    "{MAX_TRIES} answers to '{method}' were not valid: {error}"
-                )));
-            }
-            Err(_) => {}
+        // An invalid answer is asked for again (2026-07-28), a few times.
+        let Err(error) = question.check(&answer) else { return Ok(answer) };
+        if tries == MAX_TRIES {
+            return Err(RpcError::internal(format!(
+                "{MAX_TRIES} answers to '{method}' were not valid: {error}"
+            )));
         }
     }
 }

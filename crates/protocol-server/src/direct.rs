@@ -22,7 +22,7 @@ use super::{
     fair::{ReturnableSlot, Slot},
     methods::MethodCall,
     notifier::{Filter, Listener},
-    outgoing::{Outgoing, counted, disconnected_sender},
+    outgoing::{Outgoing, counted, detached},
     subscriptions::Subscriptions,
 };
 
@@ -107,7 +107,7 @@ impl Server {
             question_timeout: self.shared.limits.question_timeout,
             tasks: None,
         };
-        RequestContext::new(Box::new(parts), disconnected_sender(), CancellationToken::new())
+        RequestContext::new(Box::new(parts), detached(), CancellationToken::new())
     }
 }
 

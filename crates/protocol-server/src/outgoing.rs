@@ -121,7 +121,7 @@ pub(super) fn counted(bytes: Bytes, charged: Vec<Slot>) -> Bytes {
     Bytes::from_owner(Counted { bytes, _charged: charged })
 }
 
-/// Returns a channel without a receiver: every send fails at once.
-pub(super) fn disconnected_sender() -> mpsc::Sender<Outgoing> {
+/// Returns a sender without a receiver: every send fails at once.
+pub(super) fn detached() -> mpsc::Sender<Outgoing> {
     mpsc::channel(1).0
 }

@@ -13,7 +13,6 @@ use serde_json::{Value, json, value::RawValue};
 /// A kind of question, and whether the client supports it.
 pub(crate) struct QuestionKind {
     pub(crate) method: &'static str,
-    /// Whether the client has declared [`Self::required_capabilities`].
     pub(crate) is_supported: bool,
     /// The capabilities that a client needs, in the form of `requiredCapabilities`.
     pub(crate) required_capabilities: Value,
@@ -81,10 +80,7 @@ impl QuestionKind {
         })
     }
 
-    /// Checks the client's answer.
-    ///
-    /// # Errors
-    /// Returns an error if the answer is not valid for this question.
+    /// Checks that an answer is valid for this question.
     pub(crate) fn check(&self, answer: &RawValue) -> serde_json::Result<()> {
         (self.validate)(answer.get())
     }

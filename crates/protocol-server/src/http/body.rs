@@ -92,9 +92,7 @@ impl ResponseBody {
     /// Creates a stream of one complete message; stored in `log`, as by [`Self::logged`].
     pub(super) fn event(message: Outgoing, log: Option<&Log>, opening: bool) -> Self {
         let mut out = BytesMut::with_capacity(message.bytes.len() + 64);
-        if let Some(log) = log
-            && opening
-        {
+        if let Some(log) = log.filter(|_| opening) {
             append_opening(&mut out, log);
         }
         let id = message.id.or_else(|| log.map(|log| log.append(&message.bytes)));

@@ -64,14 +64,13 @@ impl Job {
         principal: Option<Arc<Principal>>,
     ) -> Self {
         let created = SystemTime::now();
-        let state = JobState {
+        let state = Mutex::new(JobState {
             updated: created,
             message: None,
             questions: BTreeMap::new(),
             used_keys: HashMap::new(),
             outcome: None,
-        };
-        let state = Mutex::new(state);
+        });
         Self { id, created, ttl, poll_interval, cancel, watchers, principal, state }
     }
 

@@ -145,17 +145,13 @@ impl Tasks {
         (self.declares)()
     }
 
-    /// Returns the task with that id, if `principal` made the call.
+    /// Returns the task with that id, if `sender` made the call.
     ///
     /// # Errors
     /// Returns an error if the task is unknown (2026-07-28, tasks, "Protocol Errors").
-    pub(super) fn job(
-        &self,
-        id: &str,
-        principal: Option<&Principal>,
-    ) -> Result<Arc<Job>, RpcError> {
+    pub(super) fn job(&self, id: &str, sender: Option<&Principal>) -> Result<Arc<Job>, RpcError> {
         let job = self.stored().jobs.get(id).map(|entry| entry.job.clone());
-        job.filter(|job| Principal::is_same(job.principal(), principal))
+        job.filter(|job| Principal::is_same(job.principal(), sender))
             .ok_or_else(|| RpcError::invalid_params("unknown task; it may have expired"))
     }
 
@@ -179,15 +175,14 @@ impl Tasks {
         // The clock may not represent an instant further away.
         let time = options.time_to_live.unwrap_or(self.time).min(MAX_TIME);
         let id = random_id()?;
-        let job = Job::new(
+        let job = Arc::new(Job::new(
             id.clone(),
             time,
             options.poll_interval.unwrap_or(POLL_INTERVAL),
             self.stop.child_token(),
             self.watchers.clone(),
             principal,
-        );
-        let job = Arc::new(job);
+        ));
         let expires = Instant::now() + time;
         // Before the task gets its slot, which would be lost if this panicked.
         let work = work(job.clone());
