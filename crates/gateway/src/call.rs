@@ -344,18 +344,17 @@ impl Gateway {
         let client = self.ready_client(upstream, cx).await?;
         let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
         let carried: Option<Carried> = cx.carried()?;
-        let slot = match carried {
-            // The call that waited for this request has a slot already.
-            Some(Carried::Waiting(_)) => None,
-            _ => {
-                let slot = upstream.slots.enter(cx.caller(), 1).await.map_err(|full| {
-                    RpcError::too_many_requests(format!(
-                        "upstream '{}': {full}; try again later",
-                        upstream.name()
-                    ))
-                })?;
-                Some(Arc::new(slot))
-            }
+        // The call that waited for this request has a slot already.
+        let slot = if let Some(Carried::Waiting(_)) = carried {
+            None
+        } else {
+            let slot = upstream.slots.enter(cx.caller(), 1).await.map_err(|full| {
+                RpcError::too_many_requests(format!(
+                    "upstream '{}': {full}; try again later",
+                    upstream.name()
+                ))
+            })?;
+            Some(Arc::new(slot))
         };
         let started = Instant::now();
         self.level_for(upstream, &client, cx).await;

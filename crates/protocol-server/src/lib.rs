@@ -21,7 +21,6 @@ mod listen;
 mod methods;
 mod notifier;
 mod outgoing;
-mod page;
 mod peer;
 mod pipe;
 mod reply;
@@ -56,6 +55,7 @@ pub use self::toolbox::{Json, ToolOutput, Toolbox};
 use self::{ask::stateless::Sealer, limits::Shares, methods::Tables, tasks::Tasks};
 #[doc(inline)]
 pub use marquetry_protocol_callers::{Caller, Principal, fair};
+pub use marquetry_protocol_wire::page;
 
 #[cfg(feature = "http")]
 pub use self::handler::ToolHeaders;
@@ -67,7 +67,6 @@ pub use self::{
     limits::Limits,
     methods::MethodExists,
     notifier::{Announcer, ChangeListener, Notifier},
-    page::page,
     peer::Peer,
     pipe::serve_pipe,
     reply::Reply,

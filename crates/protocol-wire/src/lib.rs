@@ -15,6 +15,7 @@ pub mod members;
 mod nesting;
 pub mod null_members;
 pub mod object;
+mod page;
 mod revision;
 mod scan;
 #[cfg(feature = "schema")]
@@ -30,5 +31,6 @@ pub use crate::{
     error::{RpcError, error_code, shortened},
     feature::Feature,
     nesting::nested_deeper_than,
+    page::page,
     revision::{Era, Revision, UnknownRevision},
 };

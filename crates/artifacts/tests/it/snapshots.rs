@@ -44,9 +44,9 @@ async fn notices() {
     check(
         &capture(&small(), json!({"content": [{"type": "text", "text": "long ".repeat(200)}]}))
             .await,
-        expect![[r#"
+        expect![[r"
             [The answer of tool 'srv__tool' has 1039 bytes, more than the limit of 400: 330 of the 1000 bytes of its text are shown. It is saved as artifact 'srv__tool_text_0_63cbe1e4.txt' (version 0). Read on with the tool 'read_artifact', name as above and start_byte=231.
-            - 'srv__tool_text_0_63cbe1e4.txt' version 0: text/plain, 1000 bytes]"#]],
+            - 'srv__tool_text_0_63cbe1e4.txt' version 0: text/plain, 1000 bytes]"]],
     );
     check(
         &capture(&small(), many(13)).await,

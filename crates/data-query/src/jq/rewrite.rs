@@ -117,11 +117,7 @@ fn rewritten_pattern(pattern: Pattern<&str>) -> Pattern<&str> {
     }
 }
 
-#[expect(
-    clippy::boxed_local,
-    clippy::unnecessary_box_returns,
-    reason = "the terms of the parser are boxed"
-)]
+#[expect(clippy::boxed_local, reason = "the terms of the parser are boxed")]
 fn boxed(term: Box<Term<&str>>) -> Box<Term<&str>> {
     Box::new(rewritten(*term))
 }

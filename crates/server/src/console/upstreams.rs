@@ -83,7 +83,12 @@ impl Observer for UpstreamObserver {
             Observed::QuestionClosed { number, method, answer } => {
                 match answer {
                     Some(Ok(result)) => {
-                        self.log(origin, upstream, Direction::Sent, UpstreamMessage::Result(result))
+                        self.log(
+                            origin,
+                            upstream,
+                            Direction::Sent,
+                            UpstreamMessage::Result(result),
+                        );
                     }
                     Some(Err(error)) => {
                         self.log(

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use marquetry_protocol_wire::RpcError;
+use crate::RpcError;
 
 /// Returns the range of items on the page of `cursor`, and the cursor of the next page. `len` is
 /// the number of items, `size` that of one page.
