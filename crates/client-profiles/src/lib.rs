@@ -1,128 +1,13 @@
 #![doc = include_str!("../README.md")]
 
 mod overrides;
+mod profile;
+mod settings;
 mod table;
 
 pub use crate::{
-    overrides::{ClientOverrides, ClientSettings},
+    overrides::ClientOverrides,
+    profile::{ClientProfile, Shows, USUAL_IMAGE_TYPES},
+    settings::ClientSettings,
     table::known_clients,
 };
-
-use serde::{Deserialize, Serialize};
-
-/// Parts of a tool's answer that a client shows its model.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(rename_all = "lowercase")]
-#[non_exhaustive]
-pub enum Shows {
-    /// `content`; `structuredContent` is for programs.
-    Content,
-    /// `structuredContent` in place of the texts in `content`, if the answer has it.
-    Structured,
-    /// Both, or unknown.
-    #[default]
-    Both,
-}
-
-/// What a client shows its model of a tool's answer, and its limits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct ClientProfile {
-    /// Beginning of `clientInfo.name` by which the client is recognised; `None` for the profile of
-    /// unknown clients.
-    pub name: Option<String>,
-    /// Name of the product.
-    pub title: String,
-    /// Parts that the model sees.
-    pub shows: Shows,
-    /// Tokens of an answer beyond which the client replaces or cuts it.
-    pub max_tokens: Option<u64>,
-    /// Characters of an answer beyond which the client replaces or cuts it.
-    pub max_chars: Option<u64>,
-    /// Key of a tool's `_meta` with which a server raises `max_chars`.
-    pub result_size_key: Option<String>,
-    /// MIME types of images that reach the model.
-    pub image_types: Vec<String>,
-    /// Size of an image that reaches the model, in bytes after decoding.
-    pub image_max_bytes: Option<u64>,
-    /// Where this is known from; empty for unknown clients.
-    pub source: String,
-    /// Day on which the source was read, as `YYYY-MM-DD`.
-    pub read: String,
-}
-
-/// MIME types of images that the services of all large models accept.
-pub const USUAL_IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
-
-impl Default for ClientProfile {
-    /// Returns the profile of unknown clients.
-    fn default() -> Self {
-        Self {
-            name: None,
-            title: "unknown client".to_owned(),
-            shows: Shows::default(),
-            max_tokens: None,
-            max_chars: None,
-            result_size_key: None,
-            image_types: USUAL_IMAGE_TYPES.map(str::to_owned).to_vec(),
-            image_max_bytes: None,
-            source: String::new(),
-            read: String::new(),
-        }
-    }
-}
-
-impl ClientProfile {
-    /// Tokens that the part of an answer may have that is shown, unless the client's limits are
-    /// lower.
-    pub const DEFAULT_SHOWN_TOKENS: u64 = 8_000;
-
-    /// Returns the profile of a client by its `clientInfo.name`, or that of unknown clients.
-    ///
-    /// The name is a hint about formats. It must never decide about rights.
-    ///
-    /// ```
-    /// use marquetry_client_profiles::{ClientProfile, Shows};
-    ///
-    /// let profile = ClientProfile::of("claude-code (via mcp-remote 0.1.37)");
-    /// assert_eq!(profile.shows, Shows::Structured);
-    /// assert_eq!(ClientProfile::of("my-agent").name, None);
-    /// ```
-    #[must_use]
-    pub fn of(client_name: &str) -> Self {
-        ClientOverrides::default().profile(client_name)
-    }
-
-    /// Returns whether the client shows structured content in place of text, so that an answer with
-    /// a shortened one must not have it.
-    #[must_use]
-    pub fn replaces_text(&self) -> bool {
-        self.shows == Shows::Structured
-    }
-
-    /// Returns the tokens that the shown part of an answer may have: at most 90 % of the client's
-    /// limit, which counts JSON and the notice, too.
-    #[must_use]
-    pub fn shown_tokens(&self) -> u64 {
-        let limit = self.max_tokens.map_or(u64::MAX, nine_tenths);
-        limit.min(Self::DEFAULT_SHOWN_TOKENS)
-    }
-
-    /// Returns the characters that the shown part of an answer may have, if the client has a limit.
-    #[must_use]
-    pub fn shown_chars(&self) -> Option<u64> {
-        self.max_chars.map(nine_tenths)
-    }
-
-    /// Returns whether an image of this type and size reaches the model.
-    #[must_use]
-    pub fn shows_image(&self, mime_type: &str, bytes: u64) -> bool {
-        self.image_max_bytes.is_none_or(|max| bytes <= max)
-            && self.image_types.iter().any(|known| known.eq_ignore_ascii_case(mime_type))
-    }
-}
-
-fn nine_tenths(limit: u64) -> u64 {
-    limit / 10 * 9
-}

@@ -4,52 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{ClientProfile, Shows, known_clients};
-
-/// Settings of one client. An absent setting keeps the value of the known profile.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
-#[serde(deny_unknown_fields, default)]
-#[non_exhaustive]
-pub struct ClientSettings {
-    /// Parts of an answer that the client shows its model: "content", "structured" (in place of
-    /// text) or "both".
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub shows: Option<Shows>,
-    /// Tokens of an answer beyond which the client replaces or cuts it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u64>,
-    /// Characters of an answer beyond which the client replaces or cuts it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_chars: Option<u64>,
-    /// Key of a tool's `_meta` with which a server raises `max_chars`.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub result_size_key: Option<String>,
-    /// MIME types of images that reach the model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image_types: Option<Vec<String>>,
-    /// Size of an image that reaches the model, in bytes after decoding.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub image_max_bytes: Option<u64>,
-}
-
-impl ClientSettings {
-    /// Returns a profile with these settings in place of its own.
-    #[must_use]
-    pub fn applied_to(&self, profile: ClientProfile) -> ClientProfile {
-        let Self { shows, max_tokens, max_chars, result_size_key, image_types, image_max_bytes } =
-            self.clone();
-        ClientProfile {
-            shows: shows.unwrap_or(profile.shows),
-            max_tokens: max_tokens.or(profile.max_tokens),
-            max_chars: max_chars.or(profile.max_chars),
-            result_size_key: result_size_key.or(profile.result_size_key),
-            image_types: image_types.unwrap_or(profile.image_types),
-            image_max_bytes: image_max_bytes.or(profile.image_max_bytes),
-            ..profile
-        }
-    }
-}
+use crate::{profile::ClientProfile, settings::ClientSettings, table::known_clients};
 
 /// Settings of clients, by the beginning of their names: `[clients.NAME]` of a configuration file.
 /// The name `default` stands for clients that are not known.
@@ -90,6 +45,24 @@ impl ClientOverrides {
     }
 }
 
+impl ClientProfile {
+    /// Returns the profile of a client by its `clientInfo.name`, or that of unknown clients.
+    ///
+    /// The name is a hint about formats. It must never decide about rights.
+    ///
+    /// ```
+    /// use marquetry_client_profiles::{ClientProfile, Shows};
+    ///
+    /// let profile = ClientProfile::of("claude-code (via mcp-remote 0.1.37)");
+    /// assert_eq!(profile.shows, Shows::Structured);
+    /// assert_eq!(ClientProfile::of("my-agent").name, None);
+    /// ```
+    #[must_use]
+    pub fn of(client_name: &str) -> Self {
+        ClientOverrides::default().profile(client_name)
+    }
+}
+
 /// Returns a name without the part that `mcp-remote` adds.
 fn without_proxy(name: &str) -> &str {
     name.split_once(" (via ").map_or(name, |(client, _)| client).trim()
@@ -108,6 +81,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::profile::Shows;
 
     #[track_caller]
     fn check(client_name: &str, want: Option<&str>) {

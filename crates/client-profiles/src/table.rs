@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
-use crate::{ClientProfile, ClientSettings};
+use crate::{profile::ClientProfile, settings::ClientSettings};
 
 #[derive(Deserialize)]
 struct Table {
