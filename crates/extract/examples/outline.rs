@@ -5,7 +5,7 @@
 
 use std::{error::Error, fs, path::PathBuf};
 
-use marquetry_extract::{ExtractLimits, Hint, extract};
+use marquetry_extract::{Hint, Limits, extract};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let file = std::env::args_os().nth(1).map_or_else(
@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         PathBuf::from,
     );
     // Checked before the file is read, because it may have any size.
-    ExtractLimits::default().check_bytes(fs::metadata(&file)?.len())?;
+    Limits::default().check_bytes(fs::metadata(&file)?.len())?;
     let name = file.file_name().and_then(|name| name.to_str()).unwrap_or_default();
     let extracted = extract(&fs::read(&file)?, &Hint::file(name))?;
 

@@ -5,7 +5,7 @@
 use std::{io, sync::Arc};
 
 use async_trait::async_trait;
-use marquetry_gateway::{Gateway, GatewayOptions, UpstreamOptions, UpstreamTransport};
+use marquetry_gateway::{Gateway, GatewayOptions, Transport, UpstreamOptions};
 use marquetry_protocol::{
     RpcError,
     server::{self, Handler, Reply, RequestContext, Server, ServerDescription, Toolbox, http},
@@ -51,7 +51,7 @@ async fn main() -> io::Result<()> {
         let url = format!("http://{}/mcp", listener.local_addr()?);
         let endpoint = http::HttpEndpoint::new(Server::new(toolbox), http::HttpOptions::default());
         tokio::spawn(http::serve(listener, endpoint).into_future());
-        let upstream = UpstreamOptions::new(name, UpstreamTransport::http(url));
+        let upstream = UpstreamOptions::new(name, Transport::http(url));
         options = options.with_upstream(upstream);
     }
     let gateway = Gateway::start(options, Arc::new(()));

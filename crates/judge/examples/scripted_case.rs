@@ -5,7 +5,7 @@
 
 use std::{error::Error, sync::Arc};
 
-use marquetry_judge::{FixedModels, McpServerConfig, MemoryResults, Runner, TestCase};
+use marquetry_judge::{FixedModels, MemoryStore, Runner, ServerConfig, TestCase};
 use marquetry_llm::{ChatAnswer, ScriptedModel, ToolCall};
 use marquetry_protocol::server::{
     Server, Toolbox,
@@ -38,13 +38,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
         "expect": {"answer": {"$mentions": "42"}},
         "agentConfig": {"provider": "ollama", "model": "qwen3:8b"},
     }))?;
-    case.server_configs = Some(vec![McpServerConfig::http(url).named("adder")]);
+    case.server_configs = Some(vec![ServerConfig::http(url).named("adder")]);
 
     let call =
         ToolCall { id: "1".into(), name: "add".into(), arguments: json!({"a": 19, "b": 23}) };
     let agent = ScriptedModel::new([ChatAnswer::calls([call]), ChatAnswer::text("It is 42.")]);
     let judge = ScriptedModel::new([]);
-    let runner = Runner::new(FixedModels::new(agent, judge), Arc::new(MemoryResults::new()));
+    let runner = Runner::new(FixedModels::new(agent, judge), Arc::new(MemoryStore::new()));
     let result = runner.run(case).await;
 
     println!("{}: {}", result.test_case.name, result.status);

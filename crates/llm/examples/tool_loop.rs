@@ -6,8 +6,8 @@
 use std::error::Error;
 
 use marquetry_llm::{
-    ChatAnswer, ChatMessage, ChatModel, ChatRequest, ModelConfig, Provider, RemoteModel,
-    ScriptedModel, ToolCall, ToolDefinition,
+    ChatAnswer, ChatModel, ChatRequest, Message, ModelConfig, Provider, RemoteModel, ScriptedModel,
+    Tool, ToolCall,
 };
 use serde_json::{Value, json};
 
@@ -18,10 +18,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
         None => Box::new(script()),
     };
     let mut request = ChatRequest::new([
-        ChatMessage::system("Use the tool for every sum."),
-        ChatMessage::user("What is 19 plus 23?"),
+        Message::system("Use the tool for every sum."),
+        Message::user("What is 19 plus 23?"),
     ]);
-    request.tools = vec![ToolDefinition {
+    request.tools = vec![Tool {
         name: "add".to_owned(),
         description: "Adds two numbers.".to_owned(),
         input_schema: json!({
@@ -40,7 +40,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         for call in &answer.tool_calls {
             let sum = add(&call.arguments);
             println!("{}({}) = {sum}", call.name, call.arguments);
-            request.messages.push(ChatMessage::tool(call, sum));
+            request.messages.push(Message::tool(call, sum));
         }
     }
     Err("no answer after five turns".into())
