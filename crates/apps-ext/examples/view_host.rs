@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 fn main() {
     let mut options = BridgeOptions::default();
-    options.host_info.name = "example-host".to_owned();
+    "example-host".clone_into(&mut options.host_info.name);
     options.capabilities.open_links = Some(JsonObject::new());
     let mut bridge = Bridge::new(options);
     let start = Instant::now();
