@@ -28,21 +28,17 @@ const QUERY_MEMORY_FACTOR: u64 = 4;
 pub(super) struct SearchArguments {
     /// Name or artifact:// URI.
     name: String,
-    /// The newest by default.
-    version: Option<u64>,
-    /// A regular expression, matched line by line in any case.
+    /// Regular expression, line by line, in any case unless it begins with (?-i).
     pattern: Option<String>,
-    /// Instead of pattern: words that a line must all contain.
+    /// Instead: words that a line has, all of them.
     words: Option<Vec<String>>,
-    /// Default false.
-    case_sensitive: Option<bool>,
-    /// Lines before and after each match; 2 by default.
+    /// Lines around each match; 2 by default.
     #[schemars(range(max = 50))]
     context: Option<u64>,
     /// 20 by default.
     #[schemars(range(min = 1, max = 1000))]
     max_matches: Option<u64>,
-    /// Show the last matches instead of the first.
+    /// The last matches, not the first.
     last: Option<bool>,
 }
 
@@ -52,20 +48,19 @@ pub(super) struct SearchArguments {
 pub(super) struct QueryArguments {
     /// Name or artifact:// URI.
     name: String,
-    /// The newest by default.
-    version: Option<u64>,
-    /// A jq program, for JSON and NDJSON.
+    /// For JSON and NDJSON.
     jq: Option<String>,
-    /// Instead of jq: a SELECT from the table data, for CSV and rows of JSON.
+    /// Instead: a SELECT.
     sql: Option<String>,
     /// 100 by default.
     #[schemars(range(max = 1000))]
     max_rows: Option<NonZeroU64>,
 }
 
-pub(super) const SEARCH_DESCRIPTION: &str = "Finds lines of a text artifact by a regular expression or words, and counts all matches. Lines come as grep -n shows them.";
+pub(super) const SEARCH_DESCRIPTION: &str =
+    "Finds lines of a text artifact, as grep -n shows them, and counts all.";
 
-pub(super) const QUERY_DESCRIPTION: &str = "Queries an artifact: JSON with a jq program, or CSV and JSON rows with SQL over the table data. Columns are the CSV header or the members of the rows.";
+pub(super) const QUERY_DESCRIPTION: &str = "Queries an artifact: JSON with jq; CSV or JSON rows with SQL over the table data, whose columns are the header or the members.";
 
 impl ArtifactTools {
     pub(super) async fn search(
@@ -78,13 +73,12 @@ impl ArtifactTools {
             _ => return Err(ReadError::Arguments("give either pattern or words".to_owned())),
         };
         let mut request = SearchRequest::new(pattern);
-        request.is_case_sensitive = arguments.case_sensitive.unwrap_or(false);
         request.context = count(arguments.context, request.context, 50);
         request.max_matches = count(arguments.max_matches, request.max_matches, 1_000).max(1);
         request.from_end = arguments.last.unwrap_or(false);
         let limits = self.query_limits();
         let (record, found) = self
-            .with_text(&arguments.name, arguments.version, 1, move |_, text| {
+            .with_text(&arguments.name, 1, move |_, text| {
                 search(text, &request, &limits)
                     .map_err(|error| ReadError::Arguments(error.to_string()))
             })
@@ -116,7 +110,7 @@ impl ArtifactTools {
         limits.max_rows = count(arguments.max_rows.map(NonZeroU64::get), 100, 1_000);
         let factor = QUERY_MEMORY_FACTOR;
         let (record, found) = self
-            .with_text(&arguments.name, arguments.version, factor, move |record, text| {
+            .with_text(&arguments.name, factor, move |record, text| {
                 query.run(record, text, &limits)
             })
             .await?;
@@ -152,11 +146,10 @@ impl ArtifactTools {
     async fn with_text<T: Send + 'static>(
         &self,
         name: &str,
-        version: Option<u64>,
         factor: u64,
         work: impl FnOnce(&Record, &str) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<(Record, T), ReadError> {
-        let (name, version) = named(name, version)?;
+        let (name, version) = named(name, None)?;
         let record = self.store.record(&self.scope, &name, version).await?;
         if record.size_bytes > MAX_BYTES {
             let size = record.size_bytes;

@@ -28,6 +28,9 @@ pub struct ClientProfile {
     pub title: String,
     /// Parts that the model sees.
     pub shows: Shows,
+    /// Tokens of an answer that are shown, at most 90 % of `max_tokens`; `None` means
+    /// [`Self::DEFAULT_SHOWN_TOKENS`].
+    pub shown_tokens: Option<u64>,
     /// Tokens of an answer beyond which the client replaces or cuts it.
     pub max_tokens: Option<u64>,
     /// Characters of an answer beyond which the client replaces or cuts it.
@@ -54,6 +57,7 @@ impl Default for ClientProfile {
             name: None,
             title: "unknown client".to_owned(),
             shows: Shows::default(),
+            shown_tokens: None,
             max_tokens: None,
             max_chars: None,
             result_size_key: None,
@@ -66,8 +70,7 @@ impl Default for ClientProfile {
 }
 
 impl ClientProfile {
-    /// Tokens that the part of an answer may have that is shown, unless the client's limits are
-    /// lower.
+    /// Tokens of an answer that are shown, unless the client's limits are lower.
     pub const DEFAULT_SHOWN_TOKENS: u64 = 8_000;
 
     /// Returns whether the client shows structured content in place of text, so that an answer with
@@ -81,8 +84,14 @@ impl ClientProfile {
     /// limit, which counts JSON and the notice, too.
     #[must_use]
     pub fn shown_tokens(&self) -> u64 {
-        let limit = self.max_tokens.map_or(u64::MAX, nine_tenths);
-        limit.min(Self::DEFAULT_SHOWN_TOKENS)
+        let shown = self.shown_tokens.unwrap_or(Self::DEFAULT_SHOWN_TOKENS);
+        self.tokens_within_limit().map_or(shown, |max| max.min(shown))
+    }
+
+    /// Returns 90 % of the client's limit of tokens, if it has one.
+    #[must_use]
+    pub fn tokens_within_limit(&self) -> Option<u64> {
+        self.max_tokens.map(nine_tenths)
     }
 
     /// Returns the characters that the shown part of an answer may have, if the client has a limit.

@@ -41,11 +41,16 @@ work, it reports all. Of `[auth]`, `[knowledge.embedding]` and `[knowledge.chat]
 A setting without a default is shown with an example.
 ";
 
+/// Sections with a table for each name.
+const NAMED: [&str; 2] = ["clients", "mcp_servers"];
+
 fn example() -> String {
     let schema = schemars::schema_for!(Config).to_value();
     let mut page = Page { schema: &schema, text: HEAD.to_owned() };
     page.each_section(Page::section);
-    page.upstreams();
+    for section in NAMED {
+        page.named_section(section);
+    }
     page.text
 }
 
@@ -54,7 +59,9 @@ fn settings() -> String {
     let schema = schemars::schema_for!(Config).to_value();
     let mut page = Page { schema: &schema, text: SETTINGS.to_owned() };
     page.each_section(Page::tables);
-    page.upstream_table();
+    for section in NAMED {
+        page.named_table(section);
+    }
     page.text
 }
 
@@ -68,7 +75,7 @@ impl Page<'_> {
     fn each_section(&mut self, write: fn(&mut Self, &str, &Value, &Value)) {
         let defaults = serde_json::to_value(Config::default()).unwrap();
         for (name, section) in self.properties(self.schema) {
-            if name != "mcp_servers" {
+            if !NAMED.contains(&name.as_str()) {
                 write(self, &name, &section, &defaults[&name]);
             }
         }
@@ -97,12 +104,12 @@ impl Page<'_> {
         }
     }
 
-    fn upstreams(&mut self) {
-        let property = self.schema["properties"]["mcp_servers"].clone();
-        let table = self.resolve(&property["additionalProperties"]);
+    fn named_section(&mut self, section: &str) {
+        let property = self.schema["properties"][section].clone();
+        let table = self.resolve(&self.resolve(&property)["additionalProperties"]);
         self.text.push('\n');
         self.comment(&property);
-        self.text.push_str("#\n# [mcp_servers.NAME]\n");
+        writeln!(self.text, "#\n# [{section}.NAME]").unwrap();
         for (name, key) in self.properties(&table) {
             for line in key["description"].as_str().unwrap().lines() {
                 writeln!(self.text, "# # {line}").unwrap();
@@ -131,10 +138,10 @@ impl Page<'_> {
         }
     }
 
-    fn upstream_table(&mut self) {
-        let property = self.schema["properties"]["mcp_servers"].clone();
-        let table = self.resolve(&property["additionalProperties"]);
-        write!(self.text, "\n## `[mcp_servers.NAME]`\n\n{}\n\n", sentence(&property)).unwrap();
+    fn named_table(&mut self, section: &str) {
+        let property = self.schema["properties"][section].clone();
+        let table = self.resolve(&self.resolve(&property)["additionalProperties"]);
+        write!(self.text, "\n## `[{section}.NAME]`\n\n{}\n\n", sentence(&property)).unwrap();
         self.text.push_str("| setting | example | meaning |\n|---|---|---|\n");
         for (name, key) in self.properties(&table) {
             let example = code(&literal(&key["examples"][0]));

@@ -19,7 +19,7 @@ struct Combined(Arc<Gateway>);
 impl Handler for Combined {
     fn describe(&self) -> ServerDescription {
         let mut description = ServerDescription::default();
-        description.info.name = "combined".to_owned();
+        "combined".clone_into(&mut description.info.name);
         description.capabilities.tools = Some(ListChanged::default());
         description
     }

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use marquetry_artifacts::Audience;
+use marquetry_artifacts::{Audience, Settings, settings::ArtifactOptions};
 use marquetry_client_profiles::{ClientOverrides, ClientProfile};
 use marquetry_protocol::{server::RequestContext, types::Tool};
 use serde_json::Value;
@@ -23,8 +23,11 @@ pub(crate) struct Clients {
 
 /// A client as its answers depend on it.
 pub(crate) struct Client {
-    pub(crate) profile: ClientProfile,
-    pub(crate) audience: Audience,
+    profile: ClientProfile,
+    /// What it shows of an answer whose limit is the default.
+    by_default: Audience,
+    /// What it shows at most.
+    at_most: Audience,
 }
 
 impl Clients {
@@ -50,13 +53,26 @@ impl Clients {
 
 impl Client {
     fn new(profile: ClientProfile) -> Self {
-        let mut audience = Audience::default();
-        audience.max_tokens = Some(profile.shown_tokens());
-        audience.max_chars = profile.shown_chars();
-        audience.replaces_text = profile.replaces_text();
-        audience.image_types = Some(profile.image_types.clone());
-        audience.max_image_bytes = profile.image_max_bytes;
-        Self { profile, audience }
+        let mut at_most = Audience::default();
+        at_most.max_tokens = profile.tokens_within_limit();
+        at_most.max_chars = profile.shown_chars();
+        at_most.replaces_text = profile.replaces_text();
+        at_most.image_types = Some(profile.image_types.clone());
+        at_most.max_image_bytes = profile.image_max_bytes;
+        let mut by_default = at_most.clone();
+        by_default.max_tokens = Some(profile.shown_tokens());
+        Self { profile, by_default, at_most }
+    }
+
+    /// Returns what the client shows of an answer that is captured with these settings. A limit in
+    /// bytes that differs from the default replaces the default in tokens.
+    pub(crate) fn audience(&self, settings: &Settings) -> &Audience {
+        let default = ArtifactOptions::default().settings().mcp_tool_llm_return_max_bytes;
+        if settings.mcp_tool_llm_return_max_bytes == default {
+            &self.by_default
+        } else {
+            &self.at_most
+        }
     }
 
     /// Returns a tool as this client takes it. A client that shows structured content in place of

@@ -384,7 +384,7 @@ impl GatewayHandler {
         let call = ToolCall::new(&scope, call.name)
             .with_arguments(call.arguments)
             .with_output_schema(call.output_schema)
-            .with_audience(Some(&client.audience));
+            .with_audience(Some(client.audience(settings)));
         let captured = self.capturer.capture(call, settings, result).await;
         record.captured(&captured, settings);
         if matches!(captured, Captured::Changed { .. }) {

@@ -176,7 +176,9 @@ async fn sessions_can_have_artifacts_of_their_own() {
 /// B5: a full store makes room, and reports a removed artifact as expired, not as unknown.
 #[tokio::test]
 async fn a_full_store_evicts_the_oldest_and_reports_it_as_expired() {
-    let (server, _web) = server("[artifacts]\nmemory_max_bytes = 200000").await;
+    let (server, _web) =
+        server("clients.default.shown_tokens = 100_000\n[artifacts]\nmemory_max_bytes = 200000")
+            .await;
     let agent = server.agent().await;
     let text = |n: usize| json!({"text": format!("{n} {}", "x".repeat(40_000))});
     let first = call(&agent, "web__echo", text(0)).await.unwrap();
@@ -222,7 +224,7 @@ async fn list_artifacts_shows_details() {
 /// structured part still matches the listed schema.
 #[tokio::test]
 async fn answers_below_the_limits_pass_unchanged() {
-    let (server, web) = server("").await;
+    let (server, web) = server("clients.default.shown_tokens = 100_000").await;
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let options =
             ClientOptions { revision: RevisionChoice::Only(revision), ..ClientOptions::default() };
@@ -273,7 +275,7 @@ async fn a_truncated_answer_still_satisfies_its_output_schema() {
     assert_eq!(data.keys().collect::<Vec<_>>(), ["rows"], "no other member is allowed");
     let rows = data["rows"].as_array().unwrap();
     assert!(rows.len() > 100 && rows.len() < 2000, "{}", rows.len());
-    let notice = answer["content"].as_array().unwrap().last().unwrap()["text"].as_str().unwrap();
+    let notice = answer["content"][0]["text"].as_str().unwrap();
     assert!(notice.contains("gives all of it"), "{notice}");
     server.stop().await;
 }
@@ -383,8 +385,9 @@ async fn what_is_kept_is_found_in_one_call() {
         // The notice comes first and names the artifact.
         let notice = answer["content"][0]["text"].as_str().unwrap();
         assert!(notice.contains(saved.as_str().unwrap()), "{notice}");
-        let shown = answer["content"].to_string();
-        assert!(marquetry_tokens::estimate(&shown) < 9_000, "{}", shown.len());
+        let texts = answer["content"].as_array().unwrap().iter();
+        let tokens = texts.map(|item| marquetry_tokens::estimate(item["text"].as_str().unwrap()));
+        assert!(tokens.sum::<u64>() < 9_000);
         let mut arguments = arguments;
         arguments["name"] = saved.clone();
         let found = call(&agent, tool, arguments).await.unwrap();
@@ -416,8 +419,9 @@ async fn a_client_that_shows_structured_content_alone_gets_the_notice() {
         let listed = tools.iter().find(|tool| tool.name == "web__structured").unwrap();
         assert!(listed.output_schema.is_some());
         let answer = call(&other, "web__structured", json!({})).await.unwrap();
-        let shown = answer["structuredContent"].to_string();
-        assert!(shown.contains("is saved as"), "{shown}");
+        assert!(answer["structuredContent"]["rows"].as_array().unwrap().len() < 2_000);
+        let notice = answer["content"][0]["text"].as_str().unwrap();
+        assert!(notice.contains("structuredContent is shortened here"), "{notice}");
     }
 }
 

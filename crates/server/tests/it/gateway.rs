@@ -29,12 +29,14 @@ async fn tools_of_all_upstreams_are_offered_with_their_prefix() {
         let agent = server.agent_of(revision).await;
         let names = tool_names(&agent).await;
         assert_eq!(
-            names[..5],
+            names[..7],
             [
                 "encodePlantUML",
                 "decodePlantUML",
                 "list_artifacts",
                 "read_artifact",
+                "search_artifact",
+                "query_artifact",
                 "delete_artifact"
             ]
         );
@@ -701,7 +703,7 @@ async fn lists_come_in_pages() {
     let first = ask(&agent, "tools/list", json!({})).await.unwrap();
     assert_eq!(first["tools"].as_array().unwrap().len(), 5);
     let all = within(agent.list_tools()).await.unwrap();
-    assert_eq!(all.len(), 20);
+    assert_eq!(all.len(), 22);
     let (code, _) = rpc_error(ask(&agent, "tools/list", json!({"cursor": "?"})).await);
     assert_eq!(code, -32602);
     server.stop().await;
