@@ -359,7 +359,7 @@ async fn a_file_is_never_written_into_a_record_of_another_owner() {
     let new = NewRecord::new("data.data", "a.md").object_id(id).writer(&world.me.user);
     for caller in [&other, &world.me, &other.clone().admin()] {
         let refused = world.records.create(caller, new.clone()).await.unwrap_err();
-        assert!(refused.to_string().contains("kept for indexed files"), "{refused}");
+        assert!(refused.to_string().contains("reserved for indexed files"), "{refused}");
     }
     // A record that was there before ids were reserved.
     let mut record = Record::new("data.data", "a.md").with_object_id(id);
