@@ -168,8 +168,9 @@ const REPORTS: [&str; 18] = [
 
 /// Checks a diagram, and adds missing `@start…` and `@end…` lines.
 pub(super) fn checked(source: &str) -> Result<Diagram, Forbidden> {
-    let source = source.trim_start_matches('\u{feff}');
-    let lines: Vec<&str> = source.lines().map(|line| line.trim_end_matches('\r')).collect();
+    // PlantUML ends a line at a carriage return, too.
+    let source = source.trim_start_matches('\u{feff}').replace("\r\n", "\n").replace('\r', "\n");
+    let lines: Vec<&str> = source.lines().collect();
     let first = lines.iter().take_while(|line| line.trim().is_empty()).count();
     let blank_at_end = lines.iter().rev().take_while(|line| line.trim().is_empty()).count();
     let last = lines.len().saturating_sub(blank_at_end).max(first);
@@ -183,6 +184,9 @@ pub(super) fn checked(source: &str) -> Result<Diagram, Forbidden> {
             if last <= first + 1 || !starts_with(lines[last - 1], "@end") {
                 return Err(Forbidden::NotOne { line: last });
             }
+            // What stands behind the marks stays in the text.
+            check_line(lines[first], first + 1)?;
+            check_line(lines[last - 1], last)?;
             first + 1..last - 1
         }
         _ => first..last,
@@ -434,6 +438,8 @@ mod tests {
     #[test]
     fn diagrams_that_could_read_are_refused_with_the_line() {
         for (source, what, line) in [
+            ("@startuml\r!include /etc/passwd\n@enduml", "!include", 2),
+            ("@startuml !include /etc/passwd\n@enduml", "!include", 1),
             ("A\n!include /etc/passwd", "!include", 2),
             ("! include /etc/passwd", "!include", 1),
             ("!INCLUDE https://a.example/x", "!include", 1),
