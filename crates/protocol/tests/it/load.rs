@@ -614,20 +614,23 @@ fn session_call(who: &str, session: &str, tool: &str) -> String {
 /// The head and the message of an answer: a JSON body, or the last message of a stream of events
 /// that is chunked.
 async fn answer(stream: &mut TcpStream) -> (String, Value) {
-    let mut all = Vec::new();
+    let mut all: Vec<u8> = Vec::new();
     let mut buffer = vec![0; 64 << 10];
     loop {
-        let text = String::from_utf8_lossy(&all);
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
+        // Only the head is read again for each part: an answer may have megabytes.
+        if let Some(end) = all.windows(4).position(|four| four == b"\r\n\r\n") {
+            let head = String::from_utf8_lossy(&all[..end]).into_owned();
+            let body = &all[end + 4..];
             let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
             if let Some(length) = length {
                 if body.len() >= length.parse::<usize>().unwrap() {
-                    return (head.to_owned(), serde_json::from_str(body).unwrap_or_default());
+                    return (head, serde_json::from_slice(body).unwrap_or_default());
                 }
-            } else if body.ends_with("\r\n0\r\n\r\n") {
+            } else if body.ends_with(b"\r\n0\r\n\r\n") {
+                let body = String::from_utf8_lossy(body);
                 let last = body.lines().rev().find_map(|line| line.strip_prefix("data: {"));
                 let last = format!("{{{}", last.unwrap_or_default());
-                return (head.to_owned(), serde_json::from_str(&last).unwrap_or_default());
+                return (head, serde_json::from_str(&last).unwrap_or_default());
             }
         }
         let bytes = stream.read(&mut buffer).await.unwrap();
