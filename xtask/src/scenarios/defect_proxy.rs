@@ -258,6 +258,7 @@ impl Forwarder {
         let Some(result) = message.get_mut("result") else { return };
         let capture = result.get_mut("_meta").and_then(|meta| meta.get_mut(CAPTURE));
         let is_captured = capture.is_some();
+        let is_cut = capture.as_ref().is_some_and(|capture| capture.get("truncated").is_some());
         if self.defect == Defect::WrongStatus
             && let Some(status) = capture.and_then(|capture| capture.get_mut("status"))
         {
@@ -266,17 +267,19 @@ impl Forwarder {
         let Some(content) = result.get_mut("content").and_then(Value::as_array_mut) else {
             return;
         };
+        // The notice comes first if something is missing, else last.
+        let notice = if is_cut { 0 } else { content.len().saturating_sub(1) };
         match self.defect {
             Defect::ExtraContent => content.push(json!({"type": "text", "text": "more"})),
             Defect::MissingContent => drop(content.pop()),
-            // The notice is the last item.
             Defect::WrongNotice if is_captured => {
-                content.pop();
-                content.push(json!({"type": "text", "text": "[All is well.]"}));
+                content[notice] = json!({"type": "text", "text": "[All is well.]"});
             }
             Defect::WrongText => {
-                let texts = content.len() - usize::from(is_captured);
-                for item in &mut content[..texts] {
+                for (index, item) in content.iter_mut().enumerate() {
+                    if is_captured && index == notice {
+                        continue;
+                    }
                     if let Some(text) = item.get("text").and_then(Value::as_str) {
                         item["text"] = format!("{text}!").into();
                     }
