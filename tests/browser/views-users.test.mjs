@@ -86,7 +86,7 @@ test("what a View said stays with its user", { timeout: 60_000 }, async () => {
     location.hash = hash;
   }, `#/calls/${view.id}?tab=view`);
   await other.waitForFunction(() =>
-    /no such call|not found|404|somebody/i.test(document.querySelector("main").innerText),
+    /no such call|not found|404|another user/i.test(document.querySelector("main").innerText),
   );
   assert.equal(await other.locator("main iframe").count(), 0);
   await other.context().close();
