@@ -1,5 +1,8 @@
 //! What the client of a call shows its model, and the list of tools in the form that it takes.
 
+#[cfg(test)]
+mod views;
+
 use std::sync::{Arc, Mutex, PoisonError};
 
 use marquetry_artifacts::{Audience, Settings, settings::ArtifactOptions};
@@ -106,7 +109,7 @@ mod tests {
 
     #[test]
     fn the_guide_lists_every_known_client() {
-        let guide = include_str!("../../../docs/guide/artifacts.md");
+        let guide = include_str!("../../../../docs/guide/artifacts.md");
         for client in marquetry_client_profiles::known_clients() {
             let row = format!("| {} | `{}` |", client.title, client.name.as_ref().unwrap());
             assert!(guide.contains(&row), "{row}");
