@@ -111,8 +111,15 @@ async fn every_tool_of_real_servers_is_listed_under_its_servers_name() {
         .into_iter()
         .filter(|name| !["checkPlantUML", "renderPlantUML"].contains(&name.as_str()))
         .collect();
-    let artifacts_and_diagrams =
-        ["decodePlantUML", "delete_artifact", "encodePlantUML", "list_artifacts", "read_artifact"];
+    let artifacts_and_diagrams = [
+        "decodePlantUML",
+        "delete_artifact",
+        "encodePlantUML",
+        "list_artifacts",
+        "query_artifact",
+        "read_artifact",
+        "search_artifact",
+    ];
     assert_eq!(others, artifacts_and_diagrams);
     assert!(knowledge.iter().any(|name| *name == "am7_vector_search"), "{knowledge:?}");
 }
