@@ -22,6 +22,9 @@ const MAX_BYTES: u64 = 64 << 20;
 /// Memory of a query for each byte of its artifact: the values of jq and the rows of SQL.
 const QUERY_MEMORY_FACTOR: u64 = 4;
 
+/// Memory that a query may take whatever the size of its artifact, in bytes.
+const MIN_QUERY_BYTES: u64 = 8 << 20;
+
 /// Arguments of `search_artifact`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -159,7 +162,9 @@ impl ArtifactTools {
             )));
         }
         let max_permits = kib(self.limits.max_resource_reads_bytes.get() as u64);
-        let permits = kib(record.size_bytes * factor).min(max_permits);
+        // A query of a small artifact can make large values, too.
+        let least = if factor == 1 { 0 } else { MIN_QUERY_BYTES };
+        let permits = kib((record.size_bytes * factor).max(least)).min(max_permits);
         let reserved = self.whole_reads.clone().acquire_many_owned(permits).await;
         let artifact = self.store.get(&self.scope, &name, Version::Number(record.version)).await?;
         let done = tokio::task::spawn_blocking(move || {

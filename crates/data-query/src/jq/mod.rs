@@ -174,13 +174,29 @@ fn check_program(program: &str) -> Result<(), JqError> {
 }
 
 fn check_depth(json: &str) -> Result<(), JqError> {
-    if depth(json, &['[', '{'], &[']', '}']) > MAX_INPUT_DEPTH {
+    if depth(&without_strings(json), &['[', '{'], &[']', '}']) > MAX_INPUT_DEPTH {
         return Err(JqError::Input(format!("it is nested deeper than {MAX_INPUT_DEPTH}")));
     }
     Ok(())
 }
 
-/// Returns the deepest nesting of brackets, those in strings included.
+/// Returns the brackets of a JSON text that do not stand in strings.
+fn without_strings(json: &str) -> String {
+    let mut brackets = String::new();
+    let mut is_string = false;
+    let mut characters = json.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            '"' => is_string = !is_string,
+            '\\' if is_string => drop(characters.next()),
+            '[' | ']' | '{' | '}' if !is_string => brackets.push(character),
+            _ => {}
+        }
+    }
+    brackets
+}
+
+/// Returns the deepest nesting of brackets.
 fn depth(text: &str, open: &[char], close: &[char]) -> usize {
     let mut depth = 0_usize;
     let mut deepest = 0;
@@ -284,6 +300,8 @@ mod tests {
         check("[3, 1, 2]", "sort, (map(. * 2) | max), (.[1:] | length)", "[1,2,3]\n6\n2\n");
         check("[\"ab\", 3]", ".[0] * .[1], (.[0] | test(\"^A\"; \"i\"))", "\"ababab\"\ntrue\n");
         check("1\n2\n", ". + 1", "2\n3\n");
+        let brackets = format!("[\"\\\"{}\"]", "[".repeat(2_000));
+        check(&brackets, ".[0] | length", "2001\n");
         check("null", "[limit(3; repeat(1))], (try error(\"x\") catch .)", "[1,1,1]\n\"x\"\n");
         check("[[1,2],[3]]", "[.. | numbers], (reduce .[][] as $x (0; . + $x))", "[1,2,3]\n6\n");
         check(
