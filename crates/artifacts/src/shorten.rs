@@ -107,13 +107,11 @@ impl ShortenedJson {
         let mut value = Value::Object(members);
         let Some(text) = longest_cut_text(&mut value) else { return self.json.clone() };
         // The text stays as long as it was, because the schema may bound its length.
-        let Some(rest) = text.len().checked_sub(notice.len() + 1) else {
+        let Some(rest) = text.chars().count().checked_sub(notice.chars().count() + 2) else {
             return self.json.clone();
         };
-        *text = format!(
-            "{notice}\n{}{CUT}",
-            &text[..text.floor_char_boundary(rest - CUT.len().min(rest))]
-        );
+        let beginning: String = text.chars().take(rest).collect();
+        *text = format!("{notice}\n{beginning}{CUT}");
         value.to_string()
     }
 }
