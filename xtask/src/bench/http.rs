@@ -68,9 +68,9 @@ pub(super) async fn measure(
     let server = Server::open(&url, program.peer, row).await?;
     server.check().await?;
     let file = server.load_file()?;
-    wrk(&url, file.path(), time / 5)?;
+    wrk(&url, file.path(), CONNECTIONS, time / 5)?;
     let before = proc_stat::cpu_time(running.pid())?;
-    let load = wrk(&url, file.path(), time)?;
+    let load = wrk(&url, file.path(), CONNECTIONS, time)?;
     let cpu = proc_stat::cpu_time(running.pid())?.checked_sub(before).unwrap();
     if load.failed > 0 {
         return Err(Failed::new(format!("wrk saw {} errors", load.failed)));
@@ -199,18 +199,24 @@ fn header(name: &str, value: &str) -> (String, String) {
 }
 
 /// The counts that wrk prints.
-struct Load {
-    requests: u64,
-    time: Duration,
-    p50: Duration,
-    p99: Duration,
-    failed: u64,
-    bytes: u64,
+pub(super) struct Load {
+    pub(super) requests: u64,
+    pub(super) time: Duration,
+    pub(super) p50: Duration,
+    pub(super) p99: Duration,
+    pub(super) failed: u64,
+    pub(super) bytes: u64,
 }
 
-fn wrk(url: &str, load: &Path, time: Duration) -> Result<Load, Failed> {
+/// Sends the request of the file `load` over and over, one at a time on each connection.
+pub(super) fn wrk(
+    url: &str,
+    load: &Path,
+    connections: usize,
+    time: Duration,
+) -> Result<Load, Failed> {
     let output = Command::new("wrk")
-        .args(["--threads", "1", "--connections", &CONNECTIONS.to_string()])
+        .args(["--threads", "1", "--connections", &connections.to_string()])
         .args(["--duration", &format!("{}s", time.as_secs().max(1)), "--script"])
         .arg(root().join("bench/wrk.lua"))
         .args([url, "--"])

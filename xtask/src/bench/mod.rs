@@ -4,6 +4,7 @@
 mod blocks;
 mod console;
 mod echo;
+mod gateway;
 mod http;
 mod judge;
 mod measurement;
@@ -33,6 +34,7 @@ Examples:
   cargo xtask bench protocol           CPU per request, requests per second, latency and memory
   cargo xtask bench protocol --quick   check that the benchmark runs, with one short round
   cargo xtask bench protocol --write   put the table into docs/benchmarks.md
+  cargo xtask bench gateway            CPU, latency and system calls of a call to a server behind us
   cargo xtask bench sessions           memory of 10,000 idle sessions
   cargo xtask bench start              cold start, idle memory, size of tools/list
   cargo xtask bench rag --collection FOLDER  quality and speed of searches, compared with other programs
@@ -41,13 +43,16 @@ Examples:
   cargo xtask bench console            size of the console's page, and its speed in Chromium
   cargo xtask bench judge              overhead of a test with a model, compared with promptfoo
 
-Linux only: CPU time and memory are read from /proc. HTTP needs `wrk` (apt-get install wrk).";
+Linux only: CPU time and memory are read from /proc. HTTP needs `wrk`, and `gateway` needs
+`strace` (apt-get install wrk strace).";
 
 /// The benchmarks.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Bench {
     /// Measure calls of an echo tool: Marquetry, rmcp, and bare hyper as the floor.
     Protocol(protocol::Options),
+    /// Measure calls through a gateway: Marquetry, a floor that only forwards, and other programs.
+    Gateway(gateway::Options),
     /// Measure the memory of an idle session: Marquetry and rmcp.
     Sessions(sessions::Options),
     /// Measure the server's cold start, idle memory, and size of tools/list.
@@ -65,6 +70,7 @@ pub(crate) enum Bench {
 pub(crate) fn run(bench: &Bench) -> Result<ExitCode, Failed> {
     match bench {
         Bench::Protocol(options) => protocol::run(options),
+        Bench::Gateway(options) => gateway::run(options),
         Bench::Sessions(options) => sessions::run(options),
         Bench::Start(options) => start::run(options),
         Bench::Rag(options) => rag::run(options),

@@ -40,7 +40,7 @@ impl Peer {
 
 /// Returns the arguments that build a peer, which is outside of the workspace with its own lock
 /// file.
-fn peer_arguments(folder: &str) -> Vec<String> {
+pub(super) fn peer_arguments(folder: &str) -> Vec<String> {
     let manifest = root().join("bench/peers").join(folder).join("Cargo.toml");
     let target = root().join("target/bench-peers");
     vec![
@@ -48,6 +48,21 @@ fn peer_arguments(folder: &str) -> Vec<String> {
         format!("--target-dir={}", target.display()),
         "--locked".to_owned(),
     ]
+}
+
+/// Builds one program with cargo, and returns its path.
+pub(super) fn build(name: &str, arguments: &[String]) -> Result<PathBuf, Failed> {
+    let output = cargo_command()
+        .args(["build", "--release", "--quiet", "--message-format=json"])
+        .args(arguments)
+        .current_dir(root())
+        .stderr(Stdio::inherit())
+        .output()?;
+    String::from_utf8_lossy(&output.stdout)
+        .lines()
+        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
+        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+        .ok_or_else(|| Failed::new(format!("{name} failed to build")))
 }
 
 /// A peer's built program.
@@ -59,18 +74,8 @@ pub(super) struct Program {
 
 impl Program {
     pub(super) fn build(peer: Peer) -> Result<Self, Failed> {
-        let output = cargo_command()
-            .args(["build", "--release", "--quiet", "--message-format=json"])
-            .args(peer.build_arguments())
-            .current_dir(root())
-            .stderr(Stdio::inherit())
-            .output()?;
-        String::from_utf8_lossy(&output.stdout)
-            .lines()
-            .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-            .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-            .map(|path| Self { peer, path })
-            .ok_or_else(|| Failed::new(format!("{} failed to build", peer.name())))
+        let path = build(peer.name(), &peer.build_arguments())?;
+        Ok(Self { peer, path })
     }
 
     /// Starts it with pipes for standard input and output.

@@ -174,21 +174,29 @@ impl Aim {
     }
 }
 
-fn cpu_per_request(measurement: &Measurement) -> f64 {
+pub(super) fn cpu_per_request(measurement: &Measurement) -> f64 {
     measurement.cpu.as_secs_f64() * 1e6 / measurement.requests.max(1) as f64
 }
 
-fn per_second(measurement: &Measurement) -> f64 {
+pub(super) fn per_second(measurement: &Measurement) -> f64 {
     measurement.requests as f64 / measurement.time.as_secs_f64()
 }
 
-fn millis(time: Duration) -> f64 {
+pub(super) fn millis(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
 fn median(turns: &[Turns], row: Row, peer: Peer, figure: fn(&Measurement) -> f64) -> Option<f64> {
     let ours = turns.iter().find(|turns| turns.row == row && turns.peer == peer)?;
-    let mut figures: Vec<f64> = ours.measurements.iter().map(figure).collect();
+    median_of(&ours.measurements, figure)
+}
+
+/// Returns the median of a figure, if there are measurements.
+pub(super) fn median_of(
+    measurements: &[Measurement],
+    figure: fn(&Measurement) -> f64,
+) -> Option<f64> {
+    let mut figures: Vec<f64> = measurements.iter().map(figure).collect();
     figures.sort_by(f64::total_cmp);
     figures.get(figures.len() / 2).copied()
 }

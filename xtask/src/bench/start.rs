@@ -186,7 +186,7 @@ async fn start(program: &Path, config: &Path, idle: Duration) -> Result<Start, F
 }
 
 /// Returns the address in the JSON line about the listener.
-fn listening(line: &str) -> Option<SocketAddr> {
+pub(super) fn listening(line: &str) -> Option<SocketAddr> {
     let line: Value = serde_json::from_str(line).ok()?;
     let url = line["url"].as_str().filter(|_| line["message"] == "listening")?;
     url.strip_prefix("http://")?.strip_suffix("/mcp")?.parse().ok()
