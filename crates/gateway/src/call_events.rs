@@ -2,6 +2,7 @@
 
 use std::{
     pin::Pin,
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
@@ -25,9 +26,13 @@ pub(super) struct CallEvents {
     observer: Option<CallObserver>,
     /// Time of the last progress that the observer received.
     observed: Option<Instant>,
+    /// Keeps the channels open. Otherwise the end of the call closes them, which schedules the
+    /// call's task once more and wakes a second thread for it.
+    _sender: CallEventSender,
 }
 
 /// Takes the events of a call.
+#[derive(Clone)]
 pub(super) struct CallEventSender {
     pub(super) progress: mpsc::Sender<Progress>,
     pub(super) log: mpsc::Sender<ServerNotification>,
@@ -40,8 +45,14 @@ impl CallEvents {
         let (log, log_out) = mpsc::channel(MAX_WAITING);
         let upstream = upstream.to_owned();
         let sender = CallEventSender { progress, log };
-        let events =
-            Self { upstream, progress: progress_out, log: log_out, observer, observed: None };
+        let events = Self {
+            upstream,
+            progress: progress_out,
+            log: log_out,
+            observer,
+            observed: None,
+            _sender: sender.clone(),
+        };
         (sender, events)
     }
 
@@ -72,7 +83,6 @@ impl CallEvents {
                             forward_progress(cx, &progress).await;
                         }
                         Some(logged) = self.log.recv() => log(cx, &self.upstream, &logged).await,
-                        else => return,
                     }
                 }
             };
@@ -80,21 +90,30 @@ impl CallEvents {
                 biased;
                 // At the same time as the work: an agent that does not read progress must not stop
                 // the call's clock.
-                () = forwarding => work.await,
+                never = forwarding => never,
                 outcome = &mut work => outcome,
             }
         };
         let rest = async {
-            while let Ok(progress) = self.progress.try_recv() {
+            while let Some(progress) = waiting(&mut self.progress) {
                 self.observe(&progress);
                 forward_progress(cx, &progress).await;
             }
-            while let Ok(logged) = self.log.try_recv() {
+            while let Some(logged) = waiting(&mut self.log) {
                 log(cx, &self.upstream, &logged).await;
             }
         };
         _ = tokio::time::timeout(LATE, rest).await;
         outcome
+    }
+}
+
+/// Takes an event that waits. If there is none, the channel also forgets the call's task, which
+/// `try_recv` does not do: then closing the channel does not schedule the task again.
+fn waiting<T>(events: &mut mpsc::Receiver<T>) -> Option<T> {
+    match events.poll_recv(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(event) => event,
+        Poll::Pending => None,
     }
 }
 

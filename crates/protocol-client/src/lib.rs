@@ -24,6 +24,7 @@ mod methods;
 #[cfg(feature = "http")]
 mod network;
 mod options;
+mod output;
 mod pipe;
 #[cfg(feature = "stdio")]
 mod program;

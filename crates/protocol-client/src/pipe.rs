@@ -7,7 +7,6 @@ use std::{
     time::Duration,
 };
 
-use bytes::Bytes;
 use marquetry_protocol_wire::{
     EnvelopeError, Message, RequestId, envelope,
     line::{Line, read_line_or},
@@ -15,7 +14,7 @@ use marquetry_protocol_wire::{
 };
 use serde_json::{json, value::RawValue};
 use tokio::{
-    io::{AsyncRead, AsyncWrite, AsyncWriteExt, BufReader},
+    io::{AsyncRead, AsyncWrite, BufReader},
     sync::{Notify, mpsc, oneshot},
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -26,6 +25,7 @@ use super::{
     events::{CloseReason, Progress},
     log_rate::LogRate,
     options::ClientOptions,
+    output::{Output, Refused},
     shared::{Outgoing, Shared, each},
 };
 
@@ -33,7 +33,7 @@ use super::{
 pub(super) struct PipeLink {
     shared: Arc<Shared>,
     pending: Arc<Pending>,
-    outbound: mpsc::Sender<Bytes>,
+    output: Arc<Output>,
     /// Cancelled to end the connection from our side. Dropping the link cancels it, too.
     stop: CancellationToken,
     _stop_on_drop: DropGuard,
@@ -57,7 +57,7 @@ struct Waiting {
 struct PendingRequest {
     id: RequestId,
     pending: Arc<Pending>,
-    outbound: mpsc::Sender<Bytes>,
+    output: Arc<Output>,
     /// `initialize` must not be cancelled (2025-11-25, "Cancellation").
     cancellable: bool,
 }
@@ -96,14 +96,13 @@ impl PipeLink {
         R: AsyncRead + Unpin + Send + 'static,
         W: AsyncWrite + Unpin + Send + 'static,
     {
-        const MAX_WAITING: usize = 64;
-        let (outbound, queue) = mpsc::channel(MAX_WAITING);
+        let output = Arc::new(Output::new(writer));
         let pending = Arc::new(Pending::default());
-        tokio::spawn(write(writer, queue, stop.clone(), shared.clone(), exit_wait));
+        tokio::spawn(write(output.clone(), stop.clone(), shared.clone(), exit_wait));
         let reading = Reading {
             shared: shared.clone(),
             pending: pending.clone(),
-            outbound: outbound.downgrade(),
+            output: output.clone(),
             max: options.max_message_bytes,
             nonsense: LogRate::default(),
         };
@@ -126,7 +125,7 @@ impl PipeLink {
         // Log lines keep the span of the connection's caller: a gateway names the upstream there.
         tokio::spawn(reading.in_current_span());
         let guard = stop.clone().drop_guard();
-        Self { shared, pending, outbound, stop, _stop_on_drop: guard, gone }
+        Self { shared, pending, output, stop, _stop_on_drop: guard, gone }
     }
 
     pub(super) fn shared(&self) -> &Arc<Shared> {
@@ -142,7 +141,7 @@ impl PipeLink {
         let request = self.pending.enter(
             outgoing.id,
             Waiting { answer: sender, progress: outgoing.own.progress.clone() },
-            self.outbound.clone(),
+            self.output.clone(),
             outgoing.method != "initialize",
         );
         self.send(message).await?;
@@ -161,7 +160,7 @@ impl PipeLink {
 
     pub(super) async fn send(&self, message: Vec<u8>) -> Result<(), ClientError> {
         tokio::select! {
-            sent = self.outbound.send(message.into()) => if sent.is_ok() { return Ok(()) },
+            sent = self.output.send(message) => if sent.is_ok() { return Ok(()) },
             () = self.shared.ended().cancelled() => {}
         }
         Err(ClientError::Closed(self.shared.closed().await))
@@ -172,7 +171,7 @@ impl PipeLink {
         let id = self.shared.next_id();
         let message = envelope::write_request(&id, "subscriptions/listen", Some(params));
         // The answer comes when the server stops; it has nothing of use.
-        _ = self.outbound.try_send(message.into());
+        _ = self.output.try_send(message);
     }
 
     /// Opens a stream of notifications. It ends when `stop` is cancelled.
@@ -184,7 +183,7 @@ impl PipeLink {
     ) -> Result<(), ClientError> {
         let message = envelope::write_request(&id, "subscriptions/listen", params.as_deref());
         self.send(message).await?;
-        let outbound = self.outbound.downgrade();
+        let output = self.output.clone();
         let shared = self.shared.clone();
         tokio::spawn(async move {
             tokio::select! {
@@ -194,8 +193,7 @@ impl PipeLink {
             let params = json!({ "requestId": id, "reason": "the caller no longer waits" });
             let Ok(params) = serde_json::value::to_raw_value(&params) else { return };
             let message = envelope::write_notification("notifications/cancelled", Some(&params));
-            let Some(outbound) = outbound.upgrade() else { return };
-            _ = outbound.send(message.into()).await;
+            _ = output.send(message).await;
         });
         Ok(())
     }
@@ -213,11 +211,11 @@ impl Pending {
         self: &Arc<Self>,
         id: RequestId,
         waiting: Waiting,
-        outbound: mpsc::Sender<Bytes>,
+        output: Arc<Output>,
         cancellable: bool,
     ) -> PendingRequest {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner).insert(id.clone(), waiting);
-        PendingRequest { id, pending: self.clone(), outbound, cancellable }
+        PendingRequest { id, pending: self.clone(), output, cancellable }
     }
 
     fn take(&self, id: &RequestId) -> Option<Waiting> {
@@ -252,11 +250,9 @@ impl Drop for PendingRequest {
         let params = json!({ "requestId": self.id, "reason": "the caller no longer waits" });
         let Ok(params) = serde_json::value::to_raw_value(&params) else { return };
         let message = envelope::write_notification("notifications/cancelled", Some(&params));
-        if let Err(mpsc::error::TrySendError::Full(message)) =
-            self.outbound.try_send(message.into())
-        {
-            let outbound = self.outbound.clone();
-            tokio::spawn(async move { outbound.send(message).await });
+        if let Err(Refused::Full(message)) = self.output.try_send(message) {
+            let output = self.output.clone();
+            tokio::spawn(async move { output.send(message).await });
         }
     }
 }
@@ -265,7 +261,7 @@ impl Drop for PendingRequest {
 struct Reading {
     shared: Arc<Shared>,
     pending: Arc<Pending>,
-    outbound: mpsc::WeakSender<Bytes>,
+    output: Arc<Output>,
     max: usize,
     /// Limits the log lines about input that is not a message.
     nonsense: LogRate,
@@ -350,9 +346,9 @@ impl Reading {
                 });
             }
             Ok(Message::Request(request)) => {
-                let Some(outbound) = self.outbound.upgrade() else { return };
+                let output = self.output.clone();
                 self.shared.answer(&request, None, async move |answer| {
-                    _ = outbound.send(answer.into()).await;
+                    _ = output.send(answer).await;
                 });
             }
             Err(error) => match error.answers.as_ref().and_then(|id| self.pending.take(id)) {
@@ -399,32 +395,22 @@ fn id_of_long(ends: &[u8]) -> Option<RequestId> {
     (rest == "}" || rest == r#","jsonrpc":"2.0"}"#).then_some(id)
 }
 
+/// Writes what waits until the connection ends, and closes the pipe.
 async fn write(
-    mut writer: impl AsyncWrite + Unpin,
-    mut queue: mpsc::Receiver<Bytes>,
+    output: Arc<Output>,
     stop: CancellationToken,
     shared: Arc<Shared>,
     exit_wait: Duration,
 ) {
-    let work = async {
-        while let Some(message) = queue.recv().await {
-            let mut line = Vec::with_capacity(message.len() + 1);
-            line.extend_from_slice(&message);
-            line.push(b'\n');
-            writer.write_all(&line).await?;
-            writer.flush().await?;
-        }
-        std::io::Result::Ok(())
-    };
     tokio::select! {
-        written = work => if let Err(error) = written {
+        error = output.drain() => {
             let reason = CloseReason::Ended(format!("cannot write to server: {error}"));
             shared.end_within(exit_wait, reason).await;
-        },
+        }
         () = stop.cancelled() => {}
         () = shared.ended().cancelled() => {}
     }
-    _ = writer.shutdown().await;
+    output.close().await;
 }
 
 #[cfg(test)]

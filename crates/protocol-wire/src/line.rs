@@ -57,7 +57,7 @@ pub async fn read_line_or(
             break;
         }
         seen_any = true;
-        let end = available.iter().position(|byte| *byte == b'\n');
+        let end = memchr::memchr(b'\n', available);
         let part = &available[..end.unwrap_or(available.len())];
         match &mut tail {
             Some(tail) => {

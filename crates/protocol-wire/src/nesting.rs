@@ -1,7 +1,5 @@
 //! Measures the nesting of a JSON text without parsing it.
 
-use crate::scan::position;
-
 /// Returns whether arrays and objects in `json` are nested more than `max` levels deep.
 ///
 /// Recursive parsers must know this before they start. For text that is not JSON the result is
@@ -31,7 +29,7 @@ pub fn nested_deeper_than(json: &[u8], max: usize) -> bool {
 pub(crate) fn after_string(json: &[u8]) -> &[u8] {
     let mut rest = json;
     loop {
-        let Some(at) = position(rest, |byte| (byte == b'"') || (byte == b'\\')) else { return &[] };
+        let Some(at) = memchr::memchr2(b'"', b'\\', rest) else { return &[] };
         if rest[at] == b'"' {
             return &rest[at + 1..];
         }

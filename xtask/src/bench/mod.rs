@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: our speed and memory, beside those of other programs and of a minimal
 //! server.
 
+mod artifacts;
 mod blocks;
 mod console;
 mod echo;
@@ -35,6 +36,7 @@ Examples:
   cargo xtask bench protocol --quick   check that the benchmark runs, with one short round
   cargo xtask bench protocol --write   put the table into docs/benchmarks.md
   cargo xtask bench gateway            CPU, latency and system calls of a call to a server behind us
+  cargo xtask bench artifacts          time of capturing an answer
   cargo xtask bench sessions           memory of 10,000 idle sessions
   cargo xtask bench start              cold start, idle memory, size of tools/list
   cargo xtask bench rag --collection FOLDER  quality and speed of searches, compared with other programs
@@ -53,6 +55,8 @@ pub(crate) enum Bench {
     Protocol(protocol::Options),
     /// Measure calls through a gateway: Marquetry, a floor that only forwards, and other programs.
     Gateway(gateway::Options),
+    /// Measure the capture of answers, by store, size and kind.
+    Artifacts(artifacts::Options),
     /// Measure the memory of an idle session: Marquetry and rmcp.
     Sessions(sessions::Options),
     /// Measure the server's cold start, idle memory, and size of tools/list.
@@ -71,6 +75,7 @@ pub(crate) fn run(bench: &Bench) -> Result<ExitCode, Failed> {
     match bench {
         Bench::Protocol(options) => protocol::run(options),
         Bench::Gateway(options) => gateway::run(options),
+        Bench::Artifacts(options) => artifacts::run(options),
         Bench::Sessions(options) => sessions::run(options),
         Bench::Start(options) => start::run(options),
         Bench::Rag(options) => rag::run(options),

@@ -15,10 +15,12 @@ mod ends;
 mod guard;
 mod legacy;
 mod paced_body;
+mod pulse;
 mod receive;
 mod replay;
 mod request_body;
 mod response;
+mod running;
 mod sessions;
 mod standard_headers;
 

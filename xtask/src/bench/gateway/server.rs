@@ -16,7 +16,7 @@ use super::super::{
     peer::{build, peer_arguments},
     start::listening,
 };
-use crate::{Failed, cargo_command, root};
+use crate::{Failed, root};
 
 /// A measured gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
