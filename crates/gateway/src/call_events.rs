@@ -108,8 +108,8 @@ impl CallEvents {
     }
 }
 
-/// Takes an event that waits. If there is none, the channel also forgets the call's task, which
-/// `try_recv` does not do: then closing the channel does not schedule the task again.
+/// Takes an event that waits. Unlike `try_recv`, it also removes the call's task from an empty
+/// channel, so that the end of the channel does not schedule the task again.
 fn waiting<T>(events: &mut mpsc::Receiver<T>) -> Option<T> {
     match events.poll_recv(&mut Context::from_waker(Waker::noop())) {
         Poll::Ready(event) => event,

@@ -491,6 +491,7 @@ impl HttpEndpoint {
         F: Future<Output = Option<Outgoing>> + Send + 'static,
     {
         let (sender, mut messages) = mpsc::channel(self.shared.server.limits().queue());
+        // A client that does not accept events loses the messages before the answer.
         let work = work(if accepts.events { sender.clone() } else { detached() });
         let mut running = Running::new(work, sender, self.shared.closed.clone());
         // A stream begins with status 200, so it begins as late as possible: until then, an error
