@@ -40,6 +40,8 @@ mod stop;
 mod text;
 mod xml;
 
+#[cfg(feature = "spreadsheet")]
+pub use crate::spreadsheet::{Sheet, sheets};
 pub use crate::{
     document::{Extracted, Heading, Page, Problem},
     error::ExtractError,

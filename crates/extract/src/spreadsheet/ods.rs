@@ -46,32 +46,42 @@ impl Extractor for Ods {
     }
 
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
-        let mut package = Package::open(FORMAT, source)?;
-        package.check_open_document()?;
-        let content = package.required("content.xml")?;
-        let mut cells = Cells {
-            sheets: Sheets::new(*source),
-            hidden_styles: HashSet::new(),
-            style: String::new(),
-            tables: 0,
-            is_hidden: false,
-            row: Row::default(),
-            column: 0,
-            cell: None,
-            paragraphs: 0,
-            left_out: 0,
-        };
-        cells.read(&content)?;
-        let mut extracted = cells.sheets.finish();
+        let mut sheets = Sheets::new(*source);
+        let mut package = read(source, &mut sheets)?;
+        let mut extracted = sheets.finish();
         const META: &str = "meta.xml";
         properties(FORMAT, META, &package.optional(META)?, &mut extracted)?;
         Ok(extracted)
     }
 }
 
+/// Reads the cells of the visible sheets of a workbook.
+pub(super) fn read<'a>(
+    source: &Source<'a>,
+    sheets: &mut Sheets<'_>,
+) -> Result<Package<'a>, ExtractError> {
+    let mut package = Package::open(FORMAT, source)?;
+    package.check_open_document()?;
+    let content = package.required("content.xml")?;
+    let mut cells = Cells {
+        sheets,
+        hidden_styles: HashSet::new(),
+        style: String::new(),
+        tables: 0,
+        is_hidden: false,
+        row: Row::default(),
+        column: 0,
+        cell: None,
+        paragraphs: 0,
+        left_out: 0,
+    };
+    cells.read(&content)?;
+    Ok(package)
+}
+
 /// Reads the cells of all sheets.
-struct Cells<'l> {
-    sheets: Sheets<'l>,
+struct Cells<'s, 'l> {
+    sheets: &'s mut Sheets<'l>,
     /// The styles of hidden sheets, and the style that is being read.
     hidden_styles: HashSet<String>,
     style: String,
@@ -99,9 +109,11 @@ struct Cell {
     /// Displayed text; for a cell without a paragraph, its value.
     text: String,
     value: String,
+    /// Value of a number, a time or a truth value, whatever is displayed.
+    typed: Option<String>,
 }
 
-impl Cells<'_> {
+impl Cells<'_, '_> {
     fn read(&mut self, xml: &[u8]) -> Result<(), ExtractError> {
         each_event(FORMAT, "content.xml", xml, |event| {
             match event {
@@ -168,12 +180,14 @@ impl Cells<'_> {
                 };
             }
             "table-cell" | "covered-table-cell" => {
-                let values = ["string-value", "date-value", "time-value", "boolean-value", "value"];
-                let mut values = values.iter().filter_map(|name| attribute(element, name));
+                let text = attribute(element, "string-value");
+                let values = ["date-value", "time-value", "boolean-value", "value"];
+                let typed = values.iter().find_map(|name| attribute(element, name));
                 self.cell = Some(Cell {
                     repeated: repeated(element, "number-columns-repeated", MAX_COLUMNS),
                     text: String::new(),
-                    value: values.next().unwrap_or_default(),
+                    value: text.or_else(|| typed.clone()).unwrap_or_default(),
+                    typed: typed.filter(|_| self.sheets.has_values() && is_typed(element)),
                 });
                 self.paragraphs = 0;
             }
@@ -218,7 +232,8 @@ impl Cells<'_> {
                 let Some(cell) = self.cell.take() else { return Ok(()) };
                 let first = self.column;
                 self.column = (self.column + cell.repeated).min(MAX_COLUMNS);
-                let text = if cell.value.is_empty() { &cell.text } else { &cell.value };
+                let displayed = if cell.value.is_empty() { &cell.text } else { &cell.value };
+                let text = cell.typed.as_ref().unwrap_or(displayed);
                 if !self.is_hidden && !text.trim().is_empty() {
                     for column in first..self.column {
                         self.sheets.cell(column, text)?;
@@ -254,6 +269,11 @@ fn is_left_out(name: &str) -> bool {
 /// Returns whether a row or column is hidden, by itself or by a filter.
 fn is_collapsed(element: &BytesStart<'_>) -> bool {
     attribute(element, "visibility").is_some_and(|it| matches!(&*it, "collapse" | "filter"))
+}
+
+/// Returns whether the value of a cell is another than its text.
+fn is_typed(element: &BytesStart<'_>) -> bool {
+    attribute(element, "value-type").is_some_and(|kind| kind != "string")
 }
 
 fn repeated(element: &BytesStart<'_>, name: &str, max: usize) -> usize {

@@ -1,15 +1,31 @@
-//! Collects the text of the sheets of both formats.
+//! Collects the sheets of both formats, as text or as rows of cells.
 
 use std::{collections::BTreeMap, ops::Range};
 
 use crate::{ExtractError, Extracted, Heading, Problem, Source, rows::Rows};
 
+/// A visible sheet of a workbook.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Sheet {
+    /// Name of the sheet.
+    pub name: String,
+    /// The visible rows with a cell, each as its visible cells with their columns, from 0.
+    pub rows: Vec<Vec<(usize, String)>>,
+}
+
 /// Maximum columns of a sheet in Excel and LibreOffice; cells further to the right are skipped.
 pub(super) const MAX_COLUMNS: usize = 16_384;
 
-/// Collects sheets as text.
+/// Memory of a cell that is collected, beside its text.
+const CELL_BYTES: usize = size_of::<(usize, String)>();
+
+/// Collects sheets as text or as rows.
 pub(super) struct Sheets<'a> {
     source: Source<'a>,
+    /// The sheets as rows, unless their text is collected.
+    tables: Option<Vec<Sheet>>,
+    table_bytes: usize,
     text: String,
     headings: Vec<Heading>,
     /// Number of hidden rows, cells and sheets with text.
@@ -25,6 +41,8 @@ impl<'a> Sheets<'a> {
     pub(super) fn new(source: Source<'a>) -> Self {
         Self {
             source,
+            tables: None,
+            table_bytes: 0,
             text: String::new(),
             headings: Vec::new(),
             hidden: 0,
@@ -36,11 +54,31 @@ impl<'a> Sheets<'a> {
         }
     }
 
+    /// Collects rows instead of text.
+    pub(super) fn of_rows(source: Source<'a>) -> Self {
+        Self { tables: Some(Vec::new()), ..Self::new(source) }
+    }
+
+    /// Returns whether rows are collected, in which numbers count more than their display.
+    pub(super) fn has_values(&self) -> bool {
+        self.tables.is_some()
+    }
+
+    /// Returns the sheets that were collected as rows, without empty ones.
+    pub(super) fn into_rows(self) -> Vec<Sheet> {
+        let mut sheets = self.tables.unwrap_or_default();
+        sheets.retain(|sheet| !sheet.rows.is_empty());
+        sheets
+    }
+
     /// Begins a sheet.
     pub(super) fn start(&mut self, name: &str) {
         self.finish_sheet();
         self.name = name.split_whitespace().collect::<Vec<_>>().join(" ");
         self.hidden_columns = HiddenColumns::default();
+        if let Some(tables) = &mut self.tables {
+            tables.push(Sheet { name: self.name.clone(), rows: Vec::new() });
+        }
     }
 
     /// Counts a hidden part with text.
@@ -74,7 +112,8 @@ impl<'a> Sheets<'a> {
 
     /// Checks that this many further bytes of text are within the limits.
     pub(super) fn check(&self, further: usize) -> Result<(), ExtractError> {
-        self.source.check(self.text.len() + self.rows.len() + self.row_bytes + further)
+        let bytes = self.text.len() + self.rows.len() + self.table_bytes + self.row_bytes;
+        self.source.check(bytes + further)
     }
 
     /// Ends a row, which may represent several equal rows.
@@ -86,6 +125,17 @@ impl<'a> Sheets<'a> {
         }
         if is_hidden {
             self.hidden += 1;
+            return Ok(());
+        }
+        if let Some(tables) = &mut self.tables {
+            let row_bytes: usize = row.iter().map(|(_, text)| CELL_BYTES + text.len()).sum();
+            for _ in 0..repeated {
+                self.table_bytes += row_bytes;
+                self.source.check(self.table_bytes)?;
+                if let Some(sheet) = tables.last_mut() {
+                    sheet.rows.push(row.clone());
+                }
+            }
             return Ok(());
         }
         for _ in 0..repeated {

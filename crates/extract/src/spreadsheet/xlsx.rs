@@ -46,43 +46,52 @@ impl Extractor for Xlsx {
     }
 
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
-        if package::is_encrypted(source.bytes) {
-            return Err(ExtractError::Encrypted);
-        }
-        let mut package = Package::open(FORMAT, source)?;
-        let workbook = Workbook::read(&mut package)?;
-        let related = Related::read(&package.optional("xl/_rels/workbook.xml.rels")?)?;
-        let values = Values {
-            strings: Strings::read(&mut package, &related.strings)?,
-            formats: read_formats(&package.optional(&related.styles)?)?,
-            since_1904: workbook.since_1904,
-        };
-
         let mut sheets = Sheets::new(*source);
-        for sheet in &workbook.sheets {
-            // Charts and dialogs are also sheets, without a worksheet.
-            let Some(part) = related.sheets.get(&sheet.relation) else { continue };
-            if sheet.is_hidden {
-                sheets.count_hidden();
-                continue;
-            }
-            sheets.start(&sheet.name);
-            let cells = Cells {
-                values: &values,
-                sheets: &mut sheets,
-                row_is_hidden: false,
-                next_column: 0,
-                cell: Cell::default(),
-                reads: Reads::Nothing,
-                phonetic: 0,
-            };
-            cells.read(part, &package.optional(part)?)?;
-        }
+        let mut package = read(source, &mut sheets)?;
         let mut extracted = sheets.finish();
         const CORE: &str = "docProps/core.xml";
         properties(FORMAT, CORE, &package.optional(CORE)?, &mut extracted)?;
         Ok(extracted)
     }
+}
+
+/// Reads the cells of the visible sheets of a workbook.
+pub(super) fn read<'a>(
+    source: &Source<'a>,
+    sheets: &mut Sheets<'_>,
+) -> Result<Package<'a>, ExtractError> {
+    if package::is_encrypted(source.bytes) {
+        return Err(ExtractError::Encrypted);
+    }
+    let mut package = Package::open(FORMAT, source)?;
+    let workbook = Workbook::read(&mut package)?;
+    let related = Related::read(&package.optional("xl/_rels/workbook.xml.rels")?)?;
+    let values = Values {
+        strings: Strings::read(&mut package, &related.strings)?,
+        formats: read_formats(&package.optional(&related.styles)?)?,
+        since_1904: workbook.since_1904,
+    };
+
+    for sheet in &workbook.sheets {
+        // Charts and dialogs are also sheets, without a worksheet.
+        let Some(part) = related.sheets.get(&sheet.relation) else { continue };
+        if sheet.is_hidden {
+            sheets.count_hidden();
+            continue;
+        }
+        sheets.start(&sheet.name);
+        let cells = Cells {
+            values: &values,
+            sheets,
+            row_is_hidden: false,
+            next_column: 0,
+            cell: Cell::default(),
+            reads: Reads::Nothing,
+            phonetic: 0,
+        };
+        cells.read(part, &package.optional(part)?)?;
+    }
+    Ok(package)
 }
 
 /// The sheets of a workbook.
@@ -284,9 +293,12 @@ struct Values {
 }
 
 impl Values {
-    /// Returns the displayed text of a cell.
-    fn text<'t>(&'t self, cell: &'t Cell) -> Cow<'t, str> {
-        let format = self.formats.get(cell.format).copied().unwrap_or(NumberFormat::Number);
+    /// Returns the displayed text of a cell, or the number of a percentage if values are wanted.
+    fn text<'t>(&'t self, cell: &'t Cell, has_values: bool) -> Cow<'t, str> {
+        let format = match self.formats.get(cell.format).copied() {
+            Some(NumberFormat::Percent) if has_values => NumberFormat::Number,
+            format => format.unwrap_or(NumberFormat::Number),
+        };
         let value = cell.value.as_str();
         match &*cell.kind {
             _ if format == NumberFormat::Hidden => Cow::Borrowed(""),
@@ -406,7 +418,8 @@ impl Cells<'_, '_> {
             "c" => {
                 let cell = std::mem::take(&mut self.cell);
                 self.reads = Reads::Nothing;
-                self.sheets.cell(cell.column, &self.values.text(&cell))?;
+                let has_values = self.sheets.has_values();
+                self.sheets.cell(cell.column, &self.values.text(&cell, has_values))?;
             }
             "row" => self.sheets.end_row(self.row_is_hidden, 1)?,
             _ => {}

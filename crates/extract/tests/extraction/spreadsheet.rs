@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use marquetry_extract::{ExtractError, Extracted, Hint, Problem, extract};
+use marquetry_extract::{ExtractError, Extracted, Hint, Problem, extract, sheets};
 
 use super::{
     file, refusal,
@@ -156,6 +156,48 @@ fn an_open_document_is_read_alike() {
         file("download", &document).mime_type,
         "application/vnd.oasis.opendocument.spreadsheet"
     );
+}
+
+/// Returns the sheets of a workbook, a line for each row.
+fn cells(document: &[u8]) -> String {
+    let mut text = String::new();
+    for sheet in sheets(document, &Hint::default()).unwrap() {
+        text += &format!("{}\n", sheet.name);
+        for row in sheet.rows {
+            let cells = row.iter().map(|(column, cell)| format!("{column}={cell}"));
+            text += &format!("  {}\n", cells.collect::<Vec<_>>().join(" "));
+        }
+    }
+    text
+}
+
+#[test]
+fn sheets_are_rows_of_values() {
+    let prices = "<cols><col min='4' max='4' hidden='1'/></cols><sheetData>\
+        <row><c t='str'><v>day</v></c><c t='str'><v>rate</v></c></row><row hidden='1'><c><v>9</v></c></row>\
+        <row><c s='1'><v>45351</v></c><c s='2'><v>0.07</v></c><c r='D3'><v>9</v></c><c r='F3'><v>1.50</v></c></row></sheetData>";
+    let secret = "<sheetData><row><c><v>9</v></c></row></sheetData>";
+    let styles =
+        "<styleSheet><cellXfs><xf/><xf numFmtId='14'/><xf numFmtId='9'/></cellXfs></styleSheet>";
+    let document = workbook(
+        &[("Prices", "", prices), ("Empty", "", "<sheetData/>"), ("S", "state='hidden'", secret)],
+        &[("xl/styles.xml", styles)],
+    );
+    assert_eq!(cells(&document), "Prices\n  0=day 1=rate\n  0=2024-02-29 1=0.07 5=1.5\n");
+
+    let number = "<table:table-cell office:value-type='float' office:value='1234.5'><text:p>1.234,50 €</text:p></table:table-cell>";
+    let text = "<table:table-cell office:value-type='string'><text:p>a</text:p></table:table-cell>";
+    let day = "<table:table-cell office:value-type='date' office:date-value='2024-02-29'><text:p>29.02.24</text:p></table:table-cell>";
+    let table = format!(
+        "<table:table table:name='T'><table:table-row table:number-rows-repeated='2'>{text}{number}{day}</table:table-row></table:table>"
+    );
+    let document = tables("", &table, &[]);
+    assert_eq!(cells(&document), "T\n  0=a 1=1234.5 2=2024-02-29\n  0=a 1=1234.5 2=2024-02-29\n");
+
+    let mut hint = Hint::default();
+    hint.limits.max_content_bytes = 100;
+    assert!(matches!(sheets(&document, &hint), Err(ExtractError::Limit { .. })));
+    assert!(sheets(b"no workbook", &Hint::default()).is_err());
 }
 
 #[test]
