@@ -1,14 +1,22 @@
 //! Searches the lines of a text.
 
-use std::{collections::VecDeque, fmt};
+use std::{collections::VecDeque, fmt, time::Duration};
 
 use regex::RegexBuilder;
 
-use crate::QueryLimits;
+use crate::{
+    QueryLimits,
+    limits::{Deadline, Stopped},
+};
 
 /// Memory of a compiled regular expression, in bytes. A repetition such as `(a{1000}){1000}` exceeds
 /// it.
 const MAX_REGEX_BYTES: usize = 1 << 20;
+/// Longest pattern, in bytes, and most words.
+const MAX_PATTERN_BYTES: usize = 4_000;
+const MAX_WORDS: usize = 20;
+/// Lines between two looks at the clock.
+const LINES_PER_LOOK: usize = 256;
 /// Part of a long line that is shown before its match, in bytes.
 const BEFORE_MATCH_BYTES: usize = 100;
 
@@ -41,16 +49,16 @@ pub struct SearchRequest {
 }
 
 impl SearchRequest {
-    /// Creates a search for 20 lines, each with two lines of context, in any case.
+    /// Creates a search for 10 lines, each with a line of context on both sides, in any case.
     #[must_use]
     pub fn new(pattern: Pattern) -> Self {
         Self {
             pattern,
             is_case_sensitive: false,
-            context: 2,
-            max_matches: 20,
+            context: 1,
+            max_matches: 10,
             from_end: false,
-            max_line_bytes: 500,
+            max_line_bytes: 300,
         }
     }
 }
@@ -108,21 +116,37 @@ pub enum SearchError {
     /// The regular expression is not valid, or too large.
     #[error("the regular expression is not valid: {0}")]
     Regex(String),
+    /// The pattern is too long.
+    #[error("the pattern has more than {MAX_PATTERN_BYTES} bytes or {MAX_WORDS} words")]
+    TooLong,
+    /// The search took too long.
+    #[error("the search took longer than {} ms and was stopped", .0.as_millis())]
+    Time(Duration),
+    /// The search was cancelled.
+    #[error("the search was cancelled")]
+    Cancelled,
 }
 
 /// Searches the lines of a text. The time is linear in the length of the text.
 ///
 /// # Errors
 ///
-/// Returns an error if the pattern is empty or not valid.
+/// Returns an error if the pattern is empty or not valid, or if the search exceeds its time.
 pub fn search(
     text: &str,
     request: &SearchRequest,
     limits: &QueryLimits,
 ) -> Result<SearchOutput, SearchError> {
+    let deadline = Deadline::start(limits);
     let matcher = Matcher::new(request)?;
     let mut window = Window::new(request, limits.max_output_bytes);
     for (index, line) in text.lines().enumerate() {
+        if index % LINES_PER_LOOK == 0 {
+            deadline.check().map_err(|stopped| match stopped {
+                Stopped::Late => SearchError::Time(limits.time),
+                Stopped::Cancelled => SearchError::Cancelled,
+            })?;
+        }
         window.push(index as u64 + 1, line, matcher.find(line));
     }
     Ok(window.finish())
@@ -139,6 +163,10 @@ impl Matcher {
         };
         if sources.is_empty() || sources.iter().all(|source| source.trim().is_empty()) {
             return Err(SearchError::Empty);
+        }
+        let bytes: usize = sources.iter().map(String::len).sum();
+        if bytes > MAX_PATTERN_BYTES || sources.len() > MAX_WORDS {
+            return Err(SearchError::TooLong);
         }
         let built = sources.iter().map(|source| {
             RegexBuilder::new(source)
@@ -389,6 +417,37 @@ mod tests {
         assert_eq!(error(" "), "the pattern is empty");
         assert_eq!(error("(a"), "the regular expression is not valid: unclosed group");
         assert!(error("(a{1000}){1000}").contains("size limit"), "{}", error("(a{1000}){1000}"));
+        assert_eq!(error(&"a".repeat(5_000)), SearchError::TooLong.to_string());
+        let deep = format!("{}a{}", "(".repeat(1_500), ")".repeat(1_500));
+        assert!(error(&deep).contains("nested parentheses"), "{}", error(&deep));
+        let words = SearchRequest::new(Pattern::Words(vec!["a".to_owned(); 30]));
+        let limits = QueryLimits::default();
+        assert_eq!(search(TEXT, &words, &limits), Err(SearchError::TooLong));
+    }
+
+    #[test]
+    fn searches_end_in_time_and_when_they_are_cancelled() {
+        let text = "aaaa\n".repeat(1_000_000);
+        // A regular expression on which a backtracking engine never ends.
+        let request = regex("(a*)*(a*)*(a*)*$b");
+        let limits = QueryLimits { time: Duration::from_millis(1), ..QueryLimits::default() };
+        let output = search(&text, &request, &limits);
+        assert!(matches!(output, Err(SearchError::Time(_))), "{output:?}");
+        let limits = QueryLimits::default();
+        limits.cancel.cancel();
+        assert_eq!(search(&text, &request, &limits), Err(SearchError::Cancelled));
+    }
+
+    #[test]
+    fn a_line_of_100_mb_is_searched() {
+        let text = format!("{}needle{}\nend", "x".repeat(60 << 20), "y".repeat(40 << 20));
+        let mut request = regex("needle");
+        request.is_case_sensitive = true;
+        let limits = QueryLimits { time: Duration::from_mins(1), ..QueryLimits::default() };
+        let output = search(&text, &request, &limits).unwrap();
+        assert_eq!((output.total, output.text_lines), (1, 2));
+        assert!(output.lines[0].text.contains("xneedley"), "{}", output.lines[0].text);
+        assert!(output.to_string().len() < 500);
     }
 
     proptest! {

@@ -4,10 +4,19 @@ use std::{fmt, sync::Arc, sync::mpsc, time::Duration};
 
 use libsql::{AuthAction, Authorization, Builder, Connection, Value};
 
-use crate::{QueryLimits, Table, table::Cell};
+use crate::{
+    QueryLimits, Table,
+    cells::CellValue,
+    limits::{Deadline, Stopped},
+};
 
 /// Longest statement, in bytes.
 const MAX_SQL_BYTES: usize = 10_000;
+
+/// Rows between two looks at the clock.
+const ROWS_PER_LOOK: usize = 256;
+/// Time after which a cancelled query notices it.
+const CANCEL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Functions that make large values of small ones, or reach files.
 const DENIED_FUNCTIONS: [&str; 7] =
@@ -46,54 +55,102 @@ pub enum SqlError {
     /// The statement took too long.
     #[error("the query took longer than {} ms and was stopped", .0.as_millis())]
     Time(Duration),
+    /// The query was cancelled.
+    #[error("the query was cancelled")]
+    Cancelled,
 }
 
-/// Runs one statement that reads the table `data`, whose columns are quoted with `"` if they are not
-/// plain names.
+/// Runs one statement that reads tables, whose names and columns are quoted with `"` if they are
+/// not plain names. The first table is also `data`.
 ///
 /// The database is in memory and belongs to this call. An authorizer allows only reading: no other
 /// file or database, no change, no pragma.
 ///
-/// The engine works on the thread that polls the future, for at most the time limit.
+/// The engine works on the thread that polls the future, for at most the time limit, which counts
+/// from the call.
 ///
 /// # Errors
 ///
 /// Returns an error if the statement is not valid, is not a single query, or takes too long.
 pub async fn sql(
-    table: &Table,
+    tables: &[Table],
     statement: &str,
     limits: &QueryLimits,
 ) -> Result<SqlOutput, SqlError> {
+    let deadline = Deadline::start(limits);
     let statement = single_statement(statement)?;
-    let engine = |error: libsql::Error| SqlError::Engine(message(&error));
     let database = Builder::new_local(":memory:").build().await.map_err(engine)?;
     let connection = database.connect().map_err(engine)?;
-    fill(&connection, table).await.map_err(engine)?;
-    connection.authorizer(Some(Arc::new(|context| authorize(&context.action)))).map_err(engine)?;
-
-    let timer = Timer::start(&connection, limits.time);
-    let result = read(&connection, statement, limits).await;
-    let is_late = timer.stop();
-    match result {
-        Err(_) if is_late => Err(SqlError::Time(limits.time)),
-        other => other.map_err(engine),
+    let timer = Timer::start(&connection, deadline.clone());
+    let result = run(&connection, tables, statement, limits, &deadline).await;
+    match (result, timer.stop()) {
+        (Err(_), Some(Stopped::Late)) => Err(SqlError::Time(limits.time)),
+        (Err(_), Some(Stopped::Cancelled)) => Err(SqlError::Cancelled),
+        (result, _) => result,
     }
 }
 
-async fn fill(connection: &Connection, table: &Table) -> libsql::Result<()> {
+async fn run(
+    connection: &Connection,
+    tables: &[Table],
+    statement: &str,
+    limits: &QueryLimits,
+    deadline: &Deadline,
+) -> Result<SqlOutput, SqlError> {
+    // Names are unique without regard to case.
+    let mut names = Vec::new();
+    for table in tables {
+        let mut name = table.name.clone();
+        while names.iter().any(|other: &String| other.eq_ignore_ascii_case(&name)) {
+            name.push('_');
+        }
+        fill(connection, &name, table, deadline).await?;
+        names.push(name);
+    }
+    let has_data = names.iter().any(|name| name.eq_ignore_ascii_case("data"));
+    if let Some(first) = names.first().filter(|_| !has_data) {
+        let view = format!("CREATE VIEW data AS SELECT * FROM {}", quoted(first));
+        connection.execute(&view, ()).await.map_err(engine)?;
+    }
+    connection.authorizer(Some(Arc::new(|context| authorize(&context.action)))).map_err(engine)?;
+    let output = read(connection, statement, limits).await.map_err(engine)?;
+    if output.columns.is_empty() {
+        return Err(SqlError::Statement("the statement is not a query: it returns no columns"));
+    }
+    Ok(output)
+}
+
+async fn fill(
+    connection: &Connection,
+    name: &str,
+    table: &Table,
+    deadline: &Deadline,
+) -> Result<(), SqlError> {
+    let name = quoted(name);
     // Without a type, the engine converts no value.
     let columns: Vec<_> = table.columns.iter().map(|name| quoted(name)).collect();
-    connection.execute(&format!("CREATE TABLE data ({})", columns.join(", ")), ()).await?;
-    connection.execute("BEGIN", ()).await?;
+    let create = format!("CREATE TABLE {name} ({})", columns.join(", "));
+    connection.execute(&create, ()).await.map_err(engine)?;
+    connection.execute("BEGIN", ()).await.map_err(engine)?;
     let marks = vec!["?"; columns.len()].join(", ");
-    let insert = connection.prepare(&format!("INSERT INTO data VALUES ({marks})")).await?;
-    for row in &table.rows {
-        let values: Vec<Value> = row.iter().map(value).collect();
-        insert.execute(values).await?;
+    let insert = format!("INSERT INTO {name} VALUES ({marks})");
+    let insert = connection.prepare(&insert).await.map_err(engine)?;
+    for row in 0..table.row_count() {
+        if row % ROWS_PER_LOOK == 0 && deadline.check().is_err() {
+            // The timer knows the reason.
+            return Err(SqlError::Statement("the query was stopped"));
+        }
+        let values = (0..columns.len()).map(|column| value(table.cells.get(row, column)));
+        let values: Vec<Value> = values.collect();
+        insert.execute(values).await.map_err(engine)?;
         insert.reset();
     }
-    connection.execute("COMMIT", ()).await?;
+    connection.execute("COMMIT", ()).await.map_err(engine)?;
     Ok(())
+}
+
+fn engine(error: libsql::Error) -> SqlError {
+    SqlError::Engine(message(&error))
 }
 
 async fn read(
@@ -127,36 +184,38 @@ async fn read(
     Ok(output)
 }
 
-/// Interrupts a connection when its time is over.
+/// Interrupts a connection when its time is over, or when the query is cancelled.
 struct Timer {
     stop: mpsc::Sender<()>,
-    thread: std::thread::JoinHandle<bool>,
+    thread: std::thread::JoinHandle<Option<Stopped>>,
 }
 
 impl Timer {
-    fn start(connection: &Connection, time: Duration) -> Self {
+    fn start(connection: &Connection, deadline: Deadline) -> Self {
         let (stop, stopped) = mpsc::channel();
         let connection = connection.clone();
         let thread = std::thread::spawn(move || {
-            let mut is_late = false;
-            let mut wait = time;
-            // A statement that begins after an interrupt is not interrupted, so it is repeated.
+            let mut reason = None;
+            let mut wait = deadline.rest().min(CANCEL_INTERVAL);
             while stopped.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout) {
-                is_late = true;
+                wait = deadline.rest().min(CANCEL_INTERVAL);
+                let Err(stopped) = deadline.check() else { continue };
+                reason.get_or_insert(stopped);
+                // A statement that begins after an interrupt is not interrupted, so it is repeated.
                 wait = Duration::from_millis(10);
                 if connection.interrupt().is_err() {
                     break;
                 }
             }
-            is_late
+            reason.or_else(|| deadline.check().err())
         });
         Self { stop, thread }
     }
 
-    /// Stops the timer, and returns whether the time was over.
-    fn stop(self) -> bool {
+    /// Stops the timer, and returns why it has interrupted the connection, if it has.
+    fn stop(self) -> Option<Stopped> {
         drop(self.stop);
-        self.thread.join().unwrap_or(true)
+        self.thread.join().unwrap_or(Some(Stopped::Late))
     }
 }
 
@@ -184,19 +243,34 @@ fn single_statement(sql: &str) -> Result<&str, SqlError> {
     if sql.len() > MAX_SQL_BYTES {
         return Err(SqlError::Statement("the statement has more than 10,000 bytes"));
     }
-    let mut quote = None;
-    for character in sql.chars() {
-        match (quote, character) {
-            (None, ';') => {
-                return Err(SqlError::Statement("one statement at a time: ';' is not at the end"));
-            }
-            (None, '\'' | '"' | '`') => quote = Some(character),
-            (None, '[') => quote = Some(']'),
-            (Some(open), character) if open == character => quote = None,
-            _ => {}
-        }
+    if without_quoted(sql).contains(';') {
+        return Err(SqlError::Statement("one statement at a time: ';' is not at the end"));
     }
     Ok(sql)
+}
+
+/// Returns a statement without texts, quoted names and comments.
+fn without_quoted(sql: &str) -> String {
+    let mut rest = sql;
+    let mut plain = String::new();
+    while let Some(first) = rest.chars().next() {
+        let end = match first {
+            '\'' | '"' | '`' => Some(first.to_string()),
+            '[' => Some("]".to_owned()),
+            _ if rest.starts_with("--") => Some("\n".to_owned()),
+            _ if rest.starts_with("/*") => Some("*/".to_owned()),
+            _ => None,
+        };
+        let skipped = end.map_or(first.len_utf8(), |end| {
+            let start = if rest.starts_with("/*") { 2 } else { first.len_utf8() };
+            rest[start..].find(&end).map_or(rest.len(), |at| start + at + end.len())
+        });
+        if skipped == first.len_utf8() {
+            plain.push(first);
+        }
+        rest = &rest[skipped..];
+    }
+    plain
 }
 
 fn message(error: &libsql::Error) -> String {
@@ -205,7 +279,7 @@ fn message(error: &libsql::Error) -> String {
         other => other.to_string(),
     };
     if text.contains("not authorized") {
-        return "only queries of the table data are allowed: no change, no other file, no pragma"
+        return "only queries of the data are allowed: no change, no other file, no pragma"
             .to_owned();
     }
     text
@@ -215,12 +289,12 @@ fn quoted(name: &str) -> String {
     format!("\"{}\"", name.replace('"', "\"\""))
 }
 
-fn value(cell: &Cell) -> Value {
+fn value(cell: CellValue<'_>) -> Value {
     match cell {
-        Cell::Null => Value::Null,
-        Cell::Integer(integer) => Value::Integer(*integer),
-        Cell::Real(real) => Value::Real(*real),
-        Cell::Text(text) => Value::Text(text.clone()),
+        CellValue::Null => Value::Null,
+        CellValue::Integer(integer) => Value::Integer(integer),
+        CellValue::Real(real) => Value::Real(real),
+        CellValue::Text(text) => Value::Text(text.to_owned()),
     }
 }
 
@@ -246,8 +320,9 @@ fn line<'a>(cells: impl Iterator<Item = &'a str>) -> String {
 mod tests {
     use super::*;
 
-    fn table() -> Table {
-        Table::from_csv("name,price,first name\nbread,2.5,Ann\nmilk,1,Bob\ntea,4,\n", b',').unwrap()
+    fn table() -> Vec<Table> {
+        let csv = "name,price,first name\nbread,2.5,Ann\nmilk,1,Bob\ntea,4,\n";
+        vec![Table::from_csv(csv, b',').unwrap()]
     }
 
     async fn run(statement: &str) -> Result<SqlOutput, SqlError> {
@@ -268,6 +343,19 @@ mod tests {
             "name\nbread\ntea\n",
         );
         check(run("WITH t AS (SELECT 1 AS a) SELECT * FROM t").await, "a\n1\n");
+        check(run("SELECT 1 AS a -- it's; all\n /* ; */ ;").await, "a\n1\n");
+        let json = [Table::from_json(r#"[{"id": 1, "tags": ["x", "y"]}]"#).unwrap()];
+        let nested = "SELECT data.id, value FROM data, json_each(tags)";
+        check(sql(&json, nested, &QueryLimits::default()).await, "id,value\n1,x\n1,y\n");
+    }
+
+    #[tokio::test]
+    async fn sheets_are_tables_and_the_first_one_is_data() {
+        let first = Table::from_rows("Sales 2026", [[(0, "n")], [(0, "1")], [(0, "2")]]).unwrap();
+        let second = Table::from_rows("sales 2026", [[(0, "n")], [(0, "5")]]).unwrap();
+        let statement = "SELECT (SELECT sum(n) FROM data) AS a, (SELECT sum(n) FROM \"Sales 2026\") AS b, (SELECT n FROM \"sales 2026_\") AS c";
+        let output = sql(&[first, second], statement, &QueryLimits::default()).await;
+        check(output, "a,b,c\n3,3,5\n");
     }
 
     #[tokio::test]
@@ -286,25 +374,74 @@ mod tests {
             "DELETE FROM data",
             "DROP TABLE data",
             "CREATE TABLE x (a)",
+            "CREATE TEMP TABLE x (a)",
             "ATTACH '/tmp/x.db' AS x",
+            "DETACH main",
             "PRAGMA table_info(data)",
+            "SELECT * FROM pragma_table_info('data')",
+            "SELECT * FROM pragma_database_list",
+            "PRAGMA query_only = 0",
+            "PRAGMA journal_mode",
             "INSERT INTO data VALUES (1, 2, 3)",
+            "REPLACE INTO data VALUES (1, 2, 3)",
             "UPDATE data SET price = 0",
             "SELECT load_extension('x')",
+            "SELECT readfile('/etc/passwd')",
+            "SELECT writefile('/tmp/x', 'y')",
             "SELECT zeroblob(1000000000)",
             "SELECT printf('%1000000000d', 1)",
             "VACUUM INTO '/tmp/x.db'",
+            "VACUUM",
+            "REINDEX",
+            "ANALYZE",
             "BEGIN",
+            "SAVEPOINT a",
+            "EXPLAIN ATTACH '/tmp/x.db' AS x",
+            "WITH t AS (SELECT 1) DELETE FROM data",
         ] {
             let error = run(statement).await.unwrap_err();
-            assert!(matches!(error, SqlError::Engine(_)), "{statement}: {error}");
+            assert!(
+                matches!(error, SqlError::Engine(_) | SqlError::Statement(_)),
+                "{statement}: {error}"
+            );
         }
+        assert!(!std::path::Path::new("/tmp/x.db").exists());
     }
 
     #[tokio::test]
     async fn endless_queries_are_stopped() {
+        for endless in [
+            "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t",
+            "WITH t(n) AS (SELECT 1 UNION ALL SELECT n FROM t) SELECT max(n) FROM t",
+        ] {
+            let stopped = Err(SqlError::Time(Duration::from_millis(300)));
+            assert_eq!(run(endless).await, stopped, "{endless}");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_time_limit_counts_from_the_first_row() {
+        let csv = "a,b,c\n".to_owned() + &"1,2,3\n".repeat(200_000);
+        let large = [Table::from_csv(&csv, b',').unwrap()];
+        let limits = QueryLimits { time: Duration::from_millis(20), ..QueryLimits::default() };
+        let before = std::time::Instant::now();
+        assert_eq!(
+            sql(&large, "SELECT 1", &limits).await,
+            Err(SqlError::Time(Duration::from_millis(20)))
+        );
+        assert!(before.elapsed() < Duration::from_secs(1), "{:?}", before.elapsed());
+    }
+
+    #[tokio::test]
+    async fn a_cancelled_query_ends() {
+        let limits = QueryLimits { time: Duration::from_mins(1), ..QueryLimits::default() };
+        let cancel = limits.cancel.clone();
+        std::thread::spawn(move || {
+            std::thread::sleep(Duration::from_millis(50));
+            cancel.cancel();
+        });
         let endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t";
-        assert_eq!(run(endless).await, Err(SqlError::Time(Duration::from_millis(300))));
+        assert_eq!(sql(&table(), endless, &limits).await, Err(SqlError::Cancelled));
     }
 
     #[tokio::test]
@@ -316,6 +453,8 @@ mod tests {
         }
         check(run("SELECT colour FROM data").await, "no such column: colour");
         check(run("SELECT 1; SELECT 2").await, "one statement at a time");
+        check(run("SELECT 1 -- it's\n; DELETE FROM data").await, "one statement at a time");
+        check(run("SELECT '; SELECT 2").await, "unrecognized token");
         check(run(" ; ").await, "empty");
         check(run(&"x".repeat(20_000)).await, "10,000 bytes");
     }

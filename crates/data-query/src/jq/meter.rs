@@ -1,14 +1,14 @@
 //! Measures a program while it runs: time, stack and the sizes of its values.
 
-use std::{
-    cell::Cell,
-    time::{Duration, Instant},
-};
+use std::cell::Cell;
 
 use jaq_core::{DataT, Lut, data::HasLut};
 use jaq_json::{Num, Val};
 
-use crate::QueryLimits;
+use crate::{
+    QueryLimits,
+    limits::{Deadline, Stopped},
+};
 
 /// Steps between two looks at the clock.
 const STEPS_PER_LOOK: u32 = 64;
@@ -41,35 +41,33 @@ impl<'a> HasLut<'a, Metered> for Run<'a> {
 /// Measures one program. A program that has exceeded a limit fails at each further step, so it
 /// cannot catch the error and go on.
 pub(super) struct Meter {
-    started: Instant,
-    time: Duration,
+    deadline: Deadline,
     max_bytes: usize,
     /// Address near the beginning of the thread's stack, which grows downwards.
     stack_top: usize,
     max_stack: usize,
     steps: Cell<u32>,
     failure: Cell<Option<&'static str>>,
-    is_late: Cell<bool>,
+    stopped: Cell<Option<Stopped>>,
 }
 
 impl Meter {
     /// Creates the meter of a program that runs on this thread.
     pub(super) fn new(limits: &QueryLimits, max_stack: usize) -> Self {
         Self {
-            started: Instant::now(),
-            time: limits.time,
+            deadline: Deadline::start(limits),
             max_bytes: limits.max_value_bytes,
             stack_top: stack_address(),
             max_stack,
             steps: Cell::new(0),
             failure: Cell::new(None),
-            is_late: Cell::new(false),
+            stopped: Cell::new(None),
         }
     }
 
-    /// Returns whether the time is over.
-    pub(super) fn is_late(&self) -> bool {
-        self.is_late.get()
+    /// Returns why the program was stopped.
+    pub(super) fn stopped(&self) -> Option<Stopped> {
+        self.stopped.get()
     }
 
     /// Counts a step.
@@ -82,8 +80,10 @@ impl Meter {
         }
         let steps = self.steps.get() + 1;
         self.steps.set(steps % STEPS_PER_LOOK);
-        if steps == STEPS_PER_LOOK && self.started.elapsed() > self.time {
-            self.is_late.set(true);
+        if steps == STEPS_PER_LOOK
+            && let Err(stopped) = self.deadline.check()
+        {
+            self.stopped.set(Some(stopped));
             return self.fail("its time is over");
         }
         Ok(())

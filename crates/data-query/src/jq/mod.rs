@@ -22,7 +22,11 @@ use jaq_core::{
 use jaq_json::Val;
 
 use self::meter::{Meter, Metered, Run};
-use crate::QueryLimits;
+use crate::{
+    MAX_PROBLEMS, QueryLimits,
+    json::{is_ndjson, without_mark},
+    limits::Stopped,
+};
 
 /// Longest program, in bytes.
 const MAX_PROGRAM_BYTES: usize = 4_000;
@@ -46,6 +50,10 @@ pub struct JqOutput {
     pub values: usize,
     /// Whether further values, or the end of the last one, are left out.
     pub has_more: bool,
+    /// Lines of NDJSON that could not be read, a sentence each; the first five.
+    pub problems: Vec<String>,
+    /// Number of lines that could not be read.
+    pub skipped: u64,
 }
 
 /// Why a program has no result.
@@ -64,18 +72,40 @@ pub enum JqError {
     /// The program took too long.
     #[error("the jq program took longer than {} ms and was stopped", .0.as_millis())]
     Time(Duration),
+    /// The program was cancelled.
+    #[error("the jq program was cancelled")]
+    Cancelled,
 }
 
 /// Runs a jq program over a JSON text or over each value of NDJSON. Blocks for at most the time
-/// limit and a second.
+/// limit and a second. Lines of NDJSON that are not JSON are skipped and reported.
 ///
 /// # Errors
 ///
 /// Returns an error if the program or the data is not valid, or if the program fails or exceeds a
 /// limit.
 pub fn jq(json: &str, program: &str, limits: &QueryLimits) -> Result<JqOutput, JqError> {
+    jq_holding(json, program, limits, ())
+}
+
+/// Runs a jq program as [`jq`] does, and drops `held` when the program no longer uses memory. That
+/// may be after the function has returned, if the program misses its time limit.
+///
+/// # Errors
+///
+/// See [`jq`].
+pub fn jq_holding(
+    json: &str,
+    program: &str,
+    limits: &QueryLimits,
+    held: impl Send + 'static,
+) -> Result<JqOutput, JqError> {
     check_program(program)?;
-    check_depth(json)?;
+    let json = without_mark(json);
+    let is_ndjson = is_ndjson(json);
+    if !is_ndjson {
+        check_depth(json)?;
+    }
     let (sender, receiver) = mpsc::sync_channel(1);
     let json = json.to_owned();
     let program = program.to_owned();
@@ -84,8 +114,10 @@ pub fn jq(json: &str, program: &str, limits: &QueryLimits) -> Result<JqOutput, J
         .name("jq".to_owned())
         .stack_size(STACK_BYTES)
         .spawn(move || {
+            let result = run(&json, is_ndjson, &program, &owned_limits);
+            drop((json, held));
             // The caller may have given up.
-            let _ = sender.send(run(&json, &program, &owned_limits));
+            let _ = sender.send(result);
         })
         .map_err(|error| JqError::Failed(format!("no thread for it: {error}")))?;
     match receiver.recv_timeout(limits.time + GRACE) {
@@ -97,7 +129,13 @@ pub fn jq(json: &str, program: &str, limits: &QueryLimits) -> Result<JqOutput, J
     }
 }
 
-fn run(json: &str, program: &str, limits: &QueryLimits) -> Result<JqOutput, JqError> {
+fn run(
+    json: &str,
+    is_ndjson: bool,
+    program: &str,
+    limits: &QueryLimits,
+) -> Result<JqOutput, JqError> {
+    let meter = Meter::new(limits, STACK_BYTES / 4 * 3);
     // The program is a definition beside those of the standard library; the main module calls it.
     let main = Def { name: MAIN, args: Vec::new(), body: parsed(program)? };
     let library = jaq_core::defs().chain(jaq_std::defs()).chain(jaq_json::defs());
@@ -111,31 +149,80 @@ fn run(json: &str, program: &str, limits: &QueryLimits) -> Result<JqOutput, JqEr
         .compile(modules)
         .map_err(|errors| JqError::Program(undefined(errors)))?;
 
-    let meter = Meter::new(limits, STACK_BYTES / 4 * 3);
-    let mut output = JqOutput::default();
-    for input in jaq_json::read::parse_many(json.as_bytes()) {
-        let input = input.map_err(|error| JqError::Input(error.to_string()))?;
-        let data = Run { lut: &filter.lut, meter: &meter };
-        let cx = Ctx::<Metered>::new(data, Vars::new([]));
-        for value in filter.id.run((cx, input)) {
-            if meter.is_late() {
-                return Err(JqError::Time(limits.time));
+    let mut evaluation =
+        Evaluation { filter: &filter, meter: &meter, limits, output: JqOutput::default() };
+    if !is_ndjson {
+        for input in jaq_json::read::parse_many(json.as_bytes()) {
+            let input = input.map_err(|error| JqError::Input(error.to_string()))?;
+            if !evaluation.run(input)? {
+                break;
             }
+        }
+        return Ok(evaluation.output);
+    }
+    for (index, line) in json.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+        let input = check_depth(line).and_then(|()| {
+            jaq_json::read::parse_single(line.as_bytes())
+                .map_err(|error| JqError::Input(error.to_string()))
+        });
+        let is_open = match input {
+            Ok(input) => evaluation.run(input)?,
+            Err(problem) => {
+                evaluation.skip(index + 1, &problem);
+                evaluation.check()?;
+                true
+            }
+        };
+        if !is_open {
+            break;
+        }
+    }
+    Ok(evaluation.output)
+}
+
+/// A program that runs over one input after the other.
+struct Evaluation<'p> {
+    filter: &'p jaq_core::Filter<Metered>,
+    meter: &'p Meter,
+    limits: &'p QueryLimits,
+    output: JqOutput,
+}
+
+impl Evaluation<'_> {
+    /// Runs the program over an input, and returns whether there is room for more output.
+    fn run(&mut self, input: Val) -> Result<bool, JqError> {
+        let data = Run { lut: &self.filter.lut, meter: self.meter };
+        let cx = Ctx::<Metered>::new(data, Vars::new([]));
+        for value in self.filter.id.run((cx, input)) {
+            self.check()?;
             let value = value.map_err(|exception| match exception.get_err() {
                 Ok(error) => JqError::Failed(short(&error.to_string())),
                 Err(_) => JqError::Failed("it left a loop that it is not in".to_owned()),
-            });
-            let value = match value {
-                Ok(value) => value,
-                Err(_) if meter.is_late() => return Err(JqError::Time(limits.time)),
-                Err(error) => return Err(error),
-            };
-            if !add(&mut output, &value, limits) {
-                return Ok(output);
+            })?;
+            if !add(&mut self.output, &value, self.limits) {
+                return Ok(false);
             }
         }
+        self.check()?;
+        Ok(true)
     }
-    Ok(output)
+
+    /// Returns an error if the program was stopped. Its own error says less then.
+    fn check(&self) -> Result<(), JqError> {
+        match self.meter.stopped() {
+            None => Ok(()),
+            Some(Stopped::Late) => Err(JqError::Time(self.limits.time)),
+            Some(Stopped::Cancelled) => Err(JqError::Cancelled),
+        }
+    }
+
+    fn skip(&mut self, line: usize, problem: &JqError) {
+        self.output.skipped += 1;
+        if self.output.problems.len() < MAX_PROBLEMS {
+            let JqError::Input(reason) = problem else { return };
+            self.output.problems.push(format!("line {line} is not JSON: {reason}"));
+        }
+    }
 }
 
 /// Adds a value to the output, and returns whether there is room for more.
@@ -300,6 +387,8 @@ mod tests {
         check("[3, 1, 2]", "sort, (map(. * 2) | max), (.[1:] | length)", "[1,2,3]\n6\n2\n");
         check("[\"ab\", 3]", ".[0] * .[1], (.[0] | test(\"^A\"; \"i\"))", "\"ababab\"\ntrue\n");
         check("1\n2\n", ". + 1", "2\n3\n");
+        check("\u{feff}[1]", ".[0]", "1\n");
+        check("[1]\n", ".[0]", "1\n");
         let brackets = format!("[\"\\\"{}\"]", "[".repeat(2_000));
         check(&brackets, ".[0] | length", "2001\n");
         check("null", "[limit(3; repeat(1))], (try error(\"x\") catch .)", "[1,1,1]\n\"x\"\n");
@@ -363,6 +452,39 @@ mod tests {
             let error = jq("{}", program, &limits()).unwrap_err().to_string();
             assert!(error.contains(want), "{program}: {error}");
         }
+    }
+
+    #[test]
+    fn broken_lines_of_ndjson_are_named_and_the_others_work() {
+        let deep = "[".repeat(20_000);
+        let lines = format!("{{\"a\":1}}\n{{\"a\":\n\n{deep}\n{{\"a\":4}}\n");
+        let output = jq(&lines, ".a", &limits()).unwrap();
+        assert_eq!((output.text.as_str(), output.skipped), ("1\n4\n", 2));
+        assert!(output.problems[0].starts_with("line 2 is not JSON"), "{:?}", output.problems);
+        assert!(output.problems[1].starts_with("line 4 is not JSON"), "{:?}", output.problems);
+        let many = "[1]\n".to_owned() + &"{\n".repeat(100);
+        let output = jq(&many, ".", &limits()).unwrap();
+        assert_eq!((output.problems.len(), output.skipped), (MAX_PROBLEMS, 100));
+    }
+
+    #[test]
+    fn a_cancelled_program_ends() {
+        let limits = QueryLimits { time: Duration::from_mins(1), ..QueryLimits::default() };
+        let cancel = limits.cancel.clone();
+        let running = thread::spawn(move || jq("{}", "last(range(0; 1e18))", &limits));
+        thread::sleep(Duration::from_millis(50));
+        cancel.cancel();
+        assert_eq!(running.join().unwrap(), Err(JqError::Cancelled));
+    }
+
+    #[test]
+    fn what_is_held_for_a_program_lives_as_long_as_it() {
+        let held = std::sync::Arc::new(());
+        let result = jq_holding("[1]", ".[0]", &limits(), held.clone());
+        assert_eq!(result.unwrap().values, 1);
+        assert_eq!(std::sync::Arc::strong_count(&held), 1);
+        assert!(jq_holding("[1]", ".[", &limits(), held.clone()).is_err());
+        assert_eq!(std::sync::Arc::strong_count(&held), 1);
     }
 
     #[test]
