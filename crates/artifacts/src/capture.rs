@@ -12,6 +12,7 @@ use crate::{
     item::{ArtifactMaker, Task},
     notice::{self, Facts, notice},
     plan::{Call, Plan, PlannedStructured, Show, StructuredTask, WholeAnswer, plan, text_item},
+    proposal::FindTools,
     redact,
     report::{
         ItemReport, MAX_LISTED_ITEMS, META_KEY, Outcome, Report, Save, SaveStatus, SavedArtifact,
@@ -48,6 +49,8 @@ pub struct Capturer {
     clock: Arc<dyn Clock>,
     list_tool: Arc<str>,
     read_tool: Arc<str>,
+    search_tool: Arc<str>,
+    query_tool: Arc<str>,
 }
 
 /// A tool call whose answer is captured.
@@ -126,7 +129,7 @@ impl Captured {
 
 impl Capturer {
     /// Creates a capturer with this store, random ids and the system clock. Its notices name the
-    /// tools `list_artifacts` and `read_artifact`.
+    /// tools `list_artifacts`, `read_artifact`, `search_artifact` and `query_artifact`.
     pub fn new(store: Arc<dyn ArtifactStore>) -> Self {
         Self {
             store,
@@ -134,6 +137,8 @@ impl Capturer {
             clock: Arc::new(SystemClock),
             list_tool: "list_artifacts".into(),
             read_tool: "read_artifact".into(),
+            search_tool: "search_artifact".into(),
+            query_tool: "query_artifact".into(),
         }
     }
 
@@ -154,6 +159,13 @@ impl Capturer {
     #[must_use]
     pub fn tools(self, list: &str, read: &str) -> Self {
         Self { list_tool: list.into(), read_tool: read.into(), ..self }
+    }
+
+    /// Sets the names of the tools that search and query artifacts. Notices do not mention an empty
+    /// name.
+    #[must_use]
+    pub fn find_tools(self, search: &str, query: &str) -> Self {
+        Self { search_tool: search.into(), query_tool: query.into(), ..self }
     }
 
     /// Captures one answer: the `result` of a `tools/call`.
@@ -508,6 +520,7 @@ impl ExecutedPlan {
             limit: self.plan.limit,
             list_tool: &capturer.list_tool,
             read_tool: &capturer.read_tool,
+            find_tools: FindTools { search: &capturer.search_tool, query: &capturer.query_tool },
             structured: self.plan.structured.as_ref().map(|planned| planned.shown),
             whole_structured: self.whole_structured(),
             is_lossy: self.is_lossy(),

@@ -287,8 +287,14 @@ impl ArtifactMaker<'_> {
         let (mime_type, extension) = judge(declared.as_deref(), default, b"", &mut metadata);
         let essence = mime::essence(&mime_type).unwrap_or_default();
         if let Some(format) = format_of(&essence) {
-            let delimiter = if essence == "text/tab-separated-values" { b'\t' } else { b',' };
-            let detected = Detected { format, confidence: 100, delimiter: Some(delimiter) };
+            let delimiter = match (format, &*essence) {
+                (_, "text/tab-separated-values") => Some(b'\t'),
+                // `text/csv` often has semicolons.
+                #[cfg(feature = "detection")]
+                (TextFormat::Csv, _) => Some(crate::detect::csv_delimiter(&text)),
+                _ => None,
+            };
+            let detected = Detected { format, confidence: 100, delimiter };
             let outline = outline(&text, detected, &mime_type, self.settings);
             metadata.parsed_data_summary = outline.summary;
             metadata.schema = outline.schema;

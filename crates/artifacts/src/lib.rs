@@ -13,6 +13,7 @@ pub mod name;
 mod notice;
 mod options;
 mod plan;
+mod proposal;
 mod redact;
 pub mod report;
 pub mod settings;

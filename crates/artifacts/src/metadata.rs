@@ -3,6 +3,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
+#[cfg(feature = "detection")]
+pub use crate::detect::csv_delimiter;
 use crate::{
     detect::Detected,
     settings::Settings,

@@ -75,6 +75,40 @@ const TEXT_FORMATS: [&str; 11] = [
     "graphql",
 ];
 
+/// Returns whether content of this MIME type is a workbook, whose sheets are tables.
+///
+/// ```
+/// use marquetry_artifacts::mime::is_spreadsheet;
+///
+/// assert!(is_spreadsheet("application/vnd.oasis.opendocument.spreadsheet"));
+/// assert!(!is_spreadsheet("text/csv"));
+/// ```
+pub fn is_spreadsheet(mime_type: &str) -> bool {
+    essence(mime_type).is_some_and(|essence| {
+        essence.starts_with("application/vnd.openxmlformats-officedocument.spreadsheetml.")
+            || essence.starts_with("application/vnd.oasis.opendocument.spreadsheet")
+            || essence.starts_with("application/vnd.ms-excel.sheet.macroenabled")
+    })
+}
+
+/// Returns whether content of this MIME type is a document of which the text can be extracted:
+/// PDF, or a format of an office program.
+///
+/// ```
+/// use marquetry_artifacts::mime::is_document;
+///
+/// assert!(is_document("application/pdf") && !is_document("image/png"));
+/// ```
+pub fn is_document(mime_type: &str) -> bool {
+    essence(mime_type).is_some_and(|essence| {
+        essence == "application/pdf"
+            || essence == "application/epub+zip"
+            || essence == "application/rtf"
+            || essence.starts_with("application/vnd.openxmlformats-officedocument.")
+            || essence.starts_with("application/vnd.oasis.opendocument.")
+    })
+}
+
 /// Detects the type of files with unmistakable first bytes.
 pub(crate) fn sniff(bytes: &[u8]) -> Option<&'static str> {
     let kind = infer::get(bytes)?;

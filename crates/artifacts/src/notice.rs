@@ -5,6 +5,7 @@ use std::fmt::Write;
 use crate::{
     metadata::{ContentType, Summary},
     name::is_deceptive,
+    proposal::{FindTools, proposal},
     report::{Outcome, Report, SaveStatus, SavedArtifact, Status, StructuredShown},
 };
 
@@ -24,6 +25,7 @@ pub(crate) struct Facts<'a> {
     pub(crate) limit: u64,
     pub(crate) list_tool: &'a str,
     pub(crate) read_tool: &'a str,
+    pub(crate) find_tools: FindTools<'a>,
     /// Part of the structured content in the new answer, if the answer has any.
     pub(crate) structured: Option<StructuredShown>,
     /// The artifact with all of it.
@@ -146,7 +148,8 @@ pub(crate) fn notice(report: &Report, facts: &Facts<'_>) -> String {
     };
     let mut text = format!("[{}", report.message);
     text.push_str(&about_structured(facts));
-    append(&mut text, artifacts.map(about), &format!("more artifacts{list}"));
+    let lines = artifacts.map(|artifact| about(artifact, facts.find_tools));
+    append(&mut text, lines, &format!("more artifacts{list}"));
     let unsaved = report.items.iter().filter_map(|item| {
         let outcome = match item.outcome {
             Outcome::Failed => "failed",
@@ -204,7 +207,7 @@ fn append(text: &mut String, lines: impl Iterator<Item = String>, more: &str) {
 }
 
 /// Returns the line of one artifact.
-fn about(artifact: &SavedArtifact) -> String {
+fn about(artifact: &SavedArtifact, tools: FindTools<'_>) -> String {
     let SavedArtifact { name, version, mime_type, size_bytes, metadata, .. } = artifact;
     let mut line =
         format!("'{name}' version {version}: {}, {size_bytes} bytes", plain(mime_type, 100));
@@ -217,6 +220,9 @@ fn about(artifact: &SavedArtifact) -> String {
             line,
             "; it holds no content, since the answer gave only the resource's URI: {uri}"
         );
+    }
+    if let Some(call) = proposal(artifact, tools) {
+        let _ = write!(line, "; find in it with {call}");
     }
     line
 }

@@ -32,6 +32,28 @@ pub(super) fn judge(sample: &Sample<'_>) -> Option<DetectedTable> {
     best.map(|(_, found)| found)
 }
 
+/// Returns the delimiter of a text that is known to be CSV: the detected one, or else the one that
+/// is most frequent in the first line.
+///
+/// ```
+/// use marquetry_artifacts::metadata::csv_delimiter;
+///
+/// assert_eq!(csv_delimiter("id;price\n1;2,50\n"), b';');
+/// assert_eq!(csv_delimiter("id\n1\n"), b',');
+/// ```
+pub fn csv_delimiter(text: &str) -> u8 {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    if let Some(found) = judge(&super::sample(text, super::TABLE_SAMPLE_BYTES)) {
+        return found.delimiter;
+    }
+    let first = text.lines().next().unwrap_or_default();
+    // Of equally frequent ones the last is taken.
+    let all = *b"|\t;,";
+    all.into_iter()
+        .max_by_key(|delimiter| first.bytes().filter(|byte| byte == delimiter).count())
+        .unwrap_or(b',')
+}
+
 /// Returns the number of columns, if all rows have it and nothing speaks for other text.
 ///
 /// Below a row of plain names, rows may have fewer cells, since empty cells at the end are often

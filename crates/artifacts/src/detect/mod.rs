@@ -16,6 +16,8 @@ use serde_json::value::RawValue;
 
 #[cfg(feature = "detection")]
 pub(crate) use self::csv::Table;
+#[cfg(feature = "detection")]
+pub use self::csv::csv_delimiter;
 
 /// Sample for CSV and NDJSON, in bytes.
 const TABLE_SAMPLE_BYTES: usize = 256 * 1024;
