@@ -1,6 +1,6 @@
 //! The bytes of an artifact in parts, for a person who saves them as a file.
 
-use std::sync::Arc;
+use std::{ops::Range, sync::Arc};
 
 use bytes::Bytes;
 use marquetry_artifacts::{ArtifactName, ArtifactStore, Record, Scope, StoreError, Version};
@@ -15,7 +15,8 @@ pub struct Download {
     store: Arc<dyn ArtifactStore>,
     scope: Scope,
     record: Record,
-    read: u64,
+    /// Bytes that are still to be read.
+    rest: Range<u64>,
 }
 
 impl ArtifactTools {
@@ -30,7 +31,8 @@ impl ArtifactTools {
         version: Version,
     ) -> Result<Download, StoreError> {
         let record = self.store.record(&self.scope, name, version).await?;
-        Ok(Download { store: self.store.clone(), scope: self.scope.clone(), record, read: 0 })
+        let rest = 0..record.size_bytes;
+        Ok(Download { store: self.store.clone(), scope: self.scope.clone(), record, rest })
     }
 }
 
@@ -41,19 +43,26 @@ impl Download {
         &self.record
     }
 
+    /// Reads only these bytes, as far as the artifact has them.
+    #[must_use]
+    pub fn with_range(self, range: Range<u64>) -> Self {
+        let end = range.end.min(self.record.size_bytes);
+        Self { rest: range.start.min(end)..end, ..self }
+    }
+
     /// Returns the next part; `None` after the last one.
     ///
     /// # Errors
     /// Returns an error if the artifact was removed in the meantime, or if the store cannot be
     /// read.
     pub async fn next(&mut self) -> Result<Option<Bytes>, StoreError> {
-        if self.read >= self.record.size_bytes {
+        if self.rest.is_empty() {
             return Ok(None);
         }
         let version = Version::Number(self.record.version);
-        let range = self.read..self.record.size_bytes.min(self.read + PART);
+        let range = self.rest.start..self.rest.end.min(self.rest.start + PART);
         let part = self.store.read_range(&self.scope, &self.record.name, version, range).await?;
-        self.read += part.len() as u64;
+        self.rest.start += part.len() as u64;
         Ok(Some(part).filter(|part| !part.is_empty()))
     }
 }
@@ -66,6 +75,15 @@ mod tests {
     use marquetry_protocol::server::Principal;
 
     use super::*;
+
+    async fn collected(mut download: Download) -> Vec<u8> {
+        let mut parts = Vec::new();
+        while let Some(part) = download.next().await.unwrap() {
+            assert!(part.len() as u64 <= PART);
+            parts.extend_from_slice(&part);
+        }
+        parts
+    }
 
     #[tokio::test]
     async fn a_download_has_all_bytes_of_its_version_and_of_the_caller_alone() {
@@ -80,13 +98,13 @@ mod tests {
             let new = NewArtifact::new(name.clone(), kind, SystemTime::UNIX_EPOCH, content.into());
             store.put(&of_ada.scope, new).await.unwrap();
         }
-        let mut download = of_ada.download(&name, Version::Number(0)).await.unwrap();
-        let mut parts = Vec::new();
-        while let Some(part) = download.next().await.unwrap() {
-            assert!(part.len() as u64 <= PART);
-            parts.extend_from_slice(&part);
-        }
-        assert!(parts == content && download.record().version == 0);
+        let download = of_ada.download(&name, Version::Number(0)).await.unwrap();
+        assert_eq!(download.record().version, 0);
+        assert_eq!(collected(download).await, content);
+        let part = of_ada.download(&name, Version::Number(0)).await.unwrap().with_range(5..9);
+        assert_eq!(collected(part).await, content[5..9]);
+        let part = of_ada.download(&name, Version::Number(0)).await.unwrap();
+        assert_eq!(collected(part.with_range(PART..u64::MAX)).await, content[PART as usize..]);
         let mut newest = of_ada.download(&name, Version::Latest).await.unwrap();
         assert_eq!(newest.next().await.unwrap().as_deref(), Some(&b"new"[..]));
         assert_eq!(newest.next().await.unwrap(), None);

@@ -1,26 +1,37 @@
 //! `search_artifact` and `query_artifact`
 
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 
-use marquetry_artifacts::{Record, Version, mime::is_text};
+use marquetry_artifacts::{Artifact, Record, Version};
 use marquetry_data_query::{
-    JqError, Pattern, QueryLimits, SearchRequest, SqlError, Table, TableError, jq, search, sql,
+    Cancel, JqError, Pattern, QueryLimits, SearchRequest, SqlError, Table, jq_holding, search, sql,
 };
+use marquetry_extract::Stop;
 use marquetry_protocol::types::{CallToolResult, Content};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 
-use super::{ArtifactTools, ReadError, kib, read::named};
+use super::{
+    ArtifactTools, ReadError,
+    content::{self, MAX_DOCUMENT_BYTES, is_extracted},
+    kib,
+    read::named,
+};
 
 /// Key in `_meta` of what was found.
 const META_KEY: &str = "marquetry/found";
+
+/// Longest answer of a call that names no limit, in bytes. Some clients cut an answer of 8,000
+/// characters.
+const DEFAULT_BYTES: NonZeroUsize = NonZeroUsize::new(6 << 10).expect("6 KiB are more than zero");
 
 /// Largest artifact that is searched or queried, in bytes. It is held in memory.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// Memory of a query for each byte of its artifact: the values of jq and the rows of SQL.
-const QUERY_MEMORY_FACTOR: u64 = 4;
+const QUERY_MEMORY_FACTOR: u64 = 8;
 
 /// Memory that a query may take whatever the size of its artifact, in bytes.
 const MIN_QUERY_BYTES: u64 = 8 << 20;
@@ -35,14 +46,17 @@ pub(super) struct SearchArguments {
     pattern: Option<String>,
     /// Instead: words that a line has, all of them.
     words: Option<Vec<String>>,
-    /// Lines around each match; 2 by default.
+    /// Lines around each match; 1 by default.
     #[schemars(range(max = 50))]
     context: Option<u64>,
-    /// 20 by default.
+    /// 10 by default.
     #[schemars(range(min = 1, max = 1000))]
     max_matches: Option<u64>,
     /// The last matches, not the first.
     last: Option<bool>,
+    /// The most to return.
+    #[schemars(range(min = 1))]
+    max_bytes: Option<u64>,
 }
 
 /// Arguments of `query_artifact`.
@@ -58,12 +72,15 @@ pub(super) struct QueryArguments {
     /// 100 by default.
     #[schemars(range(max = 1000))]
     max_rows: Option<NonZeroU64>,
+    /// The most to return.
+    #[schemars(range(min = 1))]
+    max_bytes: Option<u64>,
 }
 
 pub(super) const SEARCH_DESCRIPTION: &str =
-    "Finds lines of a text artifact, as grep -n shows them, and counts all.";
+    "Finds lines of a text or a document, as grep -n shows them, and counts all.";
 
-pub(super) const QUERY_DESCRIPTION: &str = "Queries an artifact: JSON with jq; CSV or JSON rows with SQL over the table data, whose columns are the header or the members.";
+pub(super) const QUERY_DESCRIPTION: &str = "Queries an artifact: JSON with jq; CSV, JSON rows or a workbook with SQL over the table data (each sheet is a table), whose columns are the header or the members.";
 
 impl ArtifactTools {
     pub(super) async fn search(
@@ -79,13 +96,15 @@ impl ArtifactTools {
         request.context = count(arguments.context, request.context, 50);
         request.max_matches = count(arguments.max_matches, request.max_matches, 1_000).max(1);
         request.from_end = arguments.last.unwrap_or(false);
-        let limits = self.query_limits();
-        let (record, found) = self
-            .with_text(&arguments.name, 1, move |_, text| {
-                search(text, &request, &limits)
-                    .map_err(|error| ReadError::Arguments(error.to_string()))
-            })
-            .await?;
+        let limits = self.query_limits(arguments.max_bytes);
+        let cancel = limits.cancel.clone();
+        let work = move |input: Input| {
+            let text = content::text(&input.record, &input.bytes, &input.stop)?;
+            let found = search(&text.text, &request, &limits)
+                .map_err(|error| ReadError::Arguments(error.to_string()))?;
+            Ok((found, text.notes))
+        };
+        let (record, (found, notes)) = self.with_content(&arguments.name, 1, &cancel, work).await?;
         let more = if found.shown < found.total {
             format!("; {} of these are shown. Narrow the pattern, or give max_matches", found.shown)
         } else {
@@ -97,7 +116,7 @@ impl ArtifactTools {
             "name": record.name, "version": record.version, "total_matches": found.total,
             "shown_matches": found.shown, "total_lines": found.text_lines,
         });
-        Ok(answer(found.to_string(), note, report))
+        Ok(answer(found.to_string(), with_sentences(note, &notes), report))
     }
 
     pub(super) async fn query(
@@ -109,73 +128,103 @@ impl ArtifactTools {
             (None, Some(statement)) => Query::Sql(statement),
             _ => return Err(ReadError::Arguments("give either jq or sql".to_owned())),
         };
-        let mut limits = self.query_limits();
+        let mut limits = self.query_limits(arguments.max_bytes);
         limits.max_rows = count(arguments.max_rows.map(NonZeroU64::get), 100, 1_000);
+        let cancel = limits.cancel.clone();
+        let work = move |input: Input| query.run(input, &limits);
         let factor = QUERY_MEMORY_FACTOR;
-        let (record, found) = self
-            .with_text(&arguments.name, factor, move |record, text| {
-                query.run(record, text, &limits)
-            })
-            .await?;
-        let unit = found.unit;
+        let (record, found) = self.with_content(&arguments.name, factor, &cancel, work).await?;
+        let plural = if found.rows == 1 { "" } else { "s" };
         let more = if found.has_more {
-            "; there are more: narrow the query, or give max_rows"
+            "; there are more: narrow the query, or give max_rows or max_bytes"
         } else {
             ""
         };
-        let mut note = format!("{}: {} {unit}{more}.", record.name, found.rows);
+        let note = format!("{}: {} {}{plural}{more}.", record.name, found.rows, found.unit);
+        let mut sentences = Vec::new();
         if found.skipped > 0 {
-            note.push_str(&format!(
-                " {} rows of the data could not be read and are left out: {}.",
+            sentences.push(format!(
+                "{} parts of the data could not be read and are left out: {}",
                 found.skipped,
                 found.problems.join("; ")
             ));
         }
+        sentences.extend(found.notes);
         let report = json!({
-            "name": record.name, "version": record.version, "rows": found.rows, "has_more": found.has_more,
-            "skipped": found.skipped,
+            "name": record.name, "version": record.version, "rows": found.rows,
+            "has_more": found.has_more, "skipped": found.skipped,
         });
-        Ok(answer(found.text, note, report))
+        Ok(answer(found.text, with_sentences(note, &sentences), report))
     }
 
-    fn query_limits(&self) -> QueryLimits {
+    fn query_limits(&self, max_bytes: Option<u64>) -> QueryLimits {
+        let max = self.limits.max_bytes.get();
+        let default = self.limits.default_bytes.min(DEFAULT_BYTES).get();
         let mut limits = QueryLimits::default();
-        limits.max_output_bytes = self.limits.default_bytes.get();
+        limits.max_output_bytes = count(max_bytes, default.min(max), max).max(1);
         limits
     }
 
-    /// Reads a text artifact and works on it on Tokio's blocking pool. Artifacts in memory share the
-    /// budget of whole reads, each with `factor` times its size.
-    async fn with_text<T: Send + 'static>(
+    /// Reads an artifact and works on it on Tokio's blocking pool. Artifacts in memory share the
+    /// budget of whole reads, each with `factor` times its size. Work is cancelled when this future
+    /// is dropped.
+    async fn with_content<T: Send + 'static>(
         &self,
         name: &str,
         factor: u64,
-        work: impl FnOnce(&Record, &str) -> Result<T, ReadError> + Send + 'static,
+        cancel: &Cancel,
+        work: impl FnOnce(Input) -> Result<T, ReadError> + Send + 'static,
     ) -> Result<(Record, T), ReadError> {
         let (name, version) = named(name, None)?;
         let record = self.store.record(&self.scope, &name, version).await?;
-        if record.size_bytes > MAX_BYTES {
-            let size = record.size_bytes;
+        let least = match (factor, is_extracted(&record)) {
+            (_, true) => MAX_DOCUMENT_BYTES,
+            (1, false) => 0,
+            // A query of a small artifact can make large values, too.
+            (_, false) => MIN_QUERY_BYTES,
+        };
+        let (content, reserved) = self.reserved_content(&record, factor, least).await?;
+        let stop = Stop::never();
+        let _stopped = stop.on_drop();
+        let _cancelled = cancel.on_drop();
+        let input = Input { record: record.clone(), bytes: content, stop: stop.clone(), reserved };
+        let done = tokio::task::spawn_blocking(move || work(input)).await;
+        let failed = |_| ReadError::Arguments("the query ended unexpectedly".to_owned());
+        Ok((record, done.map_err(failed)??))
+    }
+
+    /// Reads a whole artifact, with a reservation of `factor` times its size, or of `least` bytes.
+    pub(super) async fn reserved_content(
+        &self,
+        record: &Record,
+        factor: u64,
+        least: u64,
+    ) -> Result<(bytes::Bytes, OwnedSemaphorePermit), ReadError> {
+        let Record { name, size_bytes, .. } = record;
+        if *size_bytes > MAX_BYTES {
             return Err(ReadError::Arguments(format!(
-                "{name} has {size} bytes, more than the {MAX_BYTES} that can be searched; read parts of it with {}",
+                "{name} has {size_bytes} bytes, more than the {MAX_BYTES} that can be searched; read parts of it with {}",
                 super::READ
             )));
         }
         let max_permits = kib(self.limits.max_resource_reads_bytes.get() as u64);
-        // A query of a small artifact can make large values, too.
-        let least = if factor == 1 { 0 } else { MIN_QUERY_BYTES };
-        let permits = kib((record.size_bytes * factor).max(least)).min(max_permits);
+        let permits = kib((size_bytes * factor).max(least)).min(max_permits);
         let reserved = self.whole_reads.clone().acquire_many_owned(permits).await;
-        let artifact = self.store.get(&self.scope, &name, Version::Number(record.version)).await?;
-        let done = tokio::task::spawn_blocking(move || {
-            let _reserved = reserved;
-            let text = std::str::from_utf8(&artifact.content)
-                .map_err(|_| ReadError::Arguments(not_text(&record)))?;
-            let found = work(&record, text)?;
-            Ok((record, found))
-        });
-        done.await.map_err(|_| ReadError::Arguments("the query ended unexpectedly".to_owned()))?
+        let reserved = reserved.map_err(|_| ReadError::Arguments("server is ending".to_owned()))?;
+        let version = Version::Number(record.version);
+        let Artifact { content, .. } = self.store.get(&self.scope, name, version).await?;
+        Ok((content, reserved))
     }
+}
+
+/// An artifact in memory.
+struct Input {
+    record: Record,
+    bytes: bytes::Bytes,
+    /// Ends the reading of a document.
+    stop: Stop,
+    /// Memory of the artifact and of what is made of it.
+    reserved: OwnedSemaphorePermit,
 }
 
 /// Returns an argument within its range.
@@ -183,9 +232,9 @@ fn count(asked: Option<u64>, default: usize, max: usize) -> usize {
     asked.map_or(default, |asked| usize::try_from(asked).unwrap_or(max).min(max))
 }
 
-fn not_text(record: &Record) -> String {
-    let kind = if is_text(&record.mime_type) { "not valid UTF-8" } else { "not text" };
-    format!("{} ({}) is {kind}; it cannot be searched", record.name, record.mime_type)
+/// Adds sentences to a note.
+pub(super) fn with_sentences(note: String, sentences: &[String]) -> String {
+    sentences.iter().fold(note, |note, sentence| format!("{note} {sentence}."))
 }
 
 fn answer(found: String, note: String, report: Value) -> CallToolResult {
@@ -211,71 +260,69 @@ struct Found {
     has_more: bool,
     skipped: u64,
     problems: Vec<String>,
+    notes: Vec<String>,
 }
 
 impl Query {
-    fn run(&self, record: &Record, text: &str, limits: &QueryLimits) -> Result<Found, ReadError> {
+    fn run(self, input: Input, limits: &QueryLimits) -> Result<Found, ReadError> {
+        let Input { record, bytes, stop, reserved } = input;
         match self {
             Self::Jq(program) => {
-                let output = jq(text, program, limits).map_err(|error| {
-                    let advice = match &error {
+                let text = content::text(&record, &bytes, &stop)?;
+                let output = jq_holding(&text.text, &program, limits, reserved);
+                let output = output.map_err(|error| {
+                    ReadError::Arguments(match &error {
                         JqError::Input(_) => format!("{} is not JSON; {error}", record.name),
                         _ => error.to_string(),
-                    };
-                    ReadError::Arguments(advice)
+                    })
                 })?;
                 Ok(Found {
                     text: output.text,
                     rows: output.values,
-                    unit: "values",
+                    unit: "value",
                     has_more: output.has_more,
-                    skipped: 0,
-                    problems: Vec::new(),
+                    skipped: output.skipped,
+                    problems: output.problems,
+                    notes: text.notes,
                 })
             }
             Self::Sql(statement) => {
-                let table = table(record, text).map_err(|error| {
-                    ReadError::Arguments(format!("{} has no table: {error}", record.name))
-                })?;
+                let tables = content::tables(&record, &bytes, &stop)?;
+                drop(bytes);
                 // The engine works on this thread, which may block.
                 let output = tokio::runtime::Handle::current()
-                    .block_on(sql(&table, statement, limits))
-                    .map_err(|error| ReadError::Arguments(with_columns(&error, &table)))?;
+                    .block_on(sql(&tables, &statement, limits))
+                    .map_err(|error| ReadError::Arguments(with_columns(&error, &tables)))?;
                 Ok(Found {
                     text: output.csv,
                     rows: output.rows,
-                    unit: "rows",
+                    unit: "row",
                     has_more: output.has_more,
-                    skipped: table.skipped,
-                    problems: table.problems,
+                    skipped: tables.iter().map(|table| table.skipped).sum(),
+                    problems: tables.iter().flat_map(|table| table.problems.clone()).collect(),
+                    notes: tables.into_iter().flat_map(|table| table.notes).collect(),
                 })
             }
         }
     }
 }
 
-/// Returns an error of the engine with the names of the columns, which it may have missed.
-fn with_columns(error: &SqlError, table: &Table) -> String {
+/// Returns an error of the engine with the names of tables and columns, which the statement may
+/// have missed.
+fn with_columns(error: &SqlError, tables: &[Table]) -> String {
     const MAX_NAMED: usize = 30;
-    let names: Vec<_> =
-        table.columns.iter().take(MAX_NAMED).map(|name| format!("{name:?}")).collect();
-    let more = if table.columns.len() > MAX_NAMED { ", …" } else { "" };
-    format!("{error}. The table data has the columns {}{more}", names.join(", "))
-}
-
-/// Reads a table: JSON if it looks like JSON, else CSV.
-fn table(record: &Record, text: &str) -> Result<Table, TableError> {
-    let is_json = record.mime_type.contains("json") || text.trim_start().starts_with(['[', '{']);
-    if is_json { Table::from_json(text) } else { Table::from_csv(text, delimiter(text)) }
-}
-
-/// Returns the delimiter of CSV: the one that is most frequent in the first line.
-fn delimiter(text: &str) -> u8 {
-    let first = text.lines().next().unwrap_or_default();
-    let frequency = |delimiter: u8| first.bytes().filter(|byte| *byte == delimiter).count();
-    // Of equal ones the last is taken.
-    let all = *b"|\t;,";
-    all.into_iter().max_by_key(|delimiter| frequency(*delimiter)).unwrap_or(b',')
+    const MAX_TABLES: usize = 5;
+    if !matches!(error, SqlError::Engine(_)) {
+        return error.to_string();
+    }
+    let described = tables.iter().take(MAX_TABLES).map(|table| {
+        let names = table.columns.iter().take(MAX_NAMED).map(|name| format!("{name:?}"));
+        let more = if table.columns.len() > MAX_NAMED { ", …" } else { "" };
+        let names = names.collect::<Vec<_>>().join(", ");
+        format!("The table {:?} has the columns {names}{more}", table.name)
+    });
+    let more = if tables.len() > MAX_TABLES { ". There are more tables" } else { "" };
+    format!("{error}. {}{more}", described.collect::<Vec<_>>().join(". "))
 }
 
 #[cfg(test)]
@@ -288,10 +335,10 @@ mod tests {
 
     use super::*;
 
-    async fn artifacts(mime_type: &str, content: &str) -> ArtifactTools {
+    async fn artifacts(mime_type: &str, content: impl Into<Vec<u8>>) -> ArtifactTools {
         let store = Arc::new(MemoryStore::new(MemoryLimits::default()));
         let name = ArtifactName::parse("a").unwrap();
-        let content = content.to_owned().into_bytes().into();
+        let content = content.into().into();
         let artifact = NewArtifact::new(name, mime_type, SystemTime::UNIX_EPOCH, content);
         store.put(&Scope::local(), artifact).await.unwrap();
         ArtifactTools::new(store)
@@ -330,19 +377,167 @@ mod tests {
     async fn json_and_tables_are_queried() {
         let json = artifacts("application/json", r#"[{"id": 1, "n": 2}, {"id": 2, "n": 5}]"#).await;
         let found = query(&json, json!({"name": "a", "jq": ".[] | select(.id == 2).n"})).await;
-        assert_eq!(found.unwrap(), ["a: 1 values.", "5\n"]);
+        assert_eq!(found.unwrap(), ["a: 1 value.", "5\n"]);
         let found = query(&json, json!({"name": "a", "sql": "SELECT sum(n) FROM data"})).await;
-        assert_eq!(found.unwrap(), ["a: 1 rows.", "sum(n)\n7\n"]);
+        assert_eq!(found.unwrap(), ["a: 1 row.", "sum(n)\n7\n"]);
 
         let csv = artifacts("text/csv", "id;n\n1;2\n2;x;y\n3;4\n").await;
         let found = query(&csv, json!({"name": "a", "sql": "SELECT n FROM data", "max_rows": 1}));
-        let note = "a: 1 rows; there are more: narrow the query, or give max_rows. 1 rows of the data could not be read and are left out: row 2 has 3 cells, not 2.";
+        let note = "a: 1 row; there are more: narrow the query, or give max_rows or max_bytes. 1 parts of the data could not be read and are left out: row 2 has 3 cells, not 2.";
         assert_eq!(found.await.unwrap(), [note, "n\n2\n"]);
         let error =
             query(&csv, json!({"name": "a", "sql": "SELECT m FROM data"})).await.unwrap_err();
-        assert!(error.ends_with(r#"The table data has the columns "id", "n""#), "{error}");
+        assert!(error.ends_with(r#"The table "data" has the columns "id", "n""#), "{error}");
         let error = query(&csv, json!({"name": "a", "jq": "."})).await.unwrap_err();
         assert!(error.starts_with("a is not JSON"), "{error}");
+    }
+
+    /// Returns an archive of these parts.
+    fn archive(parts: &[(&str, &str)]) -> Vec<u8> {
+        use std::io::Write as _;
+        let mut zip = zip::ZipWriter::new(std::io::Cursor::new(Vec::new()));
+        for (name, content) in parts {
+            zip.start_file(*name, zip::write::SimpleFileOptions::default()).unwrap();
+            zip.write_all(content.as_bytes()).unwrap();
+        }
+        zip.finish().unwrap().into_inner()
+    }
+
+    fn cell(text: &str) -> String {
+        format!("<c t='str'><v>{text}</v></c>")
+    }
+
+    fn workbook() -> Vec<u8> {
+        let sales = format!(
+            "<worksheet><sheetData><row>{}</row><row>{}{}</row><row>{}<c><v>2.5</v></c></row><row>{}<c><v>4</v></c></row></sheetData></worksheet>",
+            cell("Sales of 2026"),
+            cell("region"),
+            cell("amount"),
+            cell("north"),
+            cell("south")
+        );
+        let staff = format!(
+            "<worksheet><sheetData><row>{}{}</row><row>{}{}</row></sheetData></worksheet>",
+            cell("name"),
+            cell("region"),
+            cell("Ann"),
+            cell("south")
+        );
+        archive(&[
+            (
+                "xl/workbook.xml",
+                "<workbook xmlns:r='r'><sheets><sheet name='Sales 2026' r:id='a'/><sheet name='Staff' r:id='b'/></sheets></workbook>",
+            ),
+            (
+                "xl/_rels/workbook.xml.rels",
+                "<Relationships><Relationship Id='a' Type='x/worksheet' Target='worksheets/a.xml'/><Relationship Id='b' Type='x/worksheet' Target='worksheets/b.xml'/></Relationships>",
+            ),
+            ("xl/worksheets/a.xml", &sales),
+            ("xl/worksheets/b.xml", &staff),
+        ])
+    }
+
+    const XLSX: &str = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet";
+    const DOCX: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
+
+    #[tokio::test]
+    async fn sheets_of_workbooks_are_tables() {
+        let book = artifacts(XLSX, workbook()).await;
+        let statement = "SELECT sum(amount) FROM data";
+        let found = query(&book, json!({"name": "a", "sql": statement})).await.unwrap();
+        let note = "a: 1 row. 1 rows above the header of \"Sales 2026\" are left out.";
+        assert_eq!(found, [note, "sum(amount)\n6.5\n"]);
+        let statement = "SELECT name, amount FROM Staff JOIN \"Sales 2026\" USING (region)";
+        let found = query(&book, json!({"name": "a", "sql": statement})).await.unwrap();
+        assert_eq!(found[1], "name,amount\nAnn,4\n");
+        let error = query(&book, json!({"name": "a", "sql": "SELECT x FROM Staff"})).await;
+        let want = r#"no such column: x. The table "Sales 2026" has the columns "region", "amount". The table "Staff" has the columns "name", "region""#;
+        assert_eq!(error.unwrap_err(), want);
+        let broken = artifacts(XLSX, b"PK\x03\x04 no workbook".to_vec()).await;
+        let error = query(&broken, json!({"name": "a", "sql": "SELECT 1"})).await.unwrap_err();
+        assert!(error.contains("cannot be read"), "{error}");
+    }
+
+    #[tokio::test]
+    async fn documents_are_searched_in_their_text() {
+        let body = "<w:document xmlns:w='w'><w:body><w:p><w:r><w:t>First paragraph</w:t></w:r></w:p><w:p><w:r><w:t>The needle is here</w:t></w:r></w:p></w:body></w:document>";
+        let document = archive(&[("[Content_Types].xml", "<Types/>"), ("word/document.xml", body)]);
+        let document = artifacts(DOCX, document).await;
+        let needle = json!({"name": "a", "pattern": "needle", "context": 0});
+        let found = search(&document, needle).await.unwrap();
+        assert!(found[0].contains("1 of 3 lines match"), "{found:?}");
+        assert_eq!(found[1], "3:The needle is here\n");
+        let read = serde_json::from_value(json!({"name": "a", "start_line": -1})).unwrap();
+        let read = document.read(&read).await.unwrap();
+        assert_eq!(texts(&read)[0], "The needle is here");
+        let read = serde_json::from_value(json!({"name": "a", "page": 1})).unwrap();
+        let error = document.read(&read).await.unwrap_err().to_string();
+        assert_eq!(error, "a has no pages; give lines");
+        let book = artifacts(XLSX, workbook()).await;
+        let found = search(&book, json!({"name": "a", "pattern": "north"})).await.unwrap();
+        assert!(found[1].contains("region: north; amount: 2.5"), "{found:?}");
+    }
+
+    #[tokio::test]
+    async fn info_describes_an_artifact() {
+        async fn info(artifacts: &ArtifactTools) -> Value {
+            let arguments = serde_json::from_value(json!({"name": "a", "info": true})).unwrap();
+            let info = artifacts.read(&arguments).await.unwrap();
+            serde_json::from_str(texts(&info)[0]).unwrap()
+        }
+        let found = info(&artifacts("text/plain", "one\ntwo\n").await).await;
+        assert_eq!((&found["lines"], &found["size_bytes"]), (&json!(2), &json!(8)));
+        let found = info(&artifacts(XLSX, workbook()).await).await;
+        let sheets = json!([{"name": "Sales 2026", "rows": 2, "columns": ["region", "amount"]},
+            {"name": "Staff", "rows": 1, "columns": ["name", "region"]}]);
+        assert_eq!(found["sheets"], sheets);
+        let found = info(&artifacts("image/png", vec![0xff; 10]).await).await;
+        assert_eq!((&found["lines"], &found["mime_type"]), (&Value::Null, &json!("image/png")));
+    }
+
+    #[tokio::test]
+    async fn text_in_another_encoding_is_decoded_and_says_so() {
+        let latin = b"gr\xfc\xdfe\nerror: stra\xdfe\n".to_vec();
+        let latin = artifacts("text/plain", latin).await;
+        let found = search(&latin, json!({"name": "a", "pattern": "error", "context": 0})).await;
+        let found = found.unwrap();
+        assert!(found[0].contains("not valid UTF-8 and was read as windows-1252"), "{found:?}");
+        assert_eq!(found[1], "2:error: straße\n");
+    }
+
+    #[tokio::test]
+    async fn a_dropped_call_ends_its_query_and_frees_its_memory() {
+        let json = artifacts("application/json", "[1]").await;
+        let free = json.whole_reads.available_permits();
+        let endless = "WITH RECURSIVE t(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM t) SELECT count(*) FROM t";
+        for arguments in [
+            json!({"name": "a", "jq": "last(range(0; 1e18))"}),
+            json!({"name": "a", "sql": endless}),
+        ] {
+            let arguments = serde_json::from_value(arguments).unwrap();
+            let before = std::time::Instant::now();
+            let soon = std::time::Duration::from_millis(100);
+            assert!(tokio::time::timeout(soon, json.query(arguments)).await.is_err());
+            while json.whole_reads.available_permits() < free {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+            // The time limit of a query is two seconds.
+            assert!(before.elapsed() < std::time::Duration::from_millis(1_500));
+        }
+    }
+
+    #[tokio::test]
+    async fn answers_have_a_limit_of_their_own() {
+        let lines: String = (0..5_000).map(|n| format!("line {n} of a log\n")).collect();
+        let log = artifacts("text/plain", lines).await;
+        let all = json!({"name": "a", "pattern": "log", "max_matches": 1_000});
+        let found = search(&log, all.clone()).await.unwrap();
+        assert!(found[1].len() <= DEFAULT_BYTES.get(), "{}", found[1].len());
+        assert!(found[0].starts_with("a: 5000 of 5000 lines match; "), "{}", found[0]);
+        let mut more = all;
+        more["max_bytes"] = json!(20_000);
+        let found = search(&log, more).await.unwrap();
+        assert!((15_000..20_000).contains(&found[1].len()), "{}", found[1].len());
     }
 
     #[tokio::test]

@@ -1,6 +1,9 @@
 #![doc = include_str!("../README.md")]
 
+mod complete;
+mod content;
 mod delete;
+mod document;
 mod download;
 mod find;
 mod limits;

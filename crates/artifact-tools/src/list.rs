@@ -150,7 +150,7 @@ impl ListedArtifact {
 }
 
 /// Returns the details of an artifact. The arguments of its tool stay in the store.
-fn details(record: &Record) -> Value {
+pub(super) fn details(record: &Record) -> Value {
     let mut metadata = record.metadata.clone();
     metadata.source_tool_args = None;
     metadata.description.clear();

@@ -11,7 +11,9 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    ArtifactTools, ReadError, uri_of,
+    ArtifactTools, ReadError,
+    content::is_extracted,
+    uri_of,
     view::{self, Piece},
 };
 
@@ -26,9 +28,8 @@ pub(super) struct ReadArguments {
     name: String,
     /// The newest by default.
     version: Option<u64>,
-    /// From 1; for text.
-    #[schemars(range(min = 1))]
-    start_line: Option<u64>,
+    /// From 1, or from the end if negative; for text and documents.
+    start_line: Option<i64>,
     /// As many as fit by default.
     #[schemars(range(min = 1))]
     line_count: Option<u64>,
@@ -36,17 +37,22 @@ pub(super) struct ReadArguments {
     start_byte: Option<u64>,
     /// The byte to stop before.
     end_byte: Option<u64>,
+    /// A page of a document, from 1.
+    #[schemars(range(min = 1))]
+    page: Option<u64>,
     /// The most to return.
     #[schemars(range(min = 1))]
     max_bytes: Option<u64>,
+    /// Instead of content: type, sizes, numbers of lines, rows and pages, schema, warnings.
+    info: Option<bool>,
 }
 
 /// The place of a line in a text.
-struct Line {
+pub(super) struct Line {
     /// Start of the line in bytes; the end of the text if there is no such line.
     start: u64,
     /// Number of lines of the text.
-    total: u64,
+    pub(super) total: u64,
 }
 
 impl ArtifactTools {
@@ -62,6 +68,9 @@ impl ArtifactTools {
                 "give either lines (start_line, line_count) or bytes (start_byte, end_byte)";
             return Err(ReadError::Arguments(problem.to_owned()));
         }
+        if arguments.info == Some(true) {
+            return self.info(&name, version).await;
+        }
         let max = self.limits.max_bytes.get();
         let asked = arguments.max_bytes.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX));
         let limit = match asked {
@@ -74,6 +83,10 @@ impl ArtifactTools {
             return self.read_bytes(&name, version, start, end, limit).await;
         }
         let record = self.store.record(&self.scope, &name, version).await?;
+        if arguments.page.is_some() || (by_lines && is_extracted(&record)) {
+            let lines = (arguments.start_line, arguments.line_count);
+            return self.read_document(&record, arguments.page, lines, limit).await;
+        }
         // Pin the version: a later save must not change the bytes under the record.
         let version = Version::Number(record.version);
         if !by_lines && !is_text(&record.mime_type) {
@@ -90,7 +103,10 @@ impl ArtifactTools {
                 Err(_) => binary_answer(&record, &artifact.content),
             });
         }
-        let first = arguments.start_line.unwrap_or(1).max(1);
+        let first = match arguments.start_line.unwrap_or(1) {
+            start @ ..0 => line_from_end(start, self.find_line(&record, 1).await?.total),
+            start => start.unsigned_abs().max(1),
+        };
         let count = arguments.line_count.unwrap_or(u64::MAX);
         match self.read_lines(&record, first, count, limit).await {
             Err(ReadError::NotText(_)) if !by_lines => {
@@ -159,7 +175,7 @@ impl ArtifactTools {
     }
 
     /// Finds the start of a line and counts all lines. Reads the whole text, one block at a time.
-    async fn find_line(&self, record: &Record, line: u64) -> Result<Line, ReadError> {
+    pub(super) async fn find_line(&self, record: &Record, line: u64) -> Result<Line, ReadError> {
         const BLOCK: u64 = 256 << 10;
         let Record { name, size_bytes, .. } = record;
         let version = Version::Number(record.version);
@@ -248,6 +264,11 @@ impl ArtifactTools {
     }
 }
 
+/// Returns the number of a line that is counted from the end; the first one if there are fewer.
+pub(super) fn line_from_end(start: i64, total: u64) -> u64 {
+    (total + 1).saturating_sub(start.unsigned_abs()).max(1)
+}
+
 /// Parses a name in the forms that models write: bare, or in a URI that may have a version.
 pub(super) fn named(
     name: &str,
@@ -268,7 +289,7 @@ fn is_image(record: &Record) -> bool {
     record.mime_type.starts_with("image/")
 }
 
-fn introduced(record: &Record) -> String {
+pub(super) fn introduced(record: &Record) -> String {
     format!("{} version {} ({}).", record.name, record.version, record.mime_type)
 }
 
@@ -345,7 +366,7 @@ fn blob(uri: &str, mime_type: &str, bytes: &[u8]) -> Content {
 }
 
 /// Returns the part that was read, and a note for the model after it.
-fn answer(content: Content, note: String, report: Value) -> CallToolResult {
+pub(super) fn answer(content: Content, note: String, report: Value) -> CallToolResult {
     CallToolResult {
         content: vec![content, Content::text(note)],
         meta: meta(report),
@@ -520,6 +541,72 @@ mod tests {
             error.unwrap_err().to_string(),
             "bytes 9 to 8 are not part of a, which has 8 bytes: give a start_byte from 0 to 7, and an end_byte that is larger"
         );
+    }
+
+    #[tokio::test]
+    async fn lines_are_counted_from_the_end() {
+        let (artifacts, _) = artifacts("text/plain", "one\ntwo\nthree\n").await;
+        for (start, count, want) in
+            [(-1, None, "three\n"), (-3, Some(2), "one\ntwo\n"), (-9, None, "one\ntwo\nthree\n")]
+        {
+            let arguments = json!({"name": "a", "start_line": start, "line_count": count});
+            let answer = artifacts.read(&asked(arguments)).await.unwrap();
+            assert_eq!(text(&answer), want, "{start}");
+        }
+        let answer = artifacts.read(&asked(json!({"name": "a", "start_line": -2}))).await.unwrap();
+        let note = answer.content[1].as_text().unwrap();
+        assert!(note.contains("Lines 2 to 3 of 3"), "{note}");
+    }
+
+    /// A store that expires an artifact after its record was read.
+    struct Expiring(MemoryStore);
+
+    #[async_trait]
+    impl marquetry_artifacts::store::DelegatingStore for Expiring {
+        fn inner(&self) -> &dyn ArtifactStore {
+            &self.0
+        }
+
+        async fn get(
+            &self,
+            _: &Scope,
+            name: &ArtifactName,
+            version: Version,
+        ) -> Result<Artifact, StoreError> {
+            Err(StoreError::expired(name, version))
+        }
+
+        async fn read_range(
+            &self,
+            _: &Scope,
+            name: &ArtifactName,
+            version: Version,
+            range: Range<u64>,
+        ) -> Result<Bytes, StoreError> {
+            if range.start == 0 {
+                return Ok(vec![b'x'; (range.end - range.start) as usize].into());
+            }
+            Err(StoreError::expired(name, version))
+        }
+    }
+
+    #[tokio::test]
+    async fn an_artifact_that_expires_while_it_is_read_says_so() {
+        let store = MemoryStore::new(MemoryLimits::default());
+        let name = ArtifactName::parse("a").unwrap();
+        let content = vec![b'x'; 600 << 10].into();
+        let artifact = NewArtifact::new(name, "text/plain", SystemTime::UNIX_EPOCH, content);
+        store.put(&Scope::local(), artifact).await.unwrap();
+        let artifacts = ArtifactTools::new(Arc::new(Expiring(store)));
+        let want = "artifact \"a\" version 0 has expired: the store removed it to make room for newer ones; call the tool that created it again";
+        let read = artifacts.read(&asked(json!({"name": "a", "start_line": 2}))).await;
+        assert_eq!(read.unwrap_err().to_string(), want);
+        let found =
+            artifacts.search(serde_json::from_value(json!({"name": "a", "pattern": "x"})).unwrap());
+        assert_eq!(found.await.unwrap_err().to_string(), want);
+        let found =
+            artifacts.query(serde_json::from_value(json!({"name": "a", "jq": "."})).unwrap());
+        assert_eq!(found.await.unwrap_err().to_string(), want);
     }
 
     #[tokio::test]

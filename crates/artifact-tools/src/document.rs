@@ -1,0 +1,152 @@
+//! `read_artifact` of pages and lines of a document, and of the facts about an artifact.
+
+use marquetry_artifacts::{ArtifactName, Record, Version, mime::is_spreadsheet};
+use marquetry_extract::{Extracted, Stop};
+use marquetry_protocol::types::{CallToolResult, Content};
+use serde_json::{Value, json};
+
+use super::{
+    ArtifactTools, ReadError,
+    content::{self, MAX_DOCUMENT_BYTES, is_extracted},
+    find::with_sentences,
+    list::details,
+    read::{answer, introduced, line_from_end},
+    view,
+};
+
+impl ArtifactTools {
+    /// Reads a page of a document, or lines of its text.
+    pub(super) async fn read_document(
+        &self,
+        record: &Record,
+        page: Option<u64>,
+        (start_line, line_count): (Option<i64>, Option<u64>),
+        limit: usize,
+    ) -> Result<CallToolResult, ReadError> {
+        let extracted = self.extracted(record).await?;
+        let (text, place) = match page {
+            Some(number) => (page_of(&extracted, record, number)?, format!("Page {number}.")),
+            None => (extracted.content.as_str(), "The text of the document.".to_owned()),
+        };
+        let total = text.lines().count() as u64;
+        let first = match start_line.unwrap_or(1) {
+            start @ ..0 => line_from_end(start, total),
+            start => start.unsigned_abs().max(1),
+        };
+        let lines = view::lines(text.as_bytes(), first, line_count.unwrap_or(u64::MAX), limit)
+            .map_err(|error| ReadError::Arguments(error.to_string()))?;
+        let more = match lines.next_line {
+            Some(next) => format!(" Go on with start_line={next}."),
+            None => String::new(),
+        };
+        let cut =
+            if lines.is_cut { " The last line is cut short; give a larger max_bytes." } else { "" };
+        let note = format!(
+            "{} {place} Lines {} to {} of {}; {} pages in all.{cut}{more}",
+            introduced(record),
+            lines.first_line,
+            lines.last_line,
+            lines.total_lines,
+            extracted.page_count.unwrap_or(1),
+        );
+        let problems: Vec<_> = extracted.problems.iter().take(5).map(ToString::to_string).collect();
+        let report = json!({
+            "name": record.name, "version": record.version, "size_bytes": record.size_bytes, "page": page,
+            "pages": extracted.page_count, "start_line": lines.first_line, "end_line": lines.last_line,
+            "total_lines": lines.total_lines, "is_cut": lines.is_cut, "next_start_line": lines.next_line,
+        });
+        Ok(answer(Content::text(lines.text), with_sentences(note, &problems), report))
+    }
+
+    /// Describes an artifact: its type and sizes, what can be counted in it, its schema, warnings.
+    pub(super) async fn info(
+        &self,
+        name: &ArtifactName,
+        version: Version,
+    ) -> Result<CallToolResult, ReadError> {
+        let record = self.store.record(&self.scope, name, version).await?;
+        let mut info = json!({
+            "name": record.name, "version": record.version, "mime_type": record.mime_type,
+            "size_bytes": record.size_bytes, "description": record.metadata.description,
+            "warnings": record.metadata.warnings,
+        });
+        if is_spreadsheet(&record.mime_type) {
+            info["sheets"] = self.sheets(&record).await?;
+        } else if is_extracted(&record) {
+            let extracted = self.extracted(&record).await?;
+            info["pages"] = json!(extracted.page_count);
+            info["lines"] = json!(extracted.content.lines().count());
+            info["title"] = json!(extracted.title);
+            let problems = extracted.problems.iter().take(5).map(ToString::to_string);
+            info["problems"] = problems.collect();
+        } else if let Ok(line) = self.find_line(&record, 1).await {
+            info["lines"] = json!(line.total);
+        }
+        info["details"] = details(&record);
+        // Without its parts that have no value.
+        if let Some(members) = info.as_object_mut() {
+            members
+                .retain(|_, value| !value.is_null() && *value != json!([]) && *value != json!(""));
+        }
+        Ok(CallToolResult::text(info.to_string()))
+    }
+
+    /// Returns the names, columns and numbers of rows of the sheets of a workbook.
+    async fn sheets(&self, record: &Record) -> Result<Value, ReadError> {
+        let tables = self.read_on_pool(record, content::tables).await?;
+        let sheets = tables.iter().map(|table| {
+            let columns: Vec<_> = table.columns.iter().take(50).collect();
+            json!({"name": table.name, "rows": table.row_count(), "columns": columns})
+        });
+        Ok(sheets.take(50).collect())
+    }
+
+    async fn extracted(&self, record: &Record) -> Result<Extracted, ReadError> {
+        if !is_extracted(record) {
+            return Err(ReadError::Arguments(format!(
+                "{} ({}) is not a document with pages",
+                record.name, record.mime_type
+            )));
+        }
+        self.read_on_pool(record, content::document).await
+    }
+
+    /// Reads a document on Tokio's blocking pool, within the budget of whole reads. The work ends
+    /// when this future is dropped.
+    async fn read_on_pool<T: Send + 'static>(
+        &self,
+        record: &Record,
+        read: impl FnOnce(&Record, &[u8], &Stop) -> Result<T, ReadError> + Send + 'static,
+    ) -> Result<T, ReadError> {
+        let (bytes, reserved) = self.reserved_content(record, 1, MAX_DOCUMENT_BYTES).await?;
+        let stop = Stop::never();
+        let _stopped = stop.on_drop();
+        let record = record.clone();
+        let work_stop = stop.clone();
+        let done = tokio::task::spawn_blocking(move || {
+            let _reserved = reserved;
+            read(&record, &bytes, &work_stop)
+        });
+        done.await.map_err(|_| ReadError::Arguments("the read ended unexpectedly".to_owned()))?
+    }
+}
+
+/// Returns the text of a page.
+fn page_of<'a>(
+    extracted: &'a Extracted,
+    record: &Record,
+    number: u64,
+) -> Result<&'a str, ReadError> {
+    let found = extracted.pages.iter().find(|page| u64::from(page.number) == number);
+    let text = found.and_then(|page| {
+        let end = page.span.end.min(extracted.content.len());
+        extracted.content.get(page.span.start.min(end)..end)
+    });
+    text.ok_or_else(|| {
+        let name = &record.name;
+        ReadError::Arguments(match extracted.page_count {
+            Some(count) => format!("{name} has no page {number}: give a page from 1 to {count}"),
+            None => format!("{name} has no pages; give lines"),
+        })
+    })
+}
