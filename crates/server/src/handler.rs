@@ -251,6 +251,9 @@ impl Handler for GatewayHandler {
         params: CompleteParams,
         cx: &RequestContext,
     ) -> Result<CompleteResult, RpcError> {
+        if let Some(result) = self.artifacts.of(cx).complete(&params).await {
+            return result;
+        }
         if let Some(result) = self.knowledge.complete(&params, self.is_taken_prompt(), cx).await? {
             return Ok(result);
         }

@@ -5,6 +5,7 @@
 )]
 
 mod app;
+mod byte_range;
 mod changes;
 #[cfg(feature = "cli")]
 pub mod cli;

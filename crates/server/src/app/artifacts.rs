@@ -49,7 +49,7 @@ pub(super) fn capturer(store: Arc<dyn ArtifactStore>, config: &Config) -> Captur
     let mut capturer = Capturer::new(store);
     if !config.tools.artifacts {
         // Answers do not mention tools that are switched off.
-        capturer = capturer.tools("", "");
+        capturer = capturer.tools("", "").find_tools("", "");
     }
     if let Some(seed) = testing.seed {
         capturer = capturer.ids(Arc::new(SeededIds::new(seed)));

@@ -6,7 +6,7 @@ use axum::{
     Extension, Json, Router,
     body::Body,
     extract::{Path, Query, State},
-    http::{HeaderValue, Response, StatusCode, header},
+    http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header},
     response::IntoResponse as _,
     routing::get,
 };
@@ -18,12 +18,15 @@ use marquetry_protocol::server::Principal;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::file_headers::{self, InlineDisplay};
+use crate::{
+    byte_range::{Part, is_known},
+    file_headers::{self, InlineDisplay},
+};
 
 /// `GET /api/console/artifacts?filter=TEXT&limit=N`: the artifacts of the caller with their
 /// details, as from `list_artifacts`, but without a tool call. `GET
 /// /api/console/artifacts/{name}?version=N`: the bytes of one, as a file that a browser saves and
-/// never shows.
+/// never shows, whole or the part that `Range` names. The `ETag` is the hash of the bytes.
 pub(crate) fn artifact_routes(artifacts: ArtifactTools) -> Router {
     Router::new()
         .route("/api/console/artifacts", get(list))
@@ -68,6 +71,7 @@ async fn download(
     Path(name): Path<String>,
     Query(DownloadQuery { version }): Query<DownloadQuery>,
     caller: Caller,
+    headers: HeaderMap,
 ) -> Response<Body> {
     let own = artifacts.of_principal(caller.as_deref());
     let name = match ArtifactName::parse(&name) {
@@ -76,7 +80,7 @@ async fn download(
     };
     let version = version.map_or(Version::Latest, Version::Number);
     match own.download(&name, version).await {
-        Ok(download) => file(download),
+        Ok(download) => file(download, &headers),
         Err(error @ StoreError::NotFound { .. }) => {
             refused(StatusCode::NOT_FOUND, &error.to_string())
         }
@@ -85,18 +89,43 @@ async fn download(
     }
 }
 
-fn file(download: Download) -> Response<Body> {
+fn file(download: Download, request: &HeaderMap) -> Response<Body> {
     let record = download.record();
-    let media_type = record.mime_type.clone();
-    let name = record.name.to_string();
-    let bytes = HeaderValue::from(record.size_bytes);
-    let parts = try_unfold(download, async |mut download| {
+    let size = record.size_bytes;
+    let tag = format!("\"{}\"", record.hash);
+    let mut response = Response::new(Body::empty());
+    let headers = response.headers_mut();
+    file_headers::set(headers, &record.mime_type, record.name.as_str(), InlineDisplay::Never);
+    headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
+    headers.extend(HeaderValue::from_str(&tag).map(|tag| (header::ETAG, tag)));
+    if is_known(request, &tag) || is_known(request, "*") {
+        *response.status_mut() = StatusCode::NOT_MODIFIED;
+        return response;
+    }
+    let bytes = match Part::of(request, size, &tag) {
+        Part::Whole => 0..size,
+        Part::Unsatisfiable => {
+            headers.extend(content_range("*", size));
+            *response.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
+            return response;
+        }
+        Part::Range(range) => {
+            headers.extend(content_range(&format!("{}-{}", range.start, range.end - 1), size));
+            *response.status_mut() = StatusCode::PARTIAL_CONTENT;
+            range
+        }
+    };
+    let length = HeaderValue::from(bytes.end - bytes.start);
+    response.headers_mut().insert(header::CONTENT_LENGTH, length);
+    let parts = try_unfold(download.with_range(bytes), async |mut download| {
         let part = download.next().await?;
         Ok::<_, StoreError>(part.map(|part| (part, download)))
     });
-    let mut response = Response::new(Body::from_stream(parts));
-    let headers = response.headers_mut();
-    file_headers::set(headers, &media_type, &name, InlineDisplay::Never);
-    headers.insert(header::CONTENT_LENGTH, bytes);
+    *response.body_mut() = Body::from_stream(parts);
     response
+}
+
+fn content_range(bytes: &str, size: u64) -> Option<(HeaderName, HeaderValue)> {
+    let value = HeaderValue::from_str(&format!("bytes {bytes}/{size}")).ok()?;
+    Some((header::CONTENT_RANGE, value))
 }
