@@ -7,6 +7,7 @@
 mod clients;
 mod corpus;
 mod diagrams;
+mod finding;
 mod knowledge;
 mod matrix;
 mod programs;
