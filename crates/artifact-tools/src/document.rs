@@ -31,7 +31,7 @@ impl ArtifactTools {
         let total = text.lines().count() as u64;
         let first = match start_line.unwrap_or(1) {
             start @ ..0 => line_from_end(start, total),
-            start => start.unsigned_abs().max(1),
+            start => start.unsigned_abs(),
         };
         let lines = view::lines(text.as_bytes(), first, line_count.unwrap_or(u64::MAX), limit)
             .map_err(|error| ReadError::Arguments(error.to_string()))?;

@@ -478,6 +478,53 @@ mod tests {
         assert!(found[1].contains("region: north; amount: 2.5"), "{found:?}");
     }
 
+    /// Returns a PDF with a line of text on each page.
+    fn pdf(pages: &[&str]) -> Vec<u8> {
+        let kids: String = (0..pages.len()).map(|page| format!("{} 0 R ", 4 + 2 * page)).collect();
+        let mut objects = vec![
+            "<< /Type /Catalog /Pages 2 0 R >>".to_owned(),
+            format!("<< /Type /Pages /Count {} /Kids [{kids}] >>", pages.len()),
+            "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>".to_owned(),
+        ];
+        for (index, text) in pages.iter().enumerate() {
+            let content = 5 + 2 * index;
+            objects.push(format!("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {content} 0 R /Resources << /Font << /F 3 0 R >> >> >>"));
+            let stream = format!("BT /F 12 Tf 72 770 Td ({text}) Tj ET");
+            objects.push(format!("<< /Length {} >>\nstream\n{stream}\nendstream", stream.len()));
+        }
+        let mut file = "%PDF-1.7\n".to_owned();
+        let mut table = format!("xref\n0 {}\n0000000000 65535 f \n", objects.len() + 1);
+        for (number, object) in (1..).zip(&objects) {
+            table += &format!("{:010} 00000 n \n", file.len());
+            file += &format!("{number} 0 obj\n{object}\nendobj\n");
+        }
+        let start = file.len();
+        let size = objects.len() + 1;
+        file +=
+            &format!("{table}trailer << /Size {size} /Root 1 0 R >>\nstartxref\n{start}\n%%EOF");
+        file.into_bytes()
+    }
+
+    #[tokio::test]
+    async fn pages_of_a_pdf_are_read() {
+        let document = artifacts("application/pdf", pdf(&["The first page", "A needle"])).await;
+        let found = search(&document, json!({"name": "a", "pattern": "needle"})).await.unwrap();
+        assert!(found[1].contains(":A needle"), "{found:?}");
+        let page = serde_json::from_value(json!({"name": "a", "page": 2})).unwrap();
+        let read = document.read(&page).await.unwrap();
+        assert_eq!(texts(&read)[0].trim(), "A needle");
+        assert!(texts(&read)[1].contains("Page 2. Lines 1 to 1 of 1; 2 pages in all."), "{read:?}");
+        let none = serde_json::from_value(json!({"name": "a", "page": 3})).unwrap();
+        let error = document.read(&none).await.unwrap_err().to_string();
+        assert_eq!(error, "a has no page 3: give a page from 1 to 2");
+        let text = artifacts("text/plain", "one").await;
+        let error = text.read(&page).await.unwrap_err().to_string();
+        assert_eq!(error, "a (text/plain) is not a document with pages");
+        let broken = artifacts("application/pdf", "%PDF-1.7 broken").await;
+        let error = search(&broken, json!({"name": "a", "pattern": "x"})).await.unwrap_err();
+        assert!(error.starts_with("a (application/pdf) cannot be read: "), "{error}");
+    }
+
     #[tokio::test]
     async fn info_describes_an_artifact() {
         async fn info(artifacts: &ArtifactTools) -> Value {

@@ -169,7 +169,7 @@ impl ArtifactTools {
         let searcher = self.clone();
         let querier = self.clone();
         let read_description = format!(
-            "Reads an artifact or a part of it: lines of text, or bytes. An answer has at most {} bytes ({} with max_bytes) and says how to go on. \
+            "Reads an artifact or a part of it: lines, a page, or bytes. An answer has at most {} bytes ({} with max_bytes) and says how to go on. \
              Images of up to {} bytes come as images, other binary data as base64.",
             self.limits.default_bytes, self.limits.max_bytes, self.limits.max_image_bytes,
         );

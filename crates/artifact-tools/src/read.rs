@@ -68,6 +68,10 @@ impl ArtifactTools {
                 "give either lines (start_line, line_count) or bytes (start_byte, end_byte)";
             return Err(ReadError::Arguments(problem.to_owned()));
         }
+        if arguments.start_line == Some(0) {
+            let problem = "start_line is 0: lines count from 1, or from -1 at the end";
+            return Err(ReadError::Arguments(problem.to_owned()));
+        }
         if arguments.info == Some(true) {
             return self.info(&name, version).await;
         }
@@ -105,7 +109,7 @@ impl ArtifactTools {
         }
         let first = match arguments.start_line.unwrap_or(1) {
             start @ ..0 => line_from_end(start, self.find_line(&record, 1).await?.total),
-            start => start.unsigned_abs().max(1),
+            start => start.unsigned_abs(),
         };
         let count = arguments.line_count.unwrap_or(u64::MAX);
         match self.read_lines(&record, first, count, limit).await {
