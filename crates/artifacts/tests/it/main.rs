@@ -6,6 +6,7 @@ mod hostile;
 mod killed;
 mod outcomes;
 mod properties;
+mod proposals;
 mod seed;
 mod snapshots;
 mod support;
