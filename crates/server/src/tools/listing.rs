@@ -56,7 +56,8 @@ fn shorten_members(members: &mut Map<String, Value>) {
         members.remove("uniqueItems");
     }
     let is_number = members.get("type").is_some_and(|kind| kind == "integer");
-    if is_number && members.get("minimum").and_then(Value::as_u64) == Some(0) {
+    // A model counts from 0 or 1 as the description says; less is refused anyway.
+    if is_number && members.get("minimum").and_then(Value::as_u64).is_some_and(|least| least <= 1) {
         members.remove("minimum");
     }
     if members.get("additionalProperties") == Some(&Value::Bool(true)) {
@@ -74,6 +75,7 @@ fn is_implied_default(value: &Value) -> bool {
     match value {
         Value::Null => true,
         Value::Bool(value) => !value,
+        Value::Number(number) => number.as_u64() == Some(0),
         Value::Array(values) => values.is_empty(),
         Value::Object(values) => values.is_empty(),
         _ => false,
@@ -122,7 +124,7 @@ mod tests {
                     "tags": {"type": "array", "items": {"type": "string"}},
                     "limit": {"type": "integer", "maximum": 9},
                     "threshold": {"type": "number", "maximum": 1.0},
-                    "size": {"type": "integer", "minimum": 1, "default": 5},
+                    "size": {"type": "integer", "default": 5},
                     "any": {"type": "object"},
                 },
                 "required": ["tags"],

@@ -30,7 +30,7 @@ pub(crate) struct EncodeArguments {
     /// "txt" is text art, for sequence diagrams.
     #[serde(default)]
     pub(crate) format: DiagramFormat,
-    /// Also encode a bare @startuml/@enduml, which the server adds anyway.
+    /// Also encode a bare @startuml/@enduml.
     #[serde(default)]
     pub(crate) verbatim: bool,
 }
@@ -47,8 +47,8 @@ pub(crate) struct DecodeArguments {
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct DrawArguments {
-    /// PlantUML source, at most 51,200 bytes, with real line breaks; @startuml and @enduml are
-    /// optional. One diagram, which reads no files, addresses or environment variables.
+    /// One diagram, at most 51,200 bytes; @startuml and @enduml are optional. It can read no files,
+    /// addresses or environment variables.
     pub(crate) plantuml_code: String,
 }
 
@@ -309,13 +309,14 @@ fn fault_of(error: &EngineError, code: &str) -> Option<DiagramFault> {
     Some(DiagramFault { line, message, text: text.to_owned() })
 }
 
-const RENDER_DESCRIPTION: &str = "Draws a PlantUML diagram as SVG, with the PlantUML of this machine: nothing is sent anywhere. An error names its line.";
+const RENDER_DESCRIPTION: &str =
+    "Draws a PlantUML diagram as SVG; nothing is sent anywhere. An error names its line.";
 
 const CHECK_DESCRIPTION: &str =
-    "Checks a PlantUML diagram, and returns the line of the first error. Nothing is sent anywhere.";
+    "Checks a PlantUML diagram, and returns the line of the first error.";
 
-const ENCODE_DESCRIPTION: &str = "Turns PlantUML source text into a URL that shows the diagram: sequence, class, state, activity, mind map, Gantt and \
-     others. Nothing is sent anywhere; the text is compressed into the URL.";
+const ENCODE_DESCRIPTION: &str = "Turns PlantUML source into a URL that shows the diagram: sequence, class, state, mind map, Gantt and others. \
+     The text is compressed into the URL; nothing is sent anywhere.";
 
 const DECODE_DESCRIPTION: &str =
     "Turns a PlantUML code, or a URL that ends with one, back into the diagram's source text.";

@@ -436,3 +436,82 @@ async fn the_tools_for_artifacts_are_short() {
     let bytes: usize = own.map(|tool| serde_json::to_string(tool).unwrap().len()).sum();
     assert!((1_000..=4_096).contains(&bytes), "{bytes}");
 }
+
+/// The answers of our own tools have a limit of their own, above that of captured answers here.
+#[tokio::test]
+async fn what_is_found_is_not_captured_again() {
+    let (server, _web) = server("[artifacts]\npreset = 'small-context'\n").await;
+    let agent = server.agent().await;
+    let answer = call(&agent, "web__big", json!({"words": 30_000})).await.unwrap();
+    let name = answer["_meta"]["marquetry/capture"]["save"]["artifacts"][0]["name"].clone();
+    for (tool, mut arguments) in [
+        ("read_artifact", json!({})),
+        ("search_artifact", json!({"pattern": "lorem"})),
+        ("query_artifact", json!({"sql": "SELECT * FROM data"})),
+    ] {
+        arguments["name"] = name.clone();
+        arguments["max_bytes"] = json!(150_000);
+        let found = call(&agent, tool, arguments).await.unwrap();
+        assert_eq!(found["_meta"]["marquetry/capture"], Value::Null, "{tool}");
+    }
+    let listed = call(&agent, "list_artifacts", json!({})).await.unwrap();
+    assert_eq!(listed["structuredContent"]["artifacts"].as_array().unwrap().len(), 1);
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn downloads_have_ranges_and_entity_tags() {
+    let (server, _web) = server("").await;
+    let agent = server.agent().await;
+    let artifact = saved(&agent).await;
+    let path = format!("/api/console/artifacts/{}?version=0", artifact["name"].as_str().unwrap());
+    let whole = server.http("GET", &path, &[], b"").await;
+    assert_eq!(whole.status, 200);
+    let tag = whole.header("etag").unwrap().to_owned();
+    assert_eq!(tag, format!("\"{}\"", artifact["hash"].as_str().unwrap()));
+    let size = artifact["size_bytes"].as_u64().unwrap();
+    for (headers, status, range, length) in [
+        (vec![("Range", "bytes=0-3")], 206, Some(format!("bytes 0-3/{size}")), Some("4")),
+        (
+            vec![("Range", "bytes=-2")],
+            206,
+            Some(format!("bytes {}-{}/{size}", size - 2, size - 1)),
+            Some("2"),
+        ),
+        (vec![("Range", "bytes=999999-")], 416, Some(format!("bytes */{size}")), None),
+        (vec![("Range", "bytes=0-3"), ("If-Range", "\"other\"")], 200, None, None),
+        (vec![("If-None-Match", &*tag)], 304, None, None),
+        (vec![("If-None-Match", "\"other\"")], 200, None, None),
+    ] {
+        let answer = server.http("GET", &path, &headers, b"").await;
+        assert_eq!(answer.status, status, "{headers:?}");
+        assert_eq!(answer.header("content-range"), range.as_deref(), "{headers:?}");
+        if let Some(length) = length {
+            assert_eq!(answer.header("content-length"), Some(length), "{headers:?}");
+        }
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn names_of_artifacts_are_completed() {
+    let (server, _web) = server("").await;
+    let agent = server.agent().await;
+    let name = saved(&agent).await["name"].as_str().unwrap().to_owned();
+    for (argument, context, want) in [
+        (json!({"name": "name", "value": &name[..5]}), json!({}), json!([name])),
+        (json!({"name": "name", "value": "zzz"}), json!({}), json!([])),
+        (json!({"name": "version", "value": ""}), json!({"name": name}), json!(["0"])),
+    ] {
+        let params = json!({
+            "ref": {"type": "ref/resource", "uri": "artifact://{name}{?version}"},
+            "argument": argument, "context": {"arguments": context},
+        });
+        let found = ask(&agent, "completion/complete", params).await.unwrap();
+        let values = found["completion"]["values"].as_array().unwrap();
+        let values: Vec<_> =
+            values.iter().filter(|value| want == json!([]) || want[0] == **value).collect();
+        assert_eq!(json!(values), want, "{argument}");
+    }
+    server.stop().await;
+}

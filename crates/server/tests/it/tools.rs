@@ -284,7 +284,8 @@ async fn our_own_tools_cost_a_client_at_most_14_kib() {
 
 #[tokio::test]
 async fn groups_of_tools_are_switched_off() {
-    let (names, _) = listed("[tools]\nknowledge = false\ndiagrams = false\n").await;
+    let (names, bytes) = listed("[tools]\nknowledge = false\ndiagrams = false\n").await;
+    assert!(bytes <= 4 << 10, "all artifact tools have {bytes} bytes");
     assert!(
         names.iter().all(|name| name.ends_with("artifacts") || name.ends_with("artifact")),
         "{names:?}"
