@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_artifacts::{
     ArtifactName, ArtifactUri, Record, Version,
-    mime::{contradicts, is_text},
+    mime::{is_text, readable_image},
 };
 use marquetry_protocol::types::{CallToolResult, Content, JsonObject, ResourceContents};
 use schemars::JsonSchema;
@@ -339,11 +339,11 @@ fn binary_report(record: &Record, end: usize) -> Value {
 /// Returns a whole binary artifact as content.
 fn binary_answer(record: &Record, content: &[u8]) -> CallToolResult {
     let item = match record.mime_type.split('/').next() {
-        // Clients fail on an image that is not one.
-        Some("image") if contradicts(&record.mime_type, content) => {
-            blob(&uri_of(record), "application/octet-stream", content)
-        }
-        Some("image") => Content::image(STANDARD.encode(content), &record.mime_type),
+        // Clients and services of models fail on an image that is not one that they read.
+        Some("image") => match readable_image(content) {
+            Some(mime_type) => Content::image(STANDARD.encode(content), mime_type),
+            None => blob(&uri_of(record), "application/octet-stream", content),
+        },
         Some("audio") => Content::Audio {
             data: STANDARD.encode(content),
             mime_type: record.mime_type.clone(),
@@ -508,10 +508,13 @@ mod tests {
         }
     }
 
+    /// A PNG.
+    const ONE_PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+
     /// B2: an image is returned as an image, and the advice works.
     #[tokio::test]
     async fn an_image_comes_back_as_an_image() {
-        let mut png = b"\x89PNG\r\n\x1a\n".to_vec();
+        let mut png = STANDARD.decode(ONE_PIXEL).unwrap();
         png.resize(1 << 20, 0xff);
         let (artifacts, _) = artifacts("image/png", png).await;
         let answer = artifacts.read(&asked(json!({"name": "a"}))).await.unwrap();

@@ -1,5 +1,6 @@
 //! The reader of an answer: what a client shows its model.
 
+use marquetry_image_types::USUAL_IMAGE_TYPES;
 use serde_json::value::RawValue;
 
 /// Beginning of a text by which its tokens are estimated, in bytes: 0.2 ms at most.
@@ -22,9 +23,6 @@ pub struct Audience {
     /// Largest image that reaches the model, in bytes after decoding.
     pub max_image_bytes: Option<u64>,
 }
-
-/// MIME types of images that the services of all large models accept.
-const USUAL_IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 impl Audience {
     /// Returns the limit of the shown part in bytes: `limit`, or less if a text like `sample` has

@@ -3,6 +3,7 @@
 use std::{borrow::Cow, time::SystemTime};
 
 use bytes::Bytes;
+use marquetry_image_types::{ImageError, USUAL_IMAGE_TYPES, examine};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
@@ -83,8 +84,8 @@ impl<'a> Item<'a> {
         self.member("resource").and_then(Members::read)?.string("text")
     }
 
-    /// Rewrites the image with its decoded bytes and its detected type.
-    pub(crate) fn rewritten_image(&self, artifact: &NewArtifact) -> String {
+    /// Rewrites the image with its decoded bytes and its true type.
+    pub(crate) fn rewritten_image(&self, mime_type: &str, content: &[u8]) -> String {
         #[derive(Serialize)]
         #[serde(rename_all = "camelCase")]
         struct Image<'a> {
@@ -98,8 +99,8 @@ impl<'a> Item<'a> {
         }
         let image = Image {
             r#type: "image",
-            data: base64::encode(artifact.content()),
-            mime_type: &artifact.mime_type,
+            data: base64::encode(content),
+            mime_type,
             annotations: self.annotations(),
             meta: self.meta(),
         };
@@ -107,26 +108,17 @@ impl<'a> Item<'a> {
     }
 
     /// Returns the declared type of an image.
-    pub(crate) fn declared_type(&self) -> Cow<'_, str> {
-        self.string("mimeType").unwrap_or("image/png".into())
+    pub(crate) fn declared_type(&self) -> Option<Cow<'_, str>> {
+        self.string("mimeType")
     }
 
-    /// Returns whether the first bytes of an image are of its declared type, as far as that is
-    /// checked.
-    pub(crate) fn begins_as_declared(&self) -> bool {
-        /// Characters of base64 that contain the first bytes of every checked type.
-        const BEGINNING: usize = 64;
-        let Some(data) = self.string("data") else { return false };
-        let digits = match data.strip_prefix("data:") {
-            Some(uri) => uri.split_once(',').map_or(uri, |(_, digits)| digits),
-            None => &data,
-        };
-        // Whole groups of four: a part of a group is not valid base64.
-        let beginning: String =
-            digits.chars().filter(|it| !it.is_ascii_whitespace()).take(BEGINNING).collect();
-        let declared = self.declared_type();
-        base64::decode(&beginning, BEGINNING as u64)
-            .is_ok_and(|decoded| !mime::contradicts(&declared, &decoded.bytes))
+    /// Decodes an image that has no artifact of its own; none if models do not read it.
+    pub(crate) fn readable_image(&self) -> Option<ReadableImage> {
+        let decoded = base64::decode(&self.string("data")?, self.raw.get().len() as u64).ok()?;
+        let mime_type = mime::readable_image(&decoded.bytes)?;
+        let is_as_sent = decoded.form == Form::Strict
+            && self.declared_type().is_some_and(|declared| declared == mime_type);
+        Some(ReadableImage { content: decoded.bytes, mime_type, is_as_sent })
     }
 
     fn member(&self, name: &str) -> Option<&'a RawValue> {
@@ -136,6 +128,14 @@ impl<'a> Item<'a> {
     fn string(&self, name: &str) -> Option<Cow<'a, str>> {
         self.members.as_ref().and_then(|members| members.string(name))
     }
+}
+
+/// A decoded image that models read.
+pub(crate) struct ReadableImage {
+    pub(crate) content: Vec<u8>,
+    pub(crate) mime_type: &'static str,
+    /// Whether it is sent in standard base64 and with its true type.
+    pub(crate) is_as_sent: bool,
 }
 
 fn has_text(members: &Members<'_>, name: &str) -> bool {
@@ -254,6 +254,14 @@ impl ArtifactMaker<'_> {
         let declared = item.string("mimeType").or(decoded.mime_type.map(Cow::Owned));
         let (mime_type, extension) =
             judge(declared.as_deref(), default, &decoded.bytes, &mut metadata);
+        // A resource is often declared so, but an image item seldom.
+        if declared.as_deref().and_then(mime::essence).is_some_and(|it| it == mime::OCTET_STREAM)
+            && mime_type != mime::OCTET_STREAM
+        {
+            let warning =
+                format!("declared as {}, but the bytes are {mime_type}", mime::OCTET_STREAM);
+            metadata.warnings.push(warning);
+        }
         let size = Some(decoded.bytes.len() as u64);
         match kind {
             ContentType::Audio => metadata.audio_size_bytes = size,
@@ -579,10 +587,49 @@ fn judge(
         // The declaration stays if nothing better is known (seed 000/2.2.2).
         detected.map_or((mime_type, essence), |detected| (detected.to_owned(), detected.to_owned()))
     } else {
-        (mime_type, essence)
+        judge_image(mime_type, essence, bytes, metadata)
     };
     let extension = mime::extension(&essence).unwrap_or("bin");
     (mime_type, format!(".{extension}"))
+}
+
+/// Gives an image its true type, in the one form that all services of models know, and warns of an
+/// image that they refuse.
+fn judge_image(
+    mime_type: String,
+    essence: String,
+    bytes: &[u8],
+    metadata: &mut Metadata,
+) -> (String, String) {
+    match examine(bytes) {
+        Ok(image) => {
+            let side = image.width.max(image.height);
+            if side > mime::MAX_IMAGE_SIDE {
+                metadata.warnings.push(format!(
+                    "the image has {} x {} pixels, more than {} on a side; it is not shown",
+                    image.width,
+                    image.height,
+                    mime::MAX_IMAGE_SIDE
+                ));
+            }
+            if mime_type != image.mime_type {
+                metadata.warnings.push(format!(
+                    "declared as {}, which is {}",
+                    shortened(&mime_type, 64),
+                    image.mime_type
+                ));
+            }
+            (image.mime_type.to_owned(), image.mime_type.to_owned())
+        }
+        Err(error) => {
+            let is_another_type = error == ImageError::Unknown
+                && (bytes.is_empty() || !USUAL_IMAGE_TYPES.contains(&&*essence));
+            if !is_another_type {
+                metadata.warnings.push(format!("{error}; it is not shown as an image"));
+            }
+            (mime_type, essence)
+        }
+    }
 }
 
 fn warn_of_form(form: Form, metadata: &mut Metadata) {

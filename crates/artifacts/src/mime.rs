@@ -1,5 +1,7 @@
 //! MIME types: parses them, maps file extensions, and detects types from bytes.
 
+use marquetry_image_types::{USUAL_IMAGE_TYPES, examine};
+
 pub(crate) const OCTET_STREAM: &str = "application/octet-stream";
 
 /// Longest MIME type that is kept, with its parameters. RFC 6838 allows 127 characters on each side
@@ -123,20 +125,66 @@ pub(crate) fn sniff(bytes: &[u8]) -> Option<&'static str> {
     certain.then(|| kind.mime_type())
 }
 
+/// Longest side of an image that models read, in pixels. Anthropic's API refuses longer ones, and a
+/// small file that declares many pixels takes gigabytes of a client's memory.
+pub(crate) const MAX_IMAGE_SIDE: u32 = 8_000;
+
+/// Returns the true MIME type of an image that models read: PNG, JPEG, GIF or WebP, whole, and with
+/// at most 8,000 pixels on each side. Clients and services fail on other images.
+///
+/// ```
+/// use marquetry_artifacts::mime::readable_image;
+///
+/// let gif = b"GIF89a\x02\0\x01\0\0\0\0,\0\0\0\0\x02\0\x01\0\0\x02\x02D\x01\0;";
+/// assert_eq!(readable_image(gif), Some("image/gif"));
+/// assert_eq!(readable_image(b"<svg></svg>"), None);
+/// ```
+pub fn readable_image(bytes: &[u8]) -> Option<&'static str> {
+    let image = examine(bytes).ok()?;
+    (image.width.max(image.height) <= MAX_IMAGE_SIDE).then_some(image.mime_type)
+}
+
+/// Returns whether bytes may go to a client as an image of this type. A type that only some clients
+/// show needs the first bytes of that type.
+pub(crate) fn is_image_of(mime_type: &str, bytes: &[u8]) -> bool {
+    if USUAL_IMAGE_TYPES.contains(&mime_type) {
+        return readable_image(bytes) == Some(mime_type);
+    }
+    match mime_type {
+        "image/svg+xml" => begins_like_svg(bytes),
+        _ => {
+            mime_type.starts_with("image/")
+                && sniff(bytes).is_some_and(|sniffed| agree(mime_type, sniffed))
+        }
+    }
+}
+
+/// Returns whether the first element of a text is `svg`.
+fn begins_like_svg(bytes: &[u8]) -> bool {
+    /// Declarations and comments before the element are seldom longer.
+    const BEGINNING: usize = 4096;
+    let beginning = String::from_utf8_lossy(&bytes[..bytes.len().min(BEGINNING)]);
+    let mut rest = beginning.trim_start_matches('\u{feff}').trim_start();
+    loop {
+        let end = match rest {
+            comment if comment.starts_with("<!--") => "-->",
+            declaration if declaration.starts_with("<?") || declaration.starts_with("<!") => ">",
+            element => {
+                let name = element.strip_prefix("<svg");
+                return name.is_some_and(|rest| rest.starts_with([' ', '\t', '\n', '\r', '>']));
+            }
+        };
+        let Some((_, after)) = rest.split_once(end) else { return false };
+        rest = after.trim_start();
+    }
+}
+
 /// Returns whether bytes are not of the declared type, which is one of the image types that models
-/// read: PNG, JPEG, GIF, WebP. Clients fail on such images. Other types are not checked.
-///
-/// ```
-/// use marquetry_artifacts::mime::contradicts;
-///
-/// assert!(contradicts("image/png", b"<html>"));
-/// assert!(!contradicts("image/png", b"\x89PNG\r\n\x1a\n") && !contradicts("image/tiff", b"<html>"));
-/// ```
-pub fn contradicts(declared: &str, bytes: &[u8]) -> bool {
-    let Some(essence) = essence(declared) else { return false };
-    let is_checked = matches!(family(&essence), Some("png" | "jpeg"))
-        || matches!(&*essence, "image/gif" | "image/webp");
-    is_checked && !sniff(bytes).is_some_and(|sniffed| agree(&essence, sniffed))
+/// read: PNG, JPEG, GIF, WebP. Other types are not checked.
+pub(crate) fn contradicts(essence: &str, bytes: &[u8]) -> bool {
+    let is_checked = matches!(family(essence), Some("png" | "jpeg"))
+        || matches!(essence, "image/gif" | "image/webp");
+    is_checked && !sniff(bytes).is_some_and(|sniffed| agree(essence, sniffed))
 }
 
 /// Detects the type of bytes that are not of their declared type.

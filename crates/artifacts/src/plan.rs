@@ -638,31 +638,21 @@ impl<'a> Planner<'a> {
             Kind::Image | Kind::Audio | Kind::Resource { is_text: false } => {
                 match task {
                     Task::Save(artifact) if self.is_inlined(item, artifact, budget) => {
-                        if artifact.metadata.warnings.is_empty() {
+                        if is_as_declared(item, artifact) {
                             return Show::AsSentAndLink(sent);
                         }
                         // Model providers refuse base64 and types with errors.
-                        Show::RewrittenAndLink(item.rewritten_image(artifact))
+                        let mime_type = &artifact.mime_type;
+                        Show::RewrittenAndLink(item.rewritten_image(mime_type, artifact.content()))
                     }
-                    Task::Bundle(_)
-                        if matches!(item.kind, Kind::Image)
-                            && !(item.begins_as_declared()
-                                && self.audience.sees_image(&item.declared_type(), 0)) =>
-                    {
-                        Show::Link { otherwise: None }
-                    }
-                    Task::Bundle(_)
-                        if matches!(item.kind, Kind::Image)
-                            // Decoded size of base64.
-                            && self.has_room_for_image(sent.len() as u64 / 4 * 3, budget) =>
-                    {
-                        Show::AsSent(sent)
+                    Task::Bundle(_) if matches!(item.kind, Kind::Image) => {
+                        self.show_bundled_image(item, is_small.then_some(sent), budget)
                     }
                     // Clients and services of models fail on an image of another type.
                     Task::Save(artifact)
                         if matches!(item.kind, Kind::Image)
-                            && !(is_image(artifact)
-                                && self.audience.sees_image(&artifact.mime_type, 0)) =>
+                            && !(self.reaches_model(&artifact.mime_type, artifact.content())
+                                && artifact.metadata.warnings.is_empty()) =>
                     {
                         Show::Link { otherwise: None }
                     }
@@ -682,10 +672,40 @@ impl<'a> Planner<'a> {
     fn is_inlined(&self, item: &Item<'_>, artifact: &NewArtifact, budget: &mut Budget) -> bool {
         let bytes = artifact.content().len();
         matches!(item.kind, Kind::Image)
-            && is_image(artifact)
-            && self.audience.sees_image(&artifact.mime_type, bytes as u64)
+            && self.reaches_model(&artifact.mime_type, artifact.content())
             && item.raw.get().len() <= bytes * 4 / 3 + MAX_IMAGE_MEMBERS_BYTES
             && self.has_room_for_image(bytes as u64, budget)
+    }
+
+    /// Shows an image that is saved with others, if it is one that models read: with its true type,
+    /// or, if it has no room among the images but the answer is small, only as sent.
+    fn show_bundled_image(
+        &self,
+        item: &Item<'_>,
+        small: Option<Range<usize>>,
+        budget: &mut Budget,
+    ) -> Show {
+        // Decoded size of base64, to which other members add.
+        let bytes = item.raw.get().len() as u64 / 4 * 3;
+        if bytes > self.maker.settings.inline_image_max_bytes && small.is_none() {
+            return Show::Link { otherwise: None };
+        }
+        match item.readable_image() {
+            Some(image) if !self.audience.sees_image(image.mime_type, bytes) => {
+                Show::Link { otherwise: None }
+            }
+            Some(image) if self.has_room_for_image(bytes, budget) => {
+                Show::Rewritten(item.rewritten_image(image.mime_type, &image.content))
+            }
+            Some(image) => Show::Link { otherwise: small.filter(|_| image.is_as_sent) },
+            None => Show::Link { otherwise: None },
+        }
+    }
+
+    /// Returns whether bytes are an image of this type that the client's model gets.
+    fn reaches_model(&self, mime_type: &str, content: &[u8]) -> bool {
+        self.audience.sees_image(mime_type, content.len() as u64)
+            && mime::is_image_of(mime_type, content)
     }
 
     fn has_room_for_image(&self, bytes: u64, budget: &mut Budget) -> bool {
@@ -785,10 +805,10 @@ fn is_kept_with_others(item: &Item<'_>, task: &Task, show: &Show) -> bool {
     }
 }
 
-/// Returns whether clients can show an artifact as an image.
-fn is_image(artifact: &NewArtifact) -> bool {
-    artifact.mime_type.starts_with("image/")
-        && !mime::contradicts(&artifact.mime_type, artifact.content())
+/// Returns whether an image can go on as sent: in standard base64, and declared as what it is.
+fn is_as_declared(item: &Item<'_>, artifact: &NewArtifact) -> bool {
+    artifact.metadata.warnings.is_empty()
+        && item.declared_type().is_some_and(|declared| declared == artifact.mime_type)
 }
 
 /// Replaces an undecodable item by a text with the reason and its JSON, or the start of it.

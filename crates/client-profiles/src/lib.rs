@@ -7,7 +7,7 @@ mod table;
 
 pub use crate::{
     overrides::ClientOverrides,
-    profile::{ClientProfile, Shows, USUAL_IMAGE_TYPES},
+    profile::{ClientProfile, Shows},
     settings::ClientSettings,
     table::known_clients,
 };

@@ -1,5 +1,6 @@
 //! What a client shows its model of a tool's answer.
 
+use marquetry_image_types::USUAL_IMAGE_TYPES;
 use serde::{Deserialize, Serialize};
 
 /// Parts of a tool's answer that a client shows its model.
@@ -46,9 +47,6 @@ pub struct ClientProfile {
     /// Day on which the source was read, as `YYYY-MM-DD`.
     pub read: String,
 }
-
-/// MIME types of images that the services of all large models accept.
-pub const USUAL_IMAGE_TYPES: [&str; 4] = ["image/png", "image/jpeg", "image/gif", "image/webp"];
 
 impl Default for ClientProfile {
     /// Returns the profile of unknown clients.

@@ -2,6 +2,7 @@
 
 mod decision;
 mod hostile;
+mod images;
 #[cfg(feature = "directory")]
 mod killed;
 mod outcomes;
