@@ -4,7 +4,7 @@ use std::{borrow::Cow, time::Duration};
 
 use marquetry_artifacts::{
     Record,
-    metadata::csv_delimiter,
+    detect::csv_delimiter,
     mime::{is_document, is_spreadsheet, is_text},
 };
 use marquetry_data_query::{Table, TableError};

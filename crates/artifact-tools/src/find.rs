@@ -385,6 +385,10 @@ mod tests {
         let found = query(&csv, json!({"name": "a", "sql": "SELECT n FROM data", "max_rows": 1}));
         let note = "a: 1 row; there are more: narrow the query, or give max_rows or max_bytes. 1 parts of the data could not be read and are left out: row 2 has 3 cells, not 2.";
         assert_eq!(found.await.unwrap(), [note, "n\n2\n"]);
+        // The delimiter is the one that makes a table, not the most frequent one.
+        let prices = artifacts("text/csv", "\"a,b,c,d\";n\n\"x\";1,5\n\"y\";2,5\n").await;
+        let found = query(&prices, json!({"name": "a", "sql": "SELECT n FROM data LIMIT 1"}));
+        assert_eq!(found.await.unwrap()[1], "n\n\"1,5\"\n");
         let error =
             query(&csv, json!({"name": "a", "sql": "SELECT m FROM data"})).await.unwrap_err();
         assert!(error.ends_with(r#"The table "data" has the columns "id", "n""#), "{error}");

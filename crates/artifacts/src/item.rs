@@ -9,9 +9,11 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{
     base64::{self, Form},
-    detect::{Detected, TextFormat, detect},
+    detect::{Detected, TextFormat, csv_delimiter, detect},
     json::{self, Members},
-    metadata::{ContentType, Metadata, ResourceMetadata, outline, small},
+    metadata::{
+        ContentType, MAX_PARSED_BYTES, Metadata, Outline, ResourceMetadata, outline, small,
+    },
     mime,
     name::{self, ArtifactName},
     settings::{ResourceLinks, Settings},
@@ -195,9 +197,20 @@ impl ArtifactMaker<'_> {
             return Err(Task::Inline("text is empty".into()));
         }
         self.check_size("text", text.len() as u64)?;
-        let (text, detected) = self.detect(text);
-        let kind = TextKind::of(detected, self.settings);
-        let outline = outline(&text, detected, kind.mime_type, self.settings);
+        let (text, mut detected) = self.detect(text);
+        let mut kind = TextKind::of(detected, self.settings);
+        let mut outline = outline(&text, detected, kind.mime_type, self.settings);
+        // The beginning of a long text is JSON, but the whole is not.
+        let is_broken = outline.schema.as_ref().is_some_and(|schema| !schema.inferred);
+        if is_broken
+            && detected.format == TextFormat::Json
+            && detected.confidence < 100
+            && text.len() <= MAX_PARSED_BYTES
+        {
+            detected = Detected::PLAIN;
+            kind = TextKind::of(detected, self.settings);
+            outline = Outline::default();
+        }
         let mut metadata = self.metadata(item, index, ContentType::Text);
         if detected.format != TextFormat::Plain {
             metadata.detection_confidence = Some(detected.confidence);
@@ -295,14 +308,9 @@ impl ArtifactMaker<'_> {
         let (mime_type, extension) = judge(declared.as_deref(), default, b"", &mut metadata);
         let essence = mime::essence(&mime_type).unwrap_or_default();
         if let Some(format) = format_of(&essence) {
-            let delimiter = match (format, &*essence) {
-                (_, "text/tab-separated-values") => Some(b'\t'),
-                // `text/csv` often has semicolons.
-                #[cfg(feature = "detection")]
-                (TextFormat::Csv, _) => Some(crate::detect::csv_delimiter(&text)),
-                _ => None,
-            };
-            let detected = Detected { format, confidence: 100, delimiter };
+            let delimiter =
+                if essence == "text/tab-separated-values" { b'\t' } else { csv_delimiter(&text) };
+            let detected = Detected { delimiter: Some(delimiter), ..Detected::new(format, 100) };
             let outline = outline(&text, detected, &mime_type, self.settings);
             metadata.parsed_data_summary = outline.summary;
             metadata.schema = outline.schema;
@@ -395,7 +403,7 @@ impl ArtifactMaker<'_> {
         }
         let mut metadata = self.metadata_of(ContentType::StructuredContent);
         if raw.get().starts_with(['{', '[']) {
-            let detected = Detected { format: TextFormat::Json, confidence: 100, delimiter: None };
+            let detected = Detected::new(TextFormat::Json, 100);
             let outline = outline(raw.get(), detected, "application/json", self.settings);
             metadata.parsed_data_summary = outline.summary;
             metadata.schema = outline.schema;
@@ -588,6 +596,14 @@ fn judge(
         detected.map_or((mime_type, essence), |detected| (detected.to_owned(), detected.to_owned()))
     } else {
         judge_image(mime_type, essence, bytes, metadata)
+    };
+    let (mime_type, essence) = match mime::detected(bytes) {
+        // Nothing is declared that the bytes could contradict. A text that begins like HTML may be
+        // anything.
+        Some(detected) if essence == mime::OCTET_STREAM && !mime::is_text(detected) => {
+            (detected.to_owned(), detected.to_owned())
+        }
+        _ => (mime_type, essence),
     };
     let extension = mime::extension(&essence).unwrap_or("bin");
     (mime_type, format!(".{extension}"))

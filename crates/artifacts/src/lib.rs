@@ -3,7 +3,7 @@
 mod audience;
 mod base64;
 mod capture;
-mod detect;
+pub mod detect;
 mod item;
 mod json;
 mod measure;

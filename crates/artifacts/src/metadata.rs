@@ -4,7 +4,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, value::RawValue};
 
 #[cfg(feature = "detection")]
-pub use crate::detect::csv_delimiter;
 use crate::{
     detect::Detected,
     settings::Settings,
@@ -15,7 +14,7 @@ use crate::{detect::Table, structure::inspect_yaml};
 pub use crate::{detect::TextFormat, structure::Structure};
 
 /// The largest JSON or CSV text that is summarised, in bytes.
-const MAX_PARSED_BYTES: usize = 16 * 1024 * 1024;
+pub(crate) const MAX_PARSED_BYTES: usize = 16 * 1024 * 1024;
 /// The largest YAML text that is summarised, in bytes. Parsing YAML is some fifty times slower than
 /// JSON.
 const MAX_PARSED_YAML_BYTES: usize = 256 * 1024;
@@ -159,7 +158,7 @@ pub struct Summary {
     /// The first 5 keys of the first element or line, when it is an object.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub first_item_keys: Option<Vec<String>>,
-    /// Number of rows of a table with its header, or of lines.
+    /// Number of rows of a table without its header, or of lines.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rows: Option<u64>,
     /// Number of cells in a table's first row.
@@ -347,7 +346,7 @@ mod tests {
         check(
             "name,age\nAnn,3\nBob,4\n",
             expect![[r#"
-            {"format":"csv","type":"table","rows":3,"columns":2,"headers":["name","age"],"delimiter":","}
+            {"format":"csv","type":"table","rows":2,"columns":2,"headers":["name","age"],"delimiter":","}
             {"type":"x/y","inferred":true,"error":null,"columns":["name","age"]}"#]],
         );
         check(

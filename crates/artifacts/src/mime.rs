@@ -187,9 +187,35 @@ pub(crate) fn contradicts(essence: &str, bytes: &[u8]) -> bool {
     is_checked && !sniff(bytes).is_some_and(|sniffed| agree(essence, sniffed))
 }
 
-/// Detects the type of bytes that are not of their declared type.
+/// Detects the type of bytes that are not of their declared type, or have none.
 pub(crate) fn detected(bytes: &[u8]) -> Option<&'static str> {
-    infer::get(bytes).map(|kind| kind.mime_type())
+    match infer::get(bytes)?.mime_type() {
+        "application/zip" => Some(office_type(bytes).unwrap_or("application/zip")),
+        detected => Some(detected),
+    }
+}
+
+/// Returns the type of an Office document by the names of the first members of its ZIP file, which
+/// are in any order.
+fn office_type(bytes: &[u8]) -> Option<&'static str> {
+    const BEGINNING: usize = 64 * 1024;
+    const HEADER: &[u8] = b"PK\x03\x04";
+    /// Length of a header before the name of its member.
+    const HEADER_BYTES: usize = 30;
+    let beginning = &bytes[..bytes.len().min(BEGINNING)];
+    let headers = beginning.windows(HEADER.len()).enumerate().filter(|(_, it)| *it == HEADER);
+    let mut found = None;
+    let mut has_content_types = false;
+    for (at, _) in headers {
+        let Some(name) = beginning.get(at + HEADER_BYTES..) else { break };
+        has_content_types |= name.starts_with(b"[Content_Types].xml");
+        for (folder, extension) in [(&b"word/"[..], "docx"), (b"xl/", "xlsx"), (b"ppt/", "pptx")] {
+            if name.starts_with(folder) {
+                found = found.or(of_extension(extension));
+            }
+        }
+    }
+    found.filter(|_| has_content_types)
 }
 
 /// Returns whether two MIME types name the same format, as far as first bytes can tell.

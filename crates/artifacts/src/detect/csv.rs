@@ -32,28 +32,6 @@ pub(super) fn judge(sample: &Sample<'_>) -> Option<DetectedTable> {
     best.map(|(_, found)| found)
 }
 
-/// Returns the delimiter of a text that is known to be CSV: the detected one, or else the one that
-/// is most frequent in the first line.
-///
-/// ```
-/// use marquetry_artifacts::metadata::csv_delimiter;
-///
-/// assert_eq!(csv_delimiter("id;price\n1;2,50\n"), b';');
-/// assert_eq!(csv_delimiter("id\n1\n"), b',');
-/// ```
-pub fn csv_delimiter(text: &str) -> u8 {
-    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    if let Some(found) = judge(&super::sample(text, super::TABLE_SAMPLE_BYTES)) {
-        return found.delimiter;
-    }
-    let first = text.lines().next().unwrap_or_default();
-    // Of equally frequent ones the last is taken.
-    let all = *b"|\t;,";
-    all.into_iter()
-        .max_by_key(|delimiter| first.bytes().filter(|byte| byte == delimiter).count())
-        .unwrap_or(b',')
-}
-
 /// Returns the number of columns, if all rows have it and nothing speaks for other text.
 ///
 /// Below a row of plain names, rows may have fewer cells, since empty cells at the end are often
@@ -66,6 +44,8 @@ fn columns(sample: &Sample<'_>, delimiter: u8) -> Option<(usize, u8)> {
     let mut filled = Vec::new();
     let mut prose_rows = 0;
     let mut has_names = false;
+    let mut has_identifiers = false;
+    let mut log_rows = 0;
     let mut is_ragged = false;
     let mut is_cut = false;
     while reader.read_record(&mut row).ok()? {
@@ -77,7 +57,12 @@ fn columns(sample: &Sample<'_>, delimiter: u8) -> Option<(usize, u8)> {
             if !(2..=MAX_COLUMNS).contains(&columns) || !row.iter().all(is_header) {
                 return None;
             }
+            // Lines that end with a bar are drawn by hand or by a dump.
+            if delimiter == b'|' && row.iter().any(|cell| cell.trim().is_empty()) {
+                return None;
+            }
             filled = vec![false; columns];
+            has_identifiers = row.iter().all(|cell| is_name(cell) && !cell.contains(' '));
             has_names = columns >= 3 && row.iter().all(is_name);
         } else if row.len() != columns {
             if has_names && (2..columns).contains(&row.len()) {
@@ -94,13 +79,15 @@ fn columns(sample: &Sample<'_>, delimiter: u8) -> Option<(usize, u8)> {
             return None;
         }
         rows += 1;
-        prose_rows += u64::from(is_prose(&row));
+        // Below a row of identifiers, a cell may be a sentence.
+        prose_rows += u64::from(is_code(&row) || (!has_identifiers && is_prose(&row)));
+        log_rows += u64::from(delimiter == b',' && has_fraction_of_second(&row));
         for (filled, cell) in filled.iter_mut().zip(&row) {
             *filled |= !cell.trim().is_empty();
         }
     }
     let used = filled.iter().filter(|&&filled| filled).count();
-    let is_table = rows >= 2 && used >= 2 && prose_rows * 2 < rows;
+    let is_table = rows >= 2 && used >= 2 && prose_rows * 2 < rows && log_rows < rows;
     let confidence = match (is_ragged, rows >= 3 && columns >= 3) {
         (true, _) => 60,
         (false, true) => 95,
@@ -128,14 +115,34 @@ fn is_header(cell: &str) -> bool {
             .all(|&(open, close)| cell.matches(open).count() == cell.matches(close).count())
 }
 
-/// Returns whether a row is a sentence with commas, or `key: a, b` of another format.
+/// Returns whether a row is a sentence with commas.
 fn is_prose(row: &csv::StringRecord) -> bool {
-    let first = row.get(0).unwrap_or_default();
-    let last = row.iter().next_back().unwrap_or_default().trim_end();
-    let key =
-        first.split_once(": ").is_some_and(|(key, rest)| !key.contains(' ') && !rest.is_empty());
+    let last = last_cell(row);
     let stop = last.ends_with(['.', '!', '?', ':', ';', '{', '}']) && last.parse::<f64>().is_err();
-    key || (stop && row.iter().any(|cell| cell.trim().contains(' '))) || last.ends_with([';', '{'])
+    stop && row.iter().any(|cell| cell.trim().contains(' '))
+}
+
+/// Returns whether a row is `key: a, b` of another format, or a line of a program.
+fn is_code(row: &csv::StringRecord) -> bool {
+    let key = row.get(0).unwrap_or_default().split_once(": ");
+    key.is_some_and(|(key, rest)| !key.contains(' ') && !rest.is_empty())
+        || last_cell(row).ends_with([';', '{'])
+}
+
+/// Returns whether the comma of a row is the one of `19:00:01,123 INFO`, as logs of Python and Java
+/// write the time.
+fn has_fraction_of_second(row: &csv::StringRecord) -> bool {
+    let second = row.get(0).unwrap_or_default();
+    let fraction = row.get(1).unwrap_or_default().as_bytes();
+    second.len() >= 8
+        && second.as_bytes()[second.len() - 3] == b':'
+        && fraction.len() > 3
+        && fraction[..3].iter().all(u8::is_ascii_digit)
+        && !fraction[3].is_ascii_digit()
+}
+
+fn last_cell(row: &csv::StringRecord) -> &str {
+    row.iter().next_back().unwrap_or_default().trim_end()
 }
 
 /// Returns whether a row is `| --- | :-: |`, the second line of a Markdown table.
@@ -155,7 +162,7 @@ fn reader(bytes: &[u8], delimiter: u8) -> csv::Reader<&[u8]> {
 /// Facts about a whole table.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Table {
-    /// Number of rows with the header.
+    /// Number of rows below the first, which has the names of the columns.
     pub(crate) rows: u64,
     /// Number of cells of the first row.
     pub(crate) columns: u64,
@@ -170,62 +177,18 @@ impl Table {
         let mut reader = reader(text.as_bytes(), delimiter);
         let mut row = csv::ByteRecord::new();
         let mut table = Self::default();
+        let mut is_header = true;
         while reader.read_byte_record(&mut row).map_err(|error| error.to_string())? {
-            if table.rows == 0 {
+            if is_header {
+                is_header = false;
                 table.columns = row.len() as u64;
                 let cells = row.iter().take(max_headers).map(String::from_utf8_lossy);
                 table.headers =
                     cells.map(|cell| crate::structure::shortened(cell.trim(), 100)).collect();
+            } else {
+                table.rows += 1;
             }
-            table.rows += 1;
         }
         Ok(table)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::detect::sample;
-
-    #[test]
-    fn delimiters() {
-        for (text, want) in [
-            ("a,b\n1,2\n", Some(b',')),
-            ("a;b\n1,5;2,5\n", Some(b';')),
-            ("a\tb\n1,5\t2\n", Some(b'\t')),
-            ("a|b|c\n1|2|3\n", Some(b'|')),
-            ("a|b|c\n---|---|---\n1|2|3\n", None),
-            ("\"x,y\",b\r\n\"1\n2\",3\r\n", Some(b',')),
-            ("a,b\n1,2\n\n3,4\n", Some(b',')),
-            ("a,b\n", None),
-            ("a\nb\n", None),
-            ("a,b\n1,2,3\n", None),
-            ("id,name,end\n1,x,2020\n2,y\n", Some(b',')),
-            ("id,name,end\n1,x,2020\n2\n", None),
-            ("First, I ate,then slept\n1,x,2020\n2,y\n", None),
-            ("a,\nb,\n", None),
-            ("a = b;\nc = d;\n", None),
-            ("let a = f(b, c);\nlet d = f(e, g);\n", None),
-            ("However, it is fine.\nMoreover, it works.\n", None),
-            ("name: a, b\nother: c, d\n", None),
-        ] {
-            assert_eq!(judge(&sample(text, 1000)).map(|found| found.delimiter), want, "{text}");
-        }
-    }
-
-    #[test]
-    fn a_cut_sample_forgives_its_last_row() {
-        let text = "a,b,c\n1,2,3\n4,\"x\ny\",5\n";
-        assert_eq!(judge(&sample(text, 20)).map(|found| found.delimiter), Some(b','));
-        assert_eq!(judge(&sample("a,b\n1,2\n4", 100)), None);
-    }
-
-    #[test]
-    fn tables() {
-        let table = Table::read("\u{feff}a, b ,c\n1,2,3\n4,5\n", b',', 2).unwrap();
-        assert_eq!(table, Table { rows: 3, columns: 3, headers: vec!["a".into(), "b".into()] });
-        let wide = format!("{}\n", "x,".repeat(1_000_000));
-        assert_eq!(Table::read(&wide, b',', 5).unwrap().columns, 1_000_001);
     }
 }

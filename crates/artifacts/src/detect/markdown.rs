@@ -60,6 +60,7 @@ struct Signs {
     heading_apart: bool,
     levels: bool,
     underlined: bool,
+    underlined_level: Option<HeadingLevel>,
     items: u32,
     /// Number of items of each open list.
     open: Vec<u32>,
@@ -116,6 +117,8 @@ impl Signs {
             // One line of words with a line of dashes or equals signs below. More lines are rather
             // a plain table or a log.
             self.underlined |= source.lines().count() == 2;
+            self.levels |= self.underlined_level.is_some_and(|other| other != level);
+            self.underlined_level = Some(level);
             return;
         }
         let below = text[range.end..].lines().next().unwrap_or_default();
@@ -231,11 +234,30 @@ fn is_program(text: &str) -> bool {
             lines += 1;
             let is_code = line.ends_with([';', '{', '}'])
                 || line.ends_with("):")
-                || WORDS.iter().any(|word| line.starts_with(word));
+                || WORDS.iter().any(|word| line.starts_with(word))
+                || is_assignment(line);
             code += usize::from(is_code && line != "---");
         }
     }
-    code >= 3 && code * 6 > lines
+    code >= 3 && code * 6 > lines || (lines < 5 && is_minified(text))
+}
+
+/// Returns whether a text of few lines is full of brackets and semicolons, as code for browsers is.
+fn is_minified(text: &str) -> bool {
+    let marks = text.bytes().filter(|byte| b"{}();=".contains(byte)).count();
+    text.len() > 500 && marks * 12 > text.len()
+}
+
+/// Returns whether a line is `name = value`, or the head of a section in brackets.
+fn is_assignment(line: &str) -> bool {
+    fn is_name(name: &str) -> bool {
+        let mut characters = name.chars();
+        characters.next().is_some_and(|first| first.is_alphabetic() || first == '_')
+            && characters.all(|it| it.is_alphanumeric() || "_-.".contains(it))
+    }
+    let section = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+    section.is_some_and(is_name)
+        || line.split_once('=').is_some_and(|(name, _)| is_name(name.trim_end()))
 }
 
 /// Skips YAML front matter between two lines of three dashes at the start, and says whether there

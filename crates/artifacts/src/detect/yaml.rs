@@ -24,16 +24,24 @@ fn shape(found: &Inspection) -> Option<Shape> {
     fn is_nested(node: &Node) -> bool {
         matches!(node, Node::Object { .. } | Node::Array { .. })
     }
+    let mut has_labels = false;
     let shape = match &found.root {
         Node::Leaf(_) => return None,
         Node::Object { members, count } => {
             let nested = members.iter().any(|(_, value)| is_nested(value));
+            // Labels of a text for people begin with a capital: `Note: …`, `Weather: …`.
+            has_labels = !nested
+                && members
+                    .iter()
+                    .all(|(key, _)| key.starts_with(|first: char| first.is_uppercase()));
             (*count >= 2 || nested).then_some(Shape::Nested)
         }
         Node::Array { first: Some(first), .. } if is_nested(first) => Some(Shape::Nested),
         Node::Array { length, .. } => (*length >= 2).then_some(Shape::List),
     };
-    let is_prose = found.sentences * 2 > found.strings || found.odd_keys > 0;
+    let is_prose = found.sentences * 2 > found.strings
+        || (has_labels && found.sentences > 0 && found.sentences * 2 == found.strings)
+        || found.odd_keys > 0;
     shape.filter(|_| !is_prose)
 }
 
@@ -61,8 +69,13 @@ fn may_be_yaml(text: &str) -> bool {
         let line = line.trim_start();
         !line.is_empty() && !line.starts_with('#') && !line.starts_with('%') && line != "---"
     });
+    // One line with a colon is a sentence or a message, whatever follows the colon.
+    let has_more = lines.any(|line| !line.is_empty());
     first.is_some_and(|line| {
         let line = line.trim_start();
+        if !has_more && !line.starts_with(['{', '[']) {
+            return false;
+        }
         line.ends_with(':')
             || line.contains(": ")
             || line.starts_with("- ")

@@ -113,7 +113,7 @@ async fn notices() {
         .await,
         expect![[r"
             [The answer of tool 'srv__tool' has 1039 bytes, more than the limit of 400: none of it is shown. It is saved as artifact 'srv__tool_csv_0_63cbe1e4.csv' (version 0). Read on with the tool 'read_artifact', name as above.
-            - 'srv__tool_csv_0_63cbe1e4.csv' version 0: text/csv, 800 bytes, table of 200 rows and 2 columns: x, y]"]],
+            - 'srv__tool_csv_0_63cbe1e4.csv' version 0: text/csv, 800 bytes, table of 199 rows and 2 columns: x, y]"]],
     );
     let mut off = small();
     off.mcp_intelligent_processing.enable_intelligent_processing = false;
