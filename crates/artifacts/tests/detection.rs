@@ -188,7 +188,7 @@ fn a_cut_sample_forgives_its_last_row() {
 #[test]
 fn large_texts_are_judged_by_their_beginning() {
     for (row, want, confidence) in [
-        ("1,2,3\n", TextFormat::Csv, 95),
+        ("1,2,3\n", TextFormat::Csv, 75),
         ("{\"a\": 1}\n", TextFormat::Ndjson, 90),
         ("This is a sentence with no marks at all.\n", TextFormat::Plain, 50),
         ("* see [the page](http://example.com) and **read** it\n", TextFormat::Markdown, 95),
@@ -213,9 +213,9 @@ fn large_texts_are_judged_by_their_beginning() {
     assert_eq!(detect(&format!("[1] {digits}")).format, TextFormat::Plain);
 }
 
-/// Returns the shortest time that the detection of a text takes in five runs.
+/// Returns the shortest time that the detection of a text takes in three runs.
 fn time_of(text: &str) -> Duration {
-    let times = (0..5).map(|_| {
+    let times = (0..3).map(|_| {
         let begin = Instant::now();
         std::hint::black_box(detect(text));
         begin.elapsed()

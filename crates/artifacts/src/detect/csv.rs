@@ -88,7 +88,7 @@ fn columns(sample: &Sample<'_>, delimiter: u8) -> Option<(usize, u8)> {
     }
     let used = filled.iter().filter(|&&filled| filled).count();
     let is_table = rows >= 2 && used >= 2 && prose_rows * 2 < rows && log_rows < rows;
-    let confidence = match (is_ragged, rows >= 3 && columns >= 3) {
+    let confidence = match (is_ragged, has_names && rows >= 3) {
         (true, _) => 60,
         (false, true) => 95,
         (false, false) => 75,

@@ -25,10 +25,12 @@ fn shape(found: &Inspection) -> Option<Shape> {
         matches!(node, Node::Object { .. } | Node::Array { .. })
     }
     let mut has_labels = false;
+    let mut has_mappings = false;
     let shape = match &found.root {
         Node::Leaf(_) => return None,
         Node::Object { members, count } => {
             let nested = members.iter().any(|(_, value)| is_nested(value));
+            has_mappings = members.iter().any(|(_, value)| matches!(value, Node::Object { .. }));
             // Labels of a text for people begin with a capital: `Note: …`, `Weather: …`.
             has_labels = !nested
                 && members
@@ -39,7 +41,8 @@ fn shape(found: &Inspection) -> Option<Shape> {
         Node::Array { first: Some(first), .. } if is_nested(first) => Some(Shape::Nested),
         Node::Array { length, .. } => (*length >= 2).then_some(Shape::List),
     };
-    let is_prose = found.sentences * 2 > found.strings
+    // A text for people has no mappings in mappings, but data may have sentences.
+    let is_prose = (found.sentences * 2 > found.strings && !has_mappings)
         || (has_labels && found.sentences > 0 && found.sentences * 2 == found.strings)
         || found.odd_keys > 0;
     shape.filter(|_| !is_prose)
