@@ -4,6 +4,9 @@ mod audience;
 mod base64;
 mod capture;
 pub mod detect;
+#[cfg(all(any(test, fuzzing), feature = "detection"))]
+#[doc(hidden)]
+pub mod fuzz;
 mod item;
 mod json;
 mod measure;

@@ -18,6 +18,12 @@ pub(crate) enum Class {
     /// Dashes and quotation marks of typography, and punctuation of Chinese and Japanese.
     WidePunctuation,
     Symbol,
+    /// Pictures above U+1F000, and the marks of skin and of flags.
+    Emoji,
+    /// What joins emoji, or selects their form.
+    Joiner,
+    /// Lines and blocks of which tables are drawn.
+    Box,
 }
 
 pub(crate) fn class_of(character: char) -> Class {
@@ -32,6 +38,9 @@ pub(crate) fn class_of(character: char) -> Class {
         '\u{3040}'..='\u{30ff}' => Class::Kana,
         '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{20000}'..='\u{3ffff}' => Class::Han,
         '\u{ac00}'..='\u{d7af}' => Class::Hangul,
+        '\u{200d}' | '\u{fe00}'..='\u{fe0f}' => Class::Joiner,
+        '\u{2500}'..='\u{259f}' => Class::Box,
+        '\u{1f000}'..='\u{1ffff}' => Class::Emoji,
         '\u{2000}'..='\u{206f}' | '\u{3000}'..='\u{303f}' | '\u{ff00}'..='\u{ffef}' => {
             Class::WidePunctuation
         }

@@ -44,9 +44,9 @@ fn words_in_camel_case_are_several() {
         ("a", 1),
         ("word", 1),
         ("camelCase", 2),
-        ("HTMLName", 2),
-        ("\n", 2),
-        ("3f2a9c71b2d94e5f8a6c0d1e2f3a4b5c", 14),
+        ("HTMLName", 3),
+        ("\n", 1),
+        ("3f2a9c71b2d94e5f8a6c0d1e2f3a4b5c", 19),
     ] {
         assert_eq!(estimate(text), want, "{text:?}");
     }
