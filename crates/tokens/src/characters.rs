@@ -26,12 +26,50 @@ pub(crate) enum Class {
     Box,
 }
 
-pub(crate) fn class_of(character: char) -> Class {
+/// The classes of the ASCII characters. Most texts have few others.
+static ASCII: [Class; 128] = {
+    let mut classes = [Class::Punctuation; 128];
+    let mut byte = 0;
+    while byte < 128 {
+        classes[byte as usize] = match byte {
+            b'a'..=b'z' | b'A'..=b'Z' => Class::Letter,
+            b'0'..=b'9' => Class::Digit,
+            b' ' | b'\t' | b'\r' | b'\n' => Class::WhiteSpace,
+            _ => Class::Punctuation,
+        };
+        byte += 1;
+    }
+    classes
+};
+
+/// Returns the class of the first character of a text, and the characters of that class at its
+/// beginning.
+pub(crate) fn run_of(text: &str) -> (Class, &str) {
+    let Some(first) = text.chars().next() else { return (Class::Symbol, text) };
+    let class = class_of(first);
+    let bytes = text.as_bytes();
+    let mut end = first.len_utf8();
+    while let Some(&byte) = bytes.get(end) {
+        if byte.is_ascii() {
+            if ASCII[usize::from(byte)] != class {
+                break;
+            }
+            end += 1;
+        } else {
+            match text[end..].chars().next() {
+                Some(next) if class_of(next) == class => end += next.len_utf8(),
+                _ => break,
+            }
+        }
+    }
+    (class, &text[..end])
+}
+
+fn class_of(character: char) -> Class {
+    if let Some(class) = ASCII.get(character as usize) {
+        return *class;
+    }
     match character {
-        'a'..='z' | 'A'..='Z' => Class::Letter,
-        '0'..='9' => Class::Digit,
-        ' ' | '\t' | '\r' | '\n' => Class::WhiteSpace,
-        '\0'..='\x7f' => Class::Punctuation,
         '\u{c0}'..='\u{24f}' | '\u{1e00}'..='\u{1eff}' => Class::Letter,
         '\u{400}'..='\u{52f}' => Class::Cyrillic,
         '\u{e00}'..='\u{eff}' => Class::Thai,

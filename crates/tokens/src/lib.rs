@@ -2,7 +2,7 @@
 
 mod characters;
 
-use crate::characters::{Class, class_of};
+use crate::characters::{Class, run_of};
 
 /// A thousandth of a token: the unit of the weights below.
 ///
@@ -75,13 +75,10 @@ pub fn estimate(text: &str) -> u64 {
     let mut previous = None;
     // End of a word of letters and digits that was found not to be mixed, from the end of the text.
     let mut is_plain_until = usize::MAX;
-    while let Some(first) = rest.chars().next() {
-        let class = class_of(first);
-        if matches!(class, Class::Letter | Class::Digit)
-            && first.is_ascii()
-            && is_plain_until >= rest.len()
-        {
-            let word = prefix(rest, |it| it.is_ascii_alphanumeric());
+    while let Some(first) = rest.as_bytes().first() {
+        if first.is_ascii_alphanumeric() && is_plain_until >= rest.len() {
+            let end = rest.bytes().position(|byte| !byte.is_ascii_alphanumeric());
+            let word = &rest[..end.unwrap_or(rest.len())];
             if is_mixed(word) {
                 let has_both_cases = word.bytes().any(|it| it.is_ascii_lowercase())
                     && word.bytes().any(|it| it.is_ascii_uppercase());
@@ -92,7 +89,7 @@ pub fn estimate(text: &str) -> u64 {
             }
             is_plain_until = rest.len() - word.len();
         }
-        let run = prefix(rest, |it| class_of(it) == class);
+        let (class, run) = run_of(rest);
         rest = &rest[run.len()..];
         total += if class == Class::WhiteSpace {
             white_space(run, previous, rest.starts_with(|next: char| next.is_ascii_digit()))
@@ -115,10 +112,6 @@ pub fn estimate_from_beginning(text: &str, max_bytes: usize) -> u64 {
     let tokens = u128::from(estimate(beginning));
     let scaled = tokens * text.len() as u128 / beginning.len() as u128;
     u64::try_from(scaled).unwrap_or(u64::MAX)
-}
-
-fn prefix(text: &str, mut belongs: impl FnMut(char) -> bool) -> &str {
-    &text[..text.find(|it| !belongs(it)).unwrap_or(text.len())]
 }
 
 fn weight(class: Class, run: &str) -> Milli {
