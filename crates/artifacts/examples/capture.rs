@@ -1,7 +1,7 @@
 //! Shows what becomes of a tool answer from standard input:
 //!
 //! ```text
-//! echo '{"content":[{"type":"image","mimeType":"image/gif","data":"R0lGODlhAQABAAAAACw="}]}' \
+//! echo '{"content":[{"type":"image","mimeType":"image/gif","data":"R0lGODlhAQABAAAAACwAAAAAAQABAAACAkQBADs="}]}' \
 //!     | cargo run -p marquetry-artifacts --example capture
 //! ```
 //!

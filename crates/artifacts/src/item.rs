@@ -9,7 +9,7 @@ use serde_json::{Value, value::RawValue};
 
 use crate::{
     base64::{self, Form},
-    detect::{Detected, TextFormat, csv_delimiter, detect},
+    detect::{Detected, SAMPLE_BYTES, TextFormat, csv_delimiter, detect},
     json::{self, Members},
     metadata::{
         ContentType, MAX_PARSED_BYTES, Metadata, Outline, ResourceMetadata, outline, small,
@@ -341,6 +341,11 @@ impl ArtifactMaker<'_> {
         let default = guess.unwrap_or(mime::OCTET_STREAM);
         let declared = declared.or(decoded.mime_type.as_deref());
         let (mime_type, extension) = judge(declared, default, &decoded.bytes, &mut metadata);
+        if mime::is_text(&mime_type) && !is_utf8(&decoded.bytes) {
+            metadata
+                .warnings
+                .push("the text is not UTF-8; it can only be read as bytes".to_owned());
+        }
         metadata.resource = Some(ResourceMetadata {
             resource_uri: shortened(uri, MAX_URI_BYTES),
             has_text_content: has_text(resource, "text"),
@@ -646,6 +651,18 @@ fn judge_image(
             (mime_type, essence)
         }
     }
+}
+
+/// Returns whether bytes are UTF-8, as far as their beginning shows. UTF-16 of ASCII is valid UTF-8
+/// in which every second character is NUL.
+fn is_utf8(bytes: &[u8]) -> bool {
+    let beginning = &bytes[..bytes.len().min(SAMPLE_BYTES)];
+    let is_valid = match std::str::from_utf8(beginning) {
+        Ok(_) => true,
+        // The beginning may end in a character.
+        Err(error) => error.error_len().is_none() && beginning.len() < bytes.len(),
+    };
+    is_valid && beginning.iter().filter(|byte| **byte == 0).count() * 3 <= beginning.len()
 }
 
 fn warn_of_form(form: Form, metadata: &mut Metadata) {

@@ -1,5 +1,6 @@
 //! The crate from outside: answers in, artifacts and answers out.
 
+mod bad_input;
 mod decision;
 mod hostile;
 mod images;

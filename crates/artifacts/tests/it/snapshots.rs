@@ -198,7 +198,7 @@ async fn a_whole_result() {
             "marquetry/capture": {
               "status": "processed_saved_and_truncated",
               "size_bytes": 808,
-              "estimated_tokens": 162,
+              "estimated_tokens": 161,
               "message": "The answer of tool 'srv__tool' has 808 bytes, more than the limit of 400: 330 of the 447 bytes of its text are shown. It is saved as 5 artifacts. The first is 'srv__tool_json_0_63cbe1e4.json' (version 0). Read on with the tool 'read_artifact', name as below.",
               "truncated": {
                 "total_bytes": 447,
