@@ -662,7 +662,8 @@ fn is_utf8(bytes: &[u8]) -> bool {
         // The beginning may end in a character.
         Err(error) => error.error_len().is_none() && beginning.len() < bytes.len(),
     };
-    is_valid && beginning.iter().filter(|byte| **byte == 0).count() * 3 <= beginning.len()
+    let nul_bytes = beginning.split(|byte| *byte == 0).count() - 1;
+    is_valid && nul_bytes * 3 <= beginning.len()
 }
 
 fn warn_of_form(form: Form, metadata: &mut Metadata) {

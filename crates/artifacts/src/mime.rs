@@ -366,38 +366,6 @@ mod tests {
     }
 
     #[test]
-    fn types_of_text() {
-        for mime_type in [
-            "text/plain",
-            "TEXT/csv; charset=utf-8",
-            "application/json",
-            "application/yaml",
-            "application/x-yaml",
-            "application/x-ndjson",
-            "application/problem+json",
-            "application/openapi+yaml",
-            "application/xml",
-            "application/x-sh",
-            "application/sql",
-            "application/graphql",
-            "image/svg+xml",
-        ] {
-            assert!(is_text(mime_type), "{mime_type}");
-        }
-        for mime_type in [
-            "image/png",
-            "application/octet-stream",
-            "application/pdf",
-            "application/vnd.oasis.opendocument.text",
-            "json",
-            "application/",
-            "",
-        ] {
-            assert!(!is_text(mime_type), "{mime_type}");
-        }
-    }
-
-    #[test]
     fn every_extension_of_the_table_is_fit_for_a_name() {
         for (mime_type, extension) in TABLE {
             assert!(crate::name::extension(&format!("a.{extension}")).is_some(), "{mime_type}");

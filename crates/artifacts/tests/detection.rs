@@ -8,6 +8,7 @@ use std::{
 
 use expect_test::expect_file;
 use marquetry_artifacts::detect::{Detected, SAMPLE_BYTES, TextFormat, csv_delimiter, detect};
+use marquetry_artifacts::mime::is_text;
 use proptest::prelude::*;
 
 #[path = "detection/binaries.rs"]
@@ -32,8 +33,11 @@ fn corpus() -> Vec<Text> {
         .collect()
 }
 
+/// A name, and how it changes a text.
+type Form = (&'static str, fn(&str) -> String);
+
 /// Forms in which servers send the same text. None of them changes its format.
-const FORMS: [(&str, fn(&str) -> String); 4] = [
+const FORMS: [Form; 4] = [
     ("as it is", str::to_owned),
     ("CRLF", |text| text.replace('\n', "\r\n")),
     ("BOM", |text| format!("\u{feff}{text}")),
@@ -135,6 +139,38 @@ fn texts_of_the_seed() {
         let text = text.replace("\\n", "\n").replace("\\t", "\t");
         let found = detect(&text);
         assert_eq!(format_name(found.format), want, "{text}\n{found:?}");
+    }
+}
+
+#[test]
+fn types_of_text() {
+    for mime_type in [
+        "text/plain",
+        "TEXT/csv; charset=utf-8",
+        "application/json",
+        "application/yaml",
+        "application/x-yaml",
+        "application/x-ndjson",
+        "application/problem+json",
+        "application/openapi+yaml",
+        "application/xml",
+        "application/x-sh",
+        "application/sql",
+        "application/graphql",
+        "image/svg+xml",
+    ] {
+        assert!(is_text(mime_type), "{mime_type}");
+    }
+    for mime_type in [
+        "image/png",
+        "application/octet-stream",
+        "application/pdf",
+        "application/vnd.oasis.opendocument.text",
+        "json",
+        "application/",
+        "",
+    ] {
+        assert!(!is_text(mime_type), "{mime_type}");
     }
 }
 

@@ -21,7 +21,7 @@ async fn resource(mime_type: &str, bytes: &[u8]) -> Seen {
 
 #[tokio::test]
 async fn invalid_base64_of_every_kind() {
-    let cases: [(&str, Value); 20] = [
+    let cases: [(&str, Value); 21] = [
         ("empty", json!("")),
         ("white space", json!(" \n\t")),
         ("padding alone", json!("====")),
@@ -40,9 +40,13 @@ async fn invalid_base64_of_every_kind() {
         ("percent signs", json!("AAAA%3D%3D")),
         ("a data URI without base64", json!("data:image/png,AAAA")),
         ("a data URI without a comma", json!("data:image/png;base64")),
+        ("larger than an item may be", json!("A".repeat(2 << 20))),
         ("a number", json!(7)),
         ("null", json!(null)),
     ];
+    let settings = Settings::default().patched(
+        &toml::from_str("mcp_intelligent_processing.max_single_item_size_mb = 1").unwrap(),
+    );
     let mut outcomes = String::new();
     for (name, data) in cases {
         let mut kinds = Vec::new();
@@ -51,7 +55,7 @@ async fn invalid_base64_of_every_kind() {
             json!({"type": "audio", "data": data, "mimeType": "audio/wav"}),
             json!({"type": "resource", "resource": {"uri": "a:/b", "blob": data}}),
         ] {
-            let seen = capture(&Settings::default(), json!({"content": [item]})).await;
+            let seen = capture(&settings, json!({"content": [item]})).await;
             let report = &seen.report().items[0];
             let reason = report.reason.clone().unwrap_or_default();
             kinds.push(format!("{:?} {reason}", report.outcome));
@@ -83,6 +87,7 @@ async fn invalid_base64_of_every_kind() {
         percent signs: Failed data is not valid base64: byte 0x25 at offset 4 is out of place
         a data URI without base64: Failed data begins with "data:" but is not a base64 data URI
         a data URI without a comma: Failed data begins with "data:" but is not a base64 data URI
+        larger than an item may be: Failed data decodes to 1572864 bytes, more than the limit of 1048576
         a number: Failed data is not a string; Saved 
         null: Failed image has no data; Failed audio has no data; Saved 
     "#]].assert_eq(&outcomes);
