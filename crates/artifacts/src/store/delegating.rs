@@ -108,6 +108,11 @@ pub trait DelegatingStore: Send + Sync + 'static {
         self.inner().delete(scope, name, which).await
     }
 
+    /// See [`ArtifactStore::check`].
+    async fn check(&self) -> Result<(), StoreError> {
+        self.inner().check().await
+    }
+
     /// See [`ArtifactStore::usage`].
     fn usage(&self) -> Usage {
         self.inner().usage()
@@ -167,6 +172,10 @@ impl<S: DelegatingStore> ArtifactStore for S {
         which: Versions,
     ) -> Result<u64, StoreError> {
         DelegatingStore::delete(self, scope, name, which).await
+    }
+
+    async fn check(&self) -> Result<(), StoreError> {
+        DelegatingStore::check(self).await
     }
 
     fn usage(&self) -> Usage {

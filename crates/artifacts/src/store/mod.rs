@@ -90,6 +90,12 @@ pub trait ArtifactStore: Send + Sync + 'static {
         which: Versions,
     ) -> Result<u64, StoreError>;
 
+    /// Checks whether the store can be read and written now. Stores that need nothing outside of the
+    /// process may keep the default.
+    async fn check(&self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Returns how much the store holds and has evicted. Stores without a limit may keep the
     /// default.
     fn usage(&self) -> Usage {

@@ -1,0 +1,16 @@
+#![doc = include_str!("../README.md")]
+
+mod address;
+mod connect;
+mod content;
+mod http_client;
+mod keys;
+mod problem;
+mod scan;
+mod store;
+
+pub use crate::{
+    address::{AddressError, BucketAddress, Service},
+    connect::{BucketSettings, ConnectError, connect},
+    store::{BucketOptions, BucketStore},
+};

@@ -1,0 +1,55 @@
+//! What a check of a bucket says.
+
+use expect_test::{Expect, expect};
+use marquetry_artifact_bucket::{BucketSettings, BucketStore, connect};
+use marquetry_artifacts::{ArtifactStore as _, Scope};
+
+use crate::{
+    conformance::{artifact, options},
+    proxy::Fault,
+    server::{Server, VARIABLES},
+};
+
+async fn check_at(address: &str, endpoint: &str, want: Expect) {
+    let address = address.parse().unwrap();
+    let settings = BucketSettings { address, endpoint: Some(endpoint.to_owned()), region: None };
+    let variables = VARIABLES.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    let bucket = connect(&settings, variables).unwrap();
+    let store = BucketStore::new(bucket, &settings.address, options());
+    let text = match store.check().await {
+        Ok(()) => "good".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    assert!(!text.contains("hidden-value"), "{text}");
+    want.assert_eq(&text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_bucket_that_cannot_work_is_explained() {
+    let Some(server) = Server::start().await else { return };
+    let url = server.proxy.url();
+    check_at("s3://bucket/check", url, expect!["good"]).await;
+    check_at("s3://bucket/check", url, expect!["good"]).await;
+    server.store("check", options()).put(&Scope::local(), artifact("a", "x")).await.unwrap();
+    check_at("s3://bucket/check", url, expect!["good"]).await;
+    check_at("s3://bucket", url, expect![[r#"the artifact bucket holds other objects below its prefix, such as "check/clock"; name an empty prefix"#]]).await;
+    check_at("s3://missing/check", url, expect!["the artifact bucket does not exist"]).await;
+    check_at("s3://bucket/check", "http://127.0.0.1:1", expect!["the server of the artifact bucket cannot be reached: Connection refused (os error 111)"]).await;
+    for (method, status, code, want) in [
+        ("GET", 403, "AccessDenied", expect!["the credentials have no right to read objects of the artifact bucket"]),
+        ("PUT", 403, "AccessDenied", expect!["the credentials have no right to write objects of the artifact bucket"]),
+        ("DELETE", 403, "AccessDenied", expect!["the credentials have no right to delete objects of the artifact bucket"]),
+        ("GET", 403, "InvalidAccessKeyId", expect!["the server of the artifact bucket does not know the access key; check AWS_ACCESS_KEY_ID"]),
+        ("GET", 403, "SignatureDoesNotMatch", expect![""]),
+        ("GET", 403, "RequestTimeTooSkewed", expect![""]),
+        ("GET", 400, "AuthorizationHeaderMalformed", expect![""]),
+        ("GET", 301, "PermanentRedirect", expect![""]),
+        ("GET", 400, "ExpiredToken", expect![""]),
+        ("GET", 401, "Unauthorized", expect![""]),
+        ("PUT", 418, "Teapot", expect![""]),
+    ] {
+        server.proxy.fail(method, "/", Fault::Refused(status, code), usize::MAX);
+        check_at("s3://bucket/check", url, want).await;
+        server.proxy.heal();
+    }
+}
