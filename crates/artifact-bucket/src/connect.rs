@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use marquetry_endpoint::{ClientError, http_client};
+use marquetry_endpoint::{ClientError, http_client, is_loopback};
 use object_store::{
     BackoffConfig, ObjectStore, RetryConfig,
     aws::{AmazonS3Builder, AmazonS3ConfigKey},
@@ -38,6 +38,9 @@ pub enum ConnectError {
     /// The endpoint is not a URL of HTTP.
     #[error("endpoint {0:?} is not a URL with http: or https: and without a user")]
     Endpoint(String),
+    /// The endpoint would get tokens over plain HTTP.
+    #[error("endpoint {0:?} has http: and is not on this machine; the service needs https:")]
+    Plain(String),
     /// There can be no HTTP client.
     #[error(transparent)]
     Client(#[from] ClientError),
@@ -78,6 +81,7 @@ pub fn connect(
                 .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint))
                 .unwrap_or_else(|| "https://s3.amazonaws.com".to_owned());
             builder
+                // A signature does not tell the key, so plain HTTP is possible.
                 .with_http_connector(client_for(&endpoint)?)
                 .with_retry(retries())
                 // These requests are the only ones that not every S3-compatible server has.
@@ -99,7 +103,7 @@ pub fn connect(
             }
             let endpoint = settings.endpoint.as_deref();
             builder
-                .with_http_connector(client_for(
+                .with_http_connector(secure_client_for(
                     endpoint.unwrap_or("https://storage.googleapis.com"),
                 )?)
                 .with_retry(retries())
@@ -119,7 +123,7 @@ pub fn connect(
             }
             let endpoint = settings.endpoint.as_deref();
             builder
-                .with_http_connector(client_for(
+                .with_http_connector(secure_client_for(
                     endpoint.unwrap_or("https://blob.core.windows.net"),
                 )?)
                 .with_retry(retries())
@@ -129,7 +133,14 @@ pub fn connect(
                 .map(|store| Arc::new(store) as _)
         }
     };
-    store.map_err(|error| ConnectError::Settings(first_line(&error.to_string())))
+    store.map_err(|error| {
+        let problem = match error {
+            // The rest of its message is "Generic S3 error".
+            object_store::Error::Generic { source, .. } => source.to_string(),
+            error => error.to_string(),
+        };
+        ConnectError::Settings(first_line(&problem))
+    })
 }
 
 fn with_prefix<'a>(
@@ -137,6 +148,17 @@ fn with_prefix<'a>(
     prefix: &'a str,
 ) -> impl Iterator<Item = &'a (String, String)> {
     variables.iter().filter(move |(name, _)| name.starts_with(prefix))
+}
+
+/// Returns a client for an endpoint that is not sent tokens over plain HTTP.
+fn secure_client_for(endpoint: &str) -> Result<OurClient, ConnectError> {
+    let client = client_for(endpoint)?;
+    match Url::parse(endpoint) {
+        Ok(url) if url.scheme() == "http" && !is_loopback(&url) => {
+            Err(ConnectError::Plain(endpoint.to_owned()))
+        }
+        _ => Ok(client),
+    }
 }
 
 fn client_for(endpoint: &str) -> Result<OurClient, ConnectError> {
@@ -189,14 +211,48 @@ mod tests {
     #[test]
     fn each_service_is_connected() {
         let secret = "a very secret key";
-        check("s3://bucket/a", None, &[], expect![""]);
-        check("s3://bucket", Some("http://127.0.0.1:9"), &[], expect![""]);
+        check("s3://bucket/a", None, &[], expect!["AmazonS3(bucket)"]);
+        check("s3://bucket", Some("http://127.0.0.1:9"), &[], expect!["AmazonS3(bucket)"]);
         let account = ("AZURE_STORAGE_ACCOUNT_NAME", "account");
-        check("az://container", None, &[account], expect![""]);
-        check("az://container", None, &[], expect![""]);
-        check("gs://bucket", None, &[("GOOGLE_BEARER_TOKEN", secret)], expect![""]);
-        check("gs://bucket", None, &[("GOOGLE_SERVICE_ACCOUNT_KEY", secret)], expect![""]);
-        check("s3://bucket", Some("https://user:secret@host"), &[], expect![""]);
-        check("s3://bucket", Some("host:9000"), &[], expect![""]);
+        check(
+            "az://container",
+            None,
+            &[account],
+            expect!["MicrosoftAzure { account: account, container: container }"],
+        );
+        check(
+            "az://container",
+            None,
+            &[],
+            expect!["Generic MicrosoftAzure error: Account must be specified"],
+        );
+        check(
+            "gs://bucket",
+            None,
+            &[("GOOGLE_BEARER_TOKEN", secret)],
+            expect!["GoogleCloudStorage(bucket)"],
+        );
+        check(
+            "gs://bucket",
+            None,
+            &[("GOOGLE_SERVICE_ACCOUNT_KEY", secret)],
+            expect![
+                "Generic GCS error: GCP credential error: Unable to decode service account file: expected value at line 1 column 1"
+            ],
+        );
+        check(
+            "s3://bucket",
+            Some("https://user:secret@host"),
+            &[],
+            expect![[r#"endpoint "host" is not a URL with http: or https: and without a user"#]],
+        );
+        check(
+            "s3://bucket",
+            Some("host:9000"),
+            &[],
+            expect![[
+                r#"endpoint "host:9000" is not a URL with http: or https: and without a user"#
+            ]],
+        );
     }
 }

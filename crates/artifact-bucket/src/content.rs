@@ -1,4 +1,5 @@
-//! The bytes of artifacts: stored once for equal bytes, and checked when they are read.
+//! The bytes of artifacts: equal ones of an owner are stored once, and all are checked when they are
+//! read.
 
 use std::{
     collections::HashSet,
@@ -50,12 +51,16 @@ impl Shared {
         held.since.elapsed() < self.options.garbage_age / 6
     }
 
-    /// Stores the bytes, unless equal ones are there.
-    pub(crate) async fn hold(&self, artifact: &NewArtifact) -> Result<Held, StoreError> {
+    /// Stores the bytes, unless the owner has equal ones.
+    pub(crate) async fn hold(
+        &self,
+        owner: &str,
+        artifact: &NewArtifact,
+    ) -> Result<Held, StoreError> {
         let since = Instant::now();
         let bytes = artifact.content();
         let hash = artifact.hash();
-        let mut objects = self.bucket.list(Some(&content_folder(&self.root, &hash)));
+        let mut objects = self.bucket.list(Some(&content_folder(&self.root, owner, &hash)));
         let mut whole = Vec::new();
         let mut garbage = HashSet::new();
         while let Some(object) =
@@ -70,7 +75,7 @@ impl Shared {
         if let Some(key) = whole.into_iter().find(|key| !garbage.contains(key)) {
             return Ok(Held { key, since });
         }
-        let key = ContentKey { hash, generation: random()? };
+        let key = ContentKey { owner: owner.to_owned(), hash, generation: random()? };
         self.upload(&key, bytes).await.map_err(|error| problem(Action::Write, &error))?;
         // The upload may have taken long. No other server deletes bytes that are this young.
         Ok(Held { key, since: Instant::now() })

@@ -1,14 +1,17 @@
 //! The keys of a store in its bucket.
 //!
 //! ```text
-//! layout                                          the number of this layout
-//! probe/{random}                                  written and removed by a check
+//! layout                                              the number of this layout
+//! probe/{random}                                      written and removed by a check
+//! clock                                               written when the server's time is needed; empty
 //! versions/{owner}/{session}/{name}/{number}          the record: the version exists if this does
 //! versions/{owner}/{session}/{name}/{number}.used     when a server last read it; empty
 //! versions/{owner}/{session}/{name}/{number}.expired  it was evicted; empty
-//! content/{hash}/{generation}                     bytes; several records may name them
-//! content/{hash}/{generation}.garbage             no new record may name them; empty
+//! content/{owner}/{hash}/{generation}                 bytes; several records may name them
+//! content/{owner}/{hash}/{generation}.garbage         no new record may name them; empty
 //! ```
+//!
+//! Owners do not share bytes: how long a put takes would tell one what another has.
 
 use std::collections::BTreeMap;
 
@@ -29,6 +32,7 @@ pub(crate) struct Place {
 /// The generation of some bytes: one upload of them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct ContentKey {
+    pub(crate) owner: String,
     pub(crate) hash: ContentHash,
     pub(crate) generation: String,
 }
@@ -89,17 +93,18 @@ impl Place {
 
 impl ContentKey {
     pub(crate) fn path(&self, root: &Path) -> Path {
-        under(root, &format!("content/{}/{}", hex_of(&self.hash), self.generation))
+        content_folder(root, &self.owner, &self.hash).join(self.generation.as_str())
     }
 
     pub(crate) fn garbage(&self, root: &Path) -> Path {
-        under(root, &format!("content/{}/{}.garbage", hex_of(&self.hash), self.generation))
+        let mark = format!("{}.garbage", self.generation);
+        content_folder(root, &self.owner, &self.hash).join(mark)
     }
 }
 
 /// Returns the directory of all generations of these bytes.
-pub(crate) fn content_folder(root: &Path, hash: &ContentHash) -> Path {
-    under(root, &format!("content/{}", hex_of(hash)))
+pub(crate) fn content_folder(root: &Path, owner: &str, hash: &ContentHash) -> Path {
+    under(root, &format!("content/{owner}/{}", hex_of(hash)))
 }
 
 /// Returns the directory of a scope.
@@ -133,11 +138,13 @@ pub(crate) fn parse_version(root: &Path, path: &Path) -> Option<(Place, Entry)> 
 /// Reads the key of an object below `content/`, and whether it is a mark of garbage.
 pub(crate) fn parse_content(root: &Path, path: &Path) -> Option<(ContentKey, bool)> {
     let key = below(root, path)?.strip_prefix("content/")?;
+    let (owner, key) = key.split_once('/')?;
     let (hash, generation) = key.split_once('/')?;
     let hash = format!("blake3:{hash}").parse().ok()?;
     let (generation, is_garbage) =
         generation.strip_suffix(".garbage").map_or((generation, false), |rest| (rest, true));
-    Some((ContentKey { hash, generation: generation.to_owned() }, is_garbage))
+    let (owner, generation) = (owner.to_owned(), generation.to_owned());
+    Some((ContentKey { owner, hash, generation }, is_garbage))
 }
 
 /// Reads the name of an artifact from the key of one of its objects.
@@ -210,7 +217,7 @@ mod tests {
                 assert!(behind(&root, &Scope::local(), &name) > place.entry(&root, Entry::Used(9)));
             }
             let hash = ContentHash::of(b"x");
-            let key = ContentKey { hash, generation: "00ff".to_owned() };
+            let key = ContentKey { owner: "0a".to_owned(), hash, generation: "00ff".to_owned() };
             assert_eq!(parse_content(&root, &key.path(&root)), Some((key.clone(), false)));
             assert_eq!(parse_content(&root, &key.garbage(&root)), Some((key.clone(), true)));
             assert_eq!(parse_version(&root, &key.path(&root)), None);

@@ -9,6 +9,8 @@ mod problem;
 mod scan;
 mod store;
 
+pub use object_store::ObjectStore;
+
 pub use crate::{
     address::{AddressError, BucketAddress, Service},
     connect::{BucketSettings, ConnectError, connect},

@@ -121,8 +121,8 @@ impl Shared {
         }
         for group in versions.chunks(AT_ONCE) {
             let mut reads = Vec::new();
-            for (_, name, number, object) in group {
-                reads.push(self.known(name, *number, object));
+            for (place, name, number, object) in group {
+                reads.push(self.known(place, name, *number, object));
             }
             for ((place, _, number, object), known) in group.iter().zip(try_join_all(reads).await?)
             {
@@ -158,8 +158,8 @@ impl Shared {
         let useless: Vec<_> = useless.into_iter().map(|object| object.location).collect();
         self.remove(&useless).await?;
         self.collect_garbage(&contents, &named, now).await?;
-        let written = self.charged.load(Ordering::Relaxed).saturating_sub(before);
-        self.charged.store(total.saturating_add(written), Ordering::Relaxed);
+        let charged = |now: u64| Some(total.saturating_add(now.saturating_sub(before)));
+        let _ = self.charged.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charged);
         Ok(())
     }
 
@@ -202,6 +202,7 @@ impl Shared {
     /// Returns a record in short; none if it is damaged or gone.
     async fn known(
         &self,
+        place: &Place,
         name: &ArtifactName,
         number: u64,
         object: &ObjectMeta,
@@ -219,8 +220,11 @@ impl Shared {
             Ok(None) | Err(StoreError::Corrupt { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let read =
-            Known { modified, content: stored.content(), charge: stored.charge(object.size) };
+        let read = Known {
+            modified,
+            content: stored.content(&place.owner),
+            charge: stored.charge(object.size),
+        };
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if known.len() >= MAX_KNOWN {
             known.clear();
@@ -232,11 +236,12 @@ impl Shared {
     /// Returns what a version is charged.
     pub(crate) async fn charge_of(
         &self,
+        place: &Place,
         name: &ArtifactName,
         number: u64,
         object: &ObjectMeta,
     ) -> Result<u64, StoreError> {
-        let known = self.known(name, number, object).await?;
+        let known = self.known(place, name, number, object).await?;
         Ok(known.map_or(object.size, |known| known.charge))
     }
 
@@ -428,7 +433,7 @@ mod tests {
         check("b", 10, 75, &[10]);
         check("b", 10, 50, &[10, 20]);
         // With the new bytes, the writer has the most.
-        check("b", 80, 140, &[1, 2, 3, 10]);
+        check("b", 80, 139, &[1, 2, 3, 10]);
         check("new", 1000, 0, &[10, 20, 30, 1, 2, 3]);
     }
 

@@ -29,7 +29,8 @@ use crate::{
     address::BucketAddress,
     content::{ReadError, is_about_bucket, piece_hashes, random},
     keys::{
-        ContentKey, Entries, Entry, Place, behind, name_of, parse_version, scope_folder, under,
+        ContentKey, Entries, Entry, Place, behind, below, name_of, parse_version, scope_folder,
+        under,
     },
     problem::{Action, problem},
     scan::{GARBAGE_AGE, Known, Quota},
@@ -90,7 +91,7 @@ impl Default for BucketOptions {
 ///
 /// A version exists if its record does. The record is the last object that a put writes, with
 /// `If-None-Match: *`, so no two writers share a number, and a version is complete or absent. Equal
-/// bytes are stored once. A full store makes room by the rule of [`ArtifactStore`]: it reads all
+/// bytes of an owner are stored once. A full store makes room by the rule of [`ArtifactStore`]: it reads all
 /// records once, and later lists their keys.
 #[derive(Clone, Debug)]
 pub struct BucketStore(Arc<Shared>);
@@ -137,8 +138,9 @@ pub(crate) struct StoredRecord {
 }
 
 impl StoredRecord {
-    pub(crate) fn content(&self) -> ContentKey {
-        ContentKey { hash: self.record.hash, generation: self.generation.clone() }
+    pub(crate) fn content(&self, owner: &str) -> ContentKey {
+        let generation = self.generation.clone();
+        ContentKey { owner: owner.to_owned(), hash: self.record.hash, generation }
     }
 
     /// Returns what the version is charged, where its object has this size.
@@ -175,6 +177,23 @@ impl Drop for Reservation {
 }
 
 impl BucketStore {
+    /// Opens the store of a prefix of this bucket, after a [check](Self::check).
+    ///
+    /// # Errors
+    /// Returns an error if the check fails.
+    pub async fn open(
+        bucket: Arc<dyn ObjectStore>,
+        address: &BucketAddress,
+        options: BucketOptions,
+    ) -> Result<Self, StoreError> {
+        let store = Self::new(bucket, address, options);
+        store.check().await?;
+        let layout = under(&store.0.root, "layout");
+        let created = store.0.create(&layout, LAYOUT.as_bytes()).await;
+        created.map_err(|error| problem(Action::Write, &error))?;
+        Ok(store)
+    }
+
     /// Creates the store of a prefix of this bucket. Nothing is sent.
     pub fn new(
         bucket: Arc<dyn ObjectStore>,
@@ -197,8 +216,8 @@ impl BucketStore {
     }
 
     /// Checks whether the bucket can hold artifacts: whether objects can be listed, written, read
-    /// and deleted, and whether the server keeps an existing object when it is created again.
-    /// Leaves the file `layout` alone.
+    /// and deleted, and whether the server keeps an existing object when it is created again. The
+    /// prefix must be empty, or that of a store. Leaves no object.
     ///
     /// # Errors
     /// Returns an error that says what is missing: the bucket, a right, or the condition.
@@ -224,8 +243,7 @@ impl BucketStore {
 }
 
 impl Shared {
-    /// Returns an error if the prefix holds other objects, or another layout. Writes the layout if
-    /// the prefix is empty.
+    /// Returns an error if the prefix holds other objects, or another layout.
     async fn check_layout(&self) -> Result<(), StoreError> {
         let layout = under(&self.root, "layout");
         match self.read(&layout).await {
@@ -241,18 +259,17 @@ impl Shared {
         }
         let root = (!self.root.as_ref().is_empty()).then_some(&self.root);
         let first = self.bucket.list(root).next().await.transpose();
-        if let Some(object) = first.map_err(|error| problem(Action::List, &error))?
-            && object.location != layout
-        {
+        let first = first.map_err(|error| problem(Action::List, &error))?;
+        let is_ours = |key: &str| key == "layout" || key.starts_with("probe/");
+        let foreign =
+            first.filter(|object| !below(&self.root, &object.location).is_some_and(is_ours));
+        if let Some(object) = foreign {
             return Err(StoreError::Backend(format!(
                 "the artifact bucket holds other objects below its prefix, such as {:?}; name an empty prefix",
                 object.location.as_ref()
             )));
         }
-        self.create(&layout, LAYOUT.as_bytes())
-            .await
-            .map(drop)
-            .map_err(|error| problem(Action::Write, &error))
+        Ok(())
     }
 
     pub(crate) async fn read(&self, path: &Path) -> Result<Bytes, Error> {
@@ -357,11 +374,11 @@ impl Shared {
         mut stored: StoredRecord,
         mut number: u64,
     ) -> Result<Record, StoreError> {
-        let mut held = self.hold(artifact).await?;
+        let mut held = self.hold(&place.owner, artifact).await?;
         let mut unknown = 0;
         for _ in 0..MAX_TRIES {
             if !self.may_name(&held) {
-                held = self.hold(artifact).await?;
+                held = self.hold(&place.owner, artifact).await?;
             }
             stored.generation.clone_from(&held.key.generation);
             let path = place.entry(&self.root, Entry::Record(number));
@@ -426,7 +443,7 @@ impl Shared {
         }
         let mut freed: u64 = 0;
         for (number, object) in &entries.records {
-            freed += self.charge_of(name, *number, object).await?;
+            freed += self.charge_of(place, name, *number, object).await?;
         }
         let removed = entries.records.len() as u64;
         let records = entries.records.into_values();
@@ -455,7 +472,7 @@ impl Shared {
         match self.stored(name, *version, &path).await {
             Ok(Some(now)) if now.put == stored.put => {
                 // The next put of equal bytes must not rely on these.
-                let _ = self.mark_garbage(&stored.content()).await;
+                let _ = self.mark_garbage(&stored.content(&place.owner)).await;
                 corrupt(name, *version, reason)
             }
             Ok(Some(_)) => StoreError::Backend(
@@ -562,7 +579,7 @@ impl ArtifactStore for BucketStore {
     ) -> Result<Artifact, StoreError> {
         let place = Place::new(scope, name);
         let stored = self.0.find(&place, name, version).await?;
-        let read = self.0.read_all(&stored.content(), stored.record.size_bytes).await;
+        let read = self.0.read_all(&stored.content(&place.owner), stored.record.size_bytes).await;
         let content = match read {
             Ok(content) => content,
             Err(error) => return Err(self.0.content_error(&place, &stored, error).await),
@@ -571,7 +588,7 @@ impl ArtifactStore for BucketStore {
         let record = stored.record.clone();
         let verified = blocking(move || Artifact::verified(record, content)).await?;
         if let Err(StoreError::Corrupt { .. }) = &verified {
-            let _ = self.0.mark_garbage(&stored.content()).await;
+            let _ = self.0.mark_garbage(&stored.content(&place.owner)).await;
         }
         verified
     }
@@ -592,7 +609,8 @@ impl ArtifactStore for BucketStore {
         if range.is_empty() {
             return Ok(Bytes::new());
         }
-        let read = self.0.read_range(&stored.content(), &stored.pieces, size, range).await;
+        let read =
+            self.0.read_range(&stored.content(&place.owner), &stored.pieces, size, range).await;
         match read {
             Ok(bytes) => Ok(bytes),
             Err(error) => Err(self.0.content_error(&place, &stored, error).await),

@@ -13,11 +13,16 @@ impl ArtifactOptions {
     /// Opens the store. This may block: call it at the start of a program.
     ///
     /// # Errors
-    /// Returns an error if the directory store lacks a directory, or cannot be opened.
+    /// Returns an error if the directory store lacks a directory, or cannot be opened; if the store
+    /// is a bucket, which another crate opens.
     pub fn open_store(&self) -> io::Result<Arc<dyn ArtifactStore>> {
         match self.store {
             StoreKind::Memory => Ok(Arc::new(MemoryStore::new(self.memory_limits()))),
             StoreKind::Directory => self.open_directory(),
+            StoreKind::Bucket => Err(io::Error::new(
+                io::ErrorKind::Unsupported,
+                "a bucket is opened by marquetry-artifact-bucket",
+            )),
         }
     }
 

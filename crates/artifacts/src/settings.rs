@@ -120,6 +120,8 @@ pub enum StoreKind {
     Memory,
     /// Files in a directory.
     Directory,
+    /// Objects in a bucket, by the crate `marquetry-artifact-bucket`.
+    Bucket,
 }
 
 impl StoreKind {
@@ -129,6 +131,7 @@ impl StoreKind {
         match self {
             Self::Memory => "memory",
             Self::Directory => "directory",
+            Self::Bucket => "bucket",
         }
     }
 }
@@ -344,12 +347,26 @@ macro_rules! settings {
         #[non_exhaustive]
         pub struct ArtifactOptions {
             /// "memory" keeps artifacts until the server ends; "directory" keeps them in
-            /// `directory`. Without this setting, a `directory` means "directory".
+            /// `directory`, "bucket" in `bucket`. Without this setting, a `directory` or a `bucket`
+            /// decides.
             pub store: StoreKind,
             /// Directory of the directory store. It is created if it is missing, and must be empty
             /// at first.
             #[cfg_attr(feature = "schema", schemars(example = &"artifacts"))]
             pub directory: Option<PathBuf>,
+            /// Bucket of the bucket store, and the prefix of its keys, which must be empty at
+            /// first: "s3://bucket/prefix" (S3), "gs://…" (Google) or "az://…" (Azure). Several
+            /// servers may share it. Credentials are taken from the environment, such as
+            /// `AWS_ACCESS_KEY_ID`, or from the role of the machine.
+            #[cfg_attr(feature = "schema", schemars(example = &"s3://bucket/marquetry"))]
+            pub bucket: Option<String>,
+            /// URL of the bucket's server. Without it, `AWS_ENDPOINT_URL`, or that of Amazon, Google
+            /// or Microsoft.
+            #[cfg_attr(feature = "schema", schemars(example = &"https://minio.example.com:9000"))]
+            pub bucket_endpoint: Option<String>,
+            /// Region of an S3 bucket. Without it, `AWS_REGION`, or "us-east-1".
+            #[cfg_attr(feature = "schema", schemars(example = &"eu-central-1"))]
+            pub bucket_region: Option<String>,
             /// Artifacts that a caller can list, read and delete: "principal", from its own calls;
             /// "session", from its own HTTP session, if it has one; "shared", all artifacts.
             /// Without `[auth]`, all callers are the principal `local`.
@@ -363,6 +380,9 @@ macro_rules! settings {
             pub directory_max_bytes: u64,
             /// Largest artifact in the directory store, in bytes.
             pub directory_max_artifact_bytes: u64,
+            /// Size of all artifacts in the bucket store, in bytes. A full store makes room as the
+            /// memory store does.
+            pub bucket_max_bytes: u64,
             /// Waits for the disk at each artifact in the directory store, so that it survives a
             /// power failure.
             pub durable: bool,
@@ -389,10 +409,14 @@ macro_rules! settings {
                 Self {
                     store: StoreKind::Memory,
                     directory: None,
+                    bucket: None,
+                    bucket_endpoint: None,
+                    bucket_region: None,
                     scope: ArtifactScope::Principal,
                     memory_max_bytes: 256 << 20,
                     directory_max_bytes: 10 << 30,
                     directory_max_artifact_bytes: 1 << 30,
+                    bucket_max_bytes: 10 << 30,
                     durable: true,
                     preset: ArtifactPreset::Standard,
                     $($preset_key: None,)*

@@ -2,6 +2,7 @@
 
 use std::io;
 
+use marquetry_artifact_bucket::{AddressError, BucketAddress, BucketSettings};
 use marquetry_protocol::client::Network;
 
 use crate::{Config, ConfigError, Transport, artifacts::StoreKind, gateway::SettingProblem};
@@ -31,6 +32,7 @@ impl Config {
         let mut faults: Vec<_> =
             problems.into_iter().map(|(key, problem)| self.fault(key, problem)).collect();
         faults.extend(self.resource_server().err());
+        faults.extend(self.artifact_bucket().err());
         faults.extend(self.knowledge_faults());
         faults.extend(self.incomplete.iter().filter_map(|(name, error)| {
             let upstream = self.mcp_servers.get(name)?;
@@ -47,34 +49,69 @@ impl Config {
         })
     }
 
-    /// Returns a warning if a directory is set that the store of artifacts does not use.
-    pub fn unused_directory(&self) -> Option<String> {
-        let is_unused =
-            self.artifacts.store == StoreKind::Memory && self.artifacts.directory.is_some();
-        let problem = "is not used, since artifacts.store is \"memory\"; remove one of the two settings, or set artifacts.store = \"directory\"";
-        is_unused.then(|| self.fault("artifacts.directory", problem.to_owned()).to_string())
+    /// Returns a warning for each place of artifacts that is set and not used.
+    pub fn unused_store_settings(&self) -> Vec<String> {
+        let artifacts = &self.artifacts;
+        let store = artifacts.store.as_str();
+        let places = [
+            (StoreKind::Directory, artifacts.directory.is_some()),
+            (StoreKind::Bucket, artifacts.bucket.is_some()),
+        ];
+        let unused =
+            places.into_iter().filter(|(kind, is_set)| *is_set && *kind != artifacts.store);
+        unused
+            .map(|(kind, _)| {
+                let kind = kind.as_str();
+                let problem = format!("is not used, since artifacts.store is \"{store}\"; remove one of the two settings, or set artifacts.store = \"{kind}\"");
+                self.fault(&format!("artifacts.{kind}"), problem).to_string()
+            })
+            .collect()
+    }
+
+    /// Returns where the bucket of artifacts is; none if the store is no bucket.
+    ///
+    /// # Errors
+    /// Returns an error if the address is none.
+    pub fn artifact_bucket(&self) -> Result<Option<BucketSettings>, ConfigError> {
+        let artifacts = &self.artifacts;
+        if artifacts.store != StoreKind::Bucket {
+            return Ok(None);
+        }
+        let address = artifacts.bucket.as_deref().unwrap_or_default().parse();
+        let address: BucketAddress = address
+            .map_err(|error: AddressError| self.fault("artifacts.bucket", error.to_string()))?;
+        Ok(Some(BucketSettings {
+            address,
+            endpoint: artifacts.bucket_endpoint.clone(),
+            region: artifacts.bucket_region.clone(),
+        }))
     }
 
     /// Returns the settings of the store of artifacts that cannot work.
     fn artifact_problems(&self) -> Vec<SettingProblem> {
         let artifacts = &self.artifacts;
         let mut problems = Vec::new();
-        let sizes: &[_] = if artifacts.store == StoreKind::Memory {
-            &[("artifacts.memory_max_bytes", artifacts.memory_max_bytes)]
-        } else {
-            if let Err(error) = artifacts.check_directory() {
-                let advice = match error.kind() {
-                    io::ErrorKind::AlreadyExists => {
-                        ", or keep artifacts in memory with artifacts.store = \"memory\""
-                    }
-                    _ => "",
-                };
-                problems.push(("artifacts.directory", format!("{error}{advice}")));
+        let sizes: &[_] = match artifacts.store {
+            StoreKind::Bucket => &[("artifacts.bucket_max_bytes", artifacts.bucket_max_bytes)],
+            StoreKind::Directory => {
+                if let Err(error) = artifacts.check_directory() {
+                    let advice = match error.kind() {
+                        io::ErrorKind::AlreadyExists => {
+                            ", or keep artifacts in memory with artifacts.store = \"memory\""
+                        }
+                        _ => "",
+                    };
+                    problems.push(("artifacts.directory", format!("{error}{advice}")));
+                }
+                &[
+                    ("artifacts.directory_max_bytes", artifacts.directory_max_bytes),
+                    (
+                        "artifacts.directory_max_artifact_bytes",
+                        artifacts.directory_max_artifact_bytes,
+                    ),
+                ]
             }
-            &[
-                ("artifacts.directory_max_bytes", artifacts.directory_max_bytes),
-                ("artifacts.directory_max_artifact_bytes", artifacts.directory_max_artifact_bytes),
-            ]
+            _ => &[("artifacts.memory_max_bytes", artifacts.memory_max_bytes)],
         };
         let no_room = "0 leaves no room for an artifact; expected a number from 1 on";
         for (key, size) in sizes {
@@ -180,13 +217,13 @@ mod tests {
         let config = Config::from_toml(&toml, "m.toml").unwrap();
         assert_eq!(config.artifacts.store, StoreKind::Directory);
         assert_eq!(config.check(), Ok(()));
-        assert_eq!(config.unused_directory(), None);
+        assert!(config.unused_store_settings().is_empty());
         let toml = "artifacts = { store = 'memory', directory = 'd' }\n";
         check(toml, expect![""]);
         let config = Config::from_toml(toml, "m.toml").unwrap();
         assert_eq!(config.artifacts.store, StoreKind::Memory);
         let want = "m.toml:1:45: artifacts.directory: is not used, since artifacts.store is \"memory\"; remove one of the two settings, or set artifacts.store = \"directory\"";
-        assert_eq!(config.unused_directory().as_deref(), Some(want));
+        assert_eq!(config.unused_store_settings(), [want]);
         check(
             &format!(
                 "[artifacts]\ndirectory = {directory:?}\ndirectory_max_bytes = 0\ndirectory_max_artifact_bytes = 0\n"
@@ -196,6 +233,28 @@ mod tests {
                 m.toml:4:32: artifacts.directory_max_artifact_bytes: 0 leaves no room for an artifact; expected a number from 1 on
             "]],
         );
+    }
+
+    #[test]
+    fn a_bucket_needs_an_address() {
+        let toml = "[artifacts]\nbucket = 's3://bucket/a'\nbucket_region = 'eu-central-1'\n";
+        let config = Config::from_toml(toml, "m.toml").unwrap();
+        assert_eq!(config.artifacts.store, StoreKind::Bucket);
+        let bucket = config.artifact_bucket().unwrap().unwrap();
+        assert_eq!(bucket.address.to_string(), "s3://bucket/a");
+        assert_eq!(bucket.region.as_deref(), Some("eu-central-1"));
+        check(toml, expect![""]);
+        check("[artifacts]\nbucket = 's3://key:hush@bucket'\nbucket_max_bytes = 0\n", expect![""]);
+        let toml = "artifacts = { store = 'memory', bucket = 's3://bucket' }\n";
+        let config = Config::from_toml(toml, "m.toml").unwrap();
+        let want = "m.toml:1:42: artifacts.bucket: is not used, since artifacts.store is \"memory\"; remove one of the two settings, or set artifacts.store = \"bucket\"";
+        assert_eq!(config.unused_store_settings(), [want]);
+        for (toml, want) in [
+            ("artifacts = { store = 'bucket' }\n", expect![""]),
+            ("artifacts = { directory = 'a', bucket = 's3://bucket' }\n", expect![""]),
+        ] {
+            want.assert_eq(&Config::from_toml(toml, "m.toml").unwrap_err().to_string());
+        }
     }
 
     #[cfg(feature = "postgres")]

@@ -338,19 +338,42 @@ impl Config {
                 }
             }
         }
-        if config.artifacts.store == StoreKind::Directory && config.artifacts.directory.is_none() {
+        if let Some(problem) = config.choose_store() {
             let key = ["artifacts", "store"];
             let offset = locate::toml_offset(text, &key);
-            let problem = "the directory store needs \"directory\" in the same section";
             return Err(ConfigError::of_key(file, text, offset, &key, problem));
         }
-        // `Config::unused_directory` reports a directory beside another store.
-        if config.artifacts.directory.is_some()
-            && !config.positions.0.contains_key("artifacts.store")
-        {
-            config.artifacts.store = StoreKind::Directory;
-        }
         Ok(config)
+    }
+
+    /// Sets the store of artifacts by the settings beside it, if it is not set. Returns a problem if
+    /// its own setting is missing, or both are there. [`Config::unused_store_settings`] reports
+    /// those of other stores.
+    fn choose_store(&mut self) -> Option<&'static str> {
+        let is_set = self.positions.0.contains_key("artifacts.store");
+        let artifacts = &mut self.artifacts;
+        let is_there = (artifacts.directory.is_some(), artifacts.bucket.is_some());
+        match (artifacts.store, is_there) {
+            (StoreKind::Directory, (false, _)) => {
+                Some("the directory store needs \"directory\" in the same section")
+            }
+            (StoreKind::Bucket, (_, false)) => {
+                Some("the bucket store needs \"bucket\" in the same section")
+            }
+            _ if is_set => None,
+            (_, (true, true)) => {
+                Some("\"directory\" and \"bucket\" are both set; set \"store\" to one of them")
+            }
+            (_, (true, false)) => {
+                artifacts.store = StoreKind::Directory;
+                None
+            }
+            (_, (false, true)) => {
+                artifacts.store = StoreKind::Bucket;
+                None
+            }
+            _ => None,
+        }
     }
 
     fn add_mcp_json_with(

@@ -40,6 +40,8 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+#[cfg(feature = "cli")]
+pub(crate) use self::artifacts::try_bucket;
 use self::routed_body::RoutedBody;
 pub use self::{builder::AppBuilder, error::StartError};
 use crate::{health::Health, http::OnLoopback, knowledge::Knowledge, tools::Diagrams};

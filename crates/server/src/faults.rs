@@ -12,6 +12,9 @@ use tokio::time::Instant;
 /// The artifact store: a save has failed.
 pub(crate) const ARTIFACTS: &str = "artifacts";
 
+/// The artifact store: it failed when `/readyz` tried it.
+pub(crate) const ARTIFACT_STORE: &str = "artifact store";
+
 /// Records and search: a call of a tool has failed.
 pub(crate) const KNOWLEDGE: &str = "knowledge";
 

@@ -5,9 +5,10 @@ use std::{sync::Arc, time::Duration};
 use marquetry_artifacts::ArtifactStore;
 use marquetry_gateway::{Catalog, Gateway, UpstreamState};
 use serde_json::{Value, json};
+use tokio::{sync::Mutex, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use crate::faults::{ARTIFACTS, Faults};
+use crate::faults::{ARTIFACT_STORE, ARTIFACTS, Faults};
 
 /// The scope of a token that may see the whole of `/healthz`.
 pub(crate) const ADMIN: &str = "admin";
@@ -16,6 +17,11 @@ pub(crate) const ADMIN: &str = "admin";
 /// request can save again, and the load balancer sends none meanwhile.
 const UNREADY_TIME: Duration = Duration::from_secs(10);
 
+/// Time after which `/readyz` tries the store again. Each try costs some requests to a bucket.
+const TRY_AGAIN: Duration = Duration::from_secs(15);
+/// Time for one try.
+const TRY_TIME: Duration = Duration::from_secs(5);
+
 /// Computes the state of the server from its upstreams, its artifact store and its faults.
 pub(crate) struct Health {
     gateway: Arc<Gateway>,
@@ -23,6 +29,8 @@ pub(crate) struct Health {
     transports: Vec<&'static str>,
     store: Arc<dyn ArtifactStore>,
     faults: Arc<Faults>,
+    /// When the store was tried last, and its problem.
+    tried: Mutex<Option<(Instant, Option<String>)>>,
     /// Cancelled when the server shuts down.
     stop: CancellationToken,
 }
@@ -77,7 +85,7 @@ impl Health {
         faults: Arc<Faults>,
         stop: CancellationToken,
     ) -> Self {
-        Self { gateway, transports, store, faults, stop }
+        Self { gateway, transports, store, faults, tried: Mutex::default(), stop }
     }
 
     /// Returns the state of the server.
@@ -120,6 +128,27 @@ impl Health {
         } else {
             Ok(())
         }
+    }
+
+    /// Tries whether the store can be read and written, from time to time. Returns its problem.
+    pub(crate) async fn store_problem(&self) -> Option<String> {
+        let mut tried = self.tried.lock().await;
+        if let Some((at, problem)) = &*tried
+            && at.elapsed() < TRY_AGAIN
+        {
+            return problem.clone();
+        }
+        let problem = match tokio::time::timeout(TRY_TIME, self.store.check()).await {
+            Ok(Ok(())) => None,
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(_) => Some(format!("the store did not answer within {} s", TRY_TIME.as_secs())),
+        };
+        match &problem {
+            Some(problem) => self.faults.raise(ARTIFACT_STORE, problem.clone()),
+            None => self.faults.clear(ARTIFACT_STORE),
+        }
+        *tried = Some((Instant::now(), problem.clone()));
+        problem
     }
 
     /// Returns the details that `/healthz` shows to administrators.

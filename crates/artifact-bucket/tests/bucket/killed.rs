@@ -1,5 +1,6 @@
 //! A process that is killed while it writes loses nothing that it acknowledged, and leaves nothing
-//! half visible: in a bucket, and in a directory.
+//! half visible: in a bucket, and in a directory. `MARQUETRY_TEST_PUTS=100` makes 2,000 puts in the
+//! bucket, too, which take some minutes.
 
 use std::{
     collections::BTreeMap,
@@ -23,8 +24,6 @@ use crate::{
 const CHILD: &str = "MARQUETRY_TEST_WRITE_TO";
 /// Times that a child is killed.
 const KILLS: u64 = 20;
-/// Puts that are acknowledged between two kills, on average.
-const PUTS: u64 = 100;
 
 fn open(target: &str) -> Arc<dyn ArtifactStore> {
     if target.starts_with("http://") {
@@ -60,20 +59,22 @@ async fn child_that_writes_until_it_is_killed() {
 #[tokio::test(flavor = "multi_thread")]
 async fn kills_lose_nothing_in_a_directory() {
     let root = tempfile::tempdir().unwrap();
-    kills_lose_nothing(root.path().to_str().unwrap()).await;
+    kills_lose_nothing(root.path().to_str().unwrap(), 100).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kills_lose_nothing_in_a_bucket() {
     let Some(server) = Server::start().await else { return };
-    kills_lose_nothing(server.proxy.url()).await;
+    let puts = std::env::var("MARQUETRY_TEST_PUTS").map_or(15, |puts| puts.parse().unwrap());
+    kills_lose_nothing(server.proxy.url(), puts).await;
 }
 
-async fn kills_lose_nothing(target: &str) {
+/// Kills children after `average` puts each.
+async fn kills_lose_nothing(target: &str, average: u64) {
     let mut acknowledged = BTreeMap::new();
     for round in 0..KILLS {
         let mut random = Random(round);
-        let puts = PUTS / 2 + random.below(PUTS + 1);
+        let puts = average / 2 + random.below(average + 1);
         let delay = Duration::from_micros(random.below(8000));
         let target = target.to_owned();
         let written = tokio::task::spawn_blocking(move || write_and_kill(&target, puts, delay));
@@ -99,7 +100,7 @@ async fn kills_lose_nothing(target: &str) {
         assert_eq!(found.get(key), Some(hash), "{key:?}");
     }
     println!("{KILLS} kills, {} puts acknowledged, {} found", acknowledged.len(), found.len());
-    assert!(acknowledged.len() as u64 > KILLS * PUTS / 2);
+    assert!(acknowledged.len() as u64 > KILLS * average / 2);
     assert!(found.len() < acknowledged.len() + KILLS as usize * 8);
 }
 

@@ -264,6 +264,15 @@ impl ArtifactStore for DirectoryStore {
         self.blocking(move |store| store.delete(&folder, &name, which)).await
     }
 
+    async fn check(&self) -> Result<(), StoreError> {
+        self.blocking(|store| {
+            let probe = store.temporary();
+            store.root.write(&probe, b"probe")?;
+            Ok(store.root.remove_file(&probe)?)
+        })
+        .await
+    }
+
     fn usage(&self) -> Usage {
         Usage {
             bytes: self.0.charged(),

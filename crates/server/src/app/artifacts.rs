@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use marquetry_artifact_bucket::{BucketAddress, BucketOptions, BucketStore, ObjectStore, connect};
 use marquetry_artifact_tools::ArtifactTools;
 use marquetry_artifacts::{
     ArtifactStore, Capturer,
@@ -15,8 +16,17 @@ use marquetry_config::{
 use super::StartError;
 use crate::{changes::Changes, console::Recorder, limits::read_limits};
 
-/// Opens the store of `[artifacts]`.
-pub(super) fn open_store(config: &ArtifactsConfig) -> Result<Arc<dyn ArtifactStore>, StartError> {
+/// Opens the store of `[artifacts]`. A bucket is tried.
+pub(super) async fn open_store(config: &Config) -> Result<Arc<dyn ArtifactStore>, StartError> {
+    if let Some((bucket, address)) = connect_bucket(config)? {
+        let options = bucket_options(&config.artifacts);
+        let store = BucketStore::open(bucket, &address, options).await;
+        return match store {
+            Ok(store) => Ok(Arc::new(store)),
+            Err(error) => Err(StartError::Bucket { problem: error.to_string() }),
+        };
+    }
+    let config = &config.artifacts;
     match (config.store, &config.directory) {
         (StoreKind::Directory, None) => Err(StartError::NoDirectory),
         (_, path) => config.open_store().map_err(|error| StartError::Store {
@@ -24,6 +34,30 @@ pub(super) fn open_store(config: &ArtifactsConfig) -> Result<Arc<dyn ArtifactSto
             problem: error.to_string(),
         }),
     }
+}
+
+/// Tries the bucket of `[artifacts]`, if the store is one, without changing it.
+#[cfg(feature = "cli")]
+pub(crate) async fn try_bucket(config: &Config) -> Result<(), StartError> {
+    let Some((bucket, address)) = connect_bucket(config)? else { return Ok(()) };
+    let store = BucketStore::new(bucket, &address, bucket_options(&config.artifacts));
+    store.check().await.map_err(|error| StartError::Bucket { problem: error.to_string() })
+}
+
+fn connect_bucket(
+    config: &Config,
+) -> Result<Option<(Arc<dyn ObjectStore>, BucketAddress)>, StartError> {
+    let Some(settings) = config.artifact_bucket()? else { return Ok(None) };
+    // Values that are not UTF-8 are no keys of a bucket.
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let bucket = connect(&settings, variables)
+        .map_err(|error| StartError::Bucket { problem: error.to_string() })?;
+    Ok(Some((bucket, settings.address)))
+}
+
+fn bucket_options(config: &ArtifactsConfig) -> BucketOptions {
+    BucketOptions::default().with_max_total_bytes(config.bucket_max_bytes)
 }
 
 /// Returns the artifacts of all callers. Changed lists are announced to the clients that see them

@@ -105,7 +105,7 @@ impl AppBuilder {
             .map_err(|name| StartError::ToolNameTaken { name })?;
         let store = match store {
             Some(store) => store,
-            None => open_store(&config.artifacts)?,
+            None => open_store(&config).await?,
         };
         let components = Components::start(config, store, &custom, access, admin_routes)?;
         Ok(components.into_app(custom))

@@ -14,6 +14,12 @@ pub enum StartError {
         /// The problem.
         problem: String,
     },
+    /// The bucket of artifacts cannot be used.
+    #[error("artifacts.bucket: {problem}")]
+    Bucket {
+        /// The problem.
+        problem: String,
+    },
     /// The configuration is incomplete or contradicts itself; see
     /// [`Config::check`](marquetry_config::Config::check).
     #[error(transparent)]

@@ -13,7 +13,7 @@ use super::{
 };
 use marquetry_config::{
     Config, Loaded, Transport,
-    sections::{AuthConfig, UpstreamConfig},
+    sections::{AuthConfig, StoreKind, UpstreamConfig},
 };
 use marquetry_redact::url_without_secrets;
 
@@ -30,6 +30,7 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     let mut problems = missing_programs(&config);
     problems.extend(problems::port_problem(&config));
     problems.extend(problems::problems(&config));
+    problems.extend(problems::bucket_problem(&config));
     warnings.iter().chain(&problems).for_each(|warning| logging::warn(warning));
     if logging::is_json() {
         print(&format!("{}\n", as_json(&config, file.as_deref(), &warnings, &problems)))?;
@@ -83,6 +84,7 @@ fn as_json(
         "artifacts": {
             "store": config.artifacts.store.as_str(),
             "directory": config.artifacts.directory,
+            "bucket": bucket_address(config),
             "saveThresholdBytes": artifacts.mcp_tool_response_save_threshold_bytes,
             "maxShownBytes": artifacts.mcp_tool_llm_return_max_bytes,
         },
@@ -98,8 +100,11 @@ fn as_json(
 fn summary(config: &Config) -> String {
     let artifacts = &config.artifacts;
     let settings = artifacts.settings();
-    let folder =
-        artifacts.directory.as_ref().map(|path| printable_line(&format!(" in {}", path.display())));
+    let place = match artifacts.store {
+        StoreKind::Bucket => bucket_address(config),
+        _ => artifacts.directory.as_ref().map(|path| path.display().to_string()),
+    };
+    let place = place.map(|place| printable_line(&format!(" in {place}")));
     let mut text = format!(
         "listen     {}/mcp{}\nauth       {}\nartifacts  {}{}; saved above {} bytes, shown up to {} bytes\n{}servers    {}\n",
         base_url(config.server.listen),
@@ -110,7 +115,7 @@ fn summary(config: &Config) -> String {
         },
         printable_line(&auth(&config.auth)),
         artifacts.store.as_str(),
-        folder.unwrap_or_default(),
+        place.unwrap_or_default(),
         settings.mcp_tool_response_save_threshold_bytes,
         settings.mcp_tool_llm_return_max_bytes,
         printable(&knowledge::summary(config)),
@@ -126,6 +131,11 @@ fn summary(config: &Config) -> String {
         text.push_str(&format!("  {name:width$}  {}\n", printable_line(&line)));
     }
     text
+}
+
+/// Returns the address of the bucket of artifacts; none if the store is no bucket.
+fn bucket_address(config: &Config) -> Option<String> {
+    Some(config.artifact_bucket().ok()??.address.to_string())
 }
 
 /// Describes the callers that are allowed.

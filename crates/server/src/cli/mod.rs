@@ -416,7 +416,7 @@ impl ConfigArgs {
             logging::use_json();
         }
         config = config.with_user_folders();
-        warnings.extend(config.unused_directory());
+        warnings.extend(config.unused_store_settings());
         if config.knowledge.enabled && config.knowledge.database.is_none() {
             warnings.push(
                 "knowledge is off: neither $XDG_DATA_HOME nor $HOME is set; set one of them or knowledge.database".to_owned(),

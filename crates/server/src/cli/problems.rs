@@ -12,11 +12,13 @@ use http::Uri;
 use indexmap::IndexMap;
 use marquetry_gateway::Namer;
 use marquetry_protocol::client::check_program;
+use tokio::runtime::Builder;
 
 pub(super) use self::knowledge::warning as chat_warning;
 use marquetry_config::{Config, Transport, sections::Prefix};
 
 use super::ConfigArgs;
+use crate::app::try_bucket;
 
 /// Returns the warnings for the log of a server, one sentence each: settings that are valid, but do
 /// not do what they seem to. Missing programs are left out, because the server reports them when it
@@ -39,6 +41,15 @@ pub(super) fn missing_programs(config: &Config) -> Vec<String> {
             Some(format!("server {name:?}: {error}"))
         })
         .collect()
+}
+
+/// Tries the bucket of artifacts, if the store is one.
+pub(super) fn bucket_problem(config: &Config) -> Option<String> {
+    let runtime = Builder::new_current_thread().enable_all().build();
+    let tried = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
+        runtime.block_on(try_bucket(config)).map_err(|error| error.to_string())
+    });
+    tried.err()
 }
 
 /// Returns the problems that the server would have if it were started here, one sentence each.

@@ -25,7 +25,7 @@ use self::{
 };
 use crate::{
     console::{ServerBackend, artifact_routes, chat_routes},
-    health::Health,
+    health::{Health, NotReady},
     home,
     rest::{self, McpV1, Rest, RestError, json_response},
 };
@@ -177,12 +177,18 @@ fn health_routes(health: Arc<Health>, authenticator: Option<Arc<dyn Authenticato
         .route("/livez", get(async || json_response(StatusCode::OK, &json!({"status": "alive"}))))
         .route(
             "/readyz",
-            get(async move || match ready.readiness() {
-                Ok(()) => json_response(StatusCode::OK, &json!({"status": "ready"})),
-                Err(why) => {
-                    let body = json!({"status": why.name()});
-                    json_response(StatusCode::SERVICE_UNAVAILABLE, &body)
-                }
+            get(async move || {
+                let body = match ready.readiness() {
+                    Err(why) => json!({"status": why.name()}),
+                    // A problem of the store has no secrets: callers whose saves fail see it, too.
+                    Ok(()) => match ready.store_problem().await {
+                        Some(problem) => json!({
+                            "status": NotReady::Failing.name(), "problem": problem,
+                        }),
+                        None => return json_response(StatusCode::OK, &json!({"status": "ready"})),
+                    },
+                };
+                json_response(StatusCode::SERVICE_UNAVAILABLE, &body)
             }),
         )
         .route(

@@ -7,6 +7,7 @@ use std::sync::{
 
 use async_trait::async_trait;
 use marquetry::{App, Config};
+use marquetry_artifact_bucket::{BucketOptions, BucketStore};
 use marquetry_artifacts::{
     ArtifactStore, MemoryStore, NewArtifact, Record, Scope, StoreError,
     store::{Listing, Page},
@@ -124,6 +125,61 @@ async fn artifacts_belong_to_the_principal_whose_call_made_them() {
         assert_eq!(twice["isError"], true);
     }
     server.stop().await;
+}
+
+/// Saves an artifact on each of two servers with the same store, and reads it on the other one.
+async fn share_artifacts(first: &Running, second: &Running) {
+    let first = first.agent().await;
+    let second = second.agent().await;
+    for (saver, reader) in [(&first, &second), (&second, &first)] {
+        let artifact = saved(saver).await;
+        let read = call(reader, "read_artifact", json!({"name": artifact["uri"]})).await.unwrap();
+        assert_eq!(read["content"][0]["data"], PNG);
+        assert_eq!(names(&first).await, names(&second).await);
+    }
+    assert_eq!(names(&first).await.len(), 2);
+}
+
+#[tokio::test]
+async fn two_servers_share_a_directory() {
+    let folder = tempfile::tempdir().unwrap();
+    let toml = format!("artifacts.directory = {:?}", folder.path().join("artifacts"));
+    let (first, _web) = server(&toml).await;
+    let (second, _other_web) = server(&toml).await;
+    share_artifacts(&first, &second).await;
+    assert_eq!(first.http("GET", "/readyz", &[], b"").await.status, 200);
+    // As when a disk was removed.
+    std::fs::remove_dir_all(folder.path().join("artifacts")).unwrap();
+    let ready = second.http("GET", "/readyz", &[], b"").await;
+    let problem = "the directory of the artifacts was removed";
+    assert_eq!(
+        (ready.status, ready.json()),
+        (503, json!({"status": "failing", "problem": problem}))
+    );
+    assert_eq!(second.app.health()["faults"][0]["problem"], problem);
+    first.stop().await;
+    second.stop().await;
+}
+
+#[tokio::test]
+async fn two_servers_share_a_bucket() {
+    let bucket = Arc::new(object_store::memory::InMemory::new());
+    let web = HttpUpstream::start().await;
+    let start = async || {
+        let address = "s3://bucket/artifacts".parse().unwrap();
+        let store = BucketStore::open(bucket.clone(), &address, BucketOptions::default());
+        let mut config = Config::from_toml(&web.toml("web"), "m.toml").unwrap();
+        config.knowledge.enabled = false;
+        let builder = App::builder(config).store(Arc::new(store.await.unwrap()));
+        let app = builder.start().await.unwrap();
+        app.ready().await;
+        Running::serve(app).await
+    };
+    let (first, second) = (start().await, start().await);
+    share_artifacts(&first, &second).await;
+    assert_eq!(first.http("GET", "/readyz", &[], b"").await.status, 200);
+    first.stop().await;
+    second.stop().await;
 }
 
 /// A principal gets no notifications about artifacts of others.

@@ -627,3 +627,23 @@ async fn login_forget_removes_the_stored_registration() {
     assert_eq!(login(&["--forget"]), Some(1));
     assert!(kept.load(url).await.unwrap().is_none());
 }
+
+#[test]
+fn a_bucket_that_does_not_answer_is_a_problem() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path();
+    let settings =
+        "[artifacts]\nbucket = 's3://bucket/a'\nbucket_endpoint = 'http://127.0.0.1:1'\n";
+    fs::write(path.join("bucket.toml"), settings).unwrap();
+    for arguments in [["check", "--config", "bucket.toml"], ["serve", "--config", "bucket.toml"]] {
+        let mut command = command(path, &arguments);
+        command.env("AWS_ACCESS_KEY_ID", "hush-key").env("AWS_SECRET_ACCESS_KEY", "hush-secret");
+        let output = command.output().unwrap();
+        assert!(!output.status.success());
+        let told = text(&output.stdout) + &text(&output.stderr);
+        let want = "artifacts.bucket: the server of the artifact bucket cannot be reached";
+        assert!(told.contains(want), "{told}");
+        assert!(!told.contains("hush"), "{told}");
+        assert!(arguments[0] == "serve" || told.contains("bucket in s3://bucket/a"), "{told}");
+    }
+}
