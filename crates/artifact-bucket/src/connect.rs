@@ -220,12 +220,7 @@ mod tests {
             &[account],
             expect!["MicrosoftAzure { account: account, container: container }"],
         );
-        check(
-            "az://container",
-            None,
-            &[],
-            expect!["Generic MicrosoftAzure error: Account must be specified"],
-        );
+        check("az://container", None, &[], expect!["Account must be specified"]);
         check(
             "gs://bucket",
             None,
@@ -237,7 +232,7 @@ mod tests {
             None,
             &[("GOOGLE_SERVICE_ACCOUNT_KEY", secret)],
             expect![
-                "Generic GCS error: GCP credential error: Unable to decode service account file: expected value at line 1 column 1"
+                "GCP credential error: Unable to decode service account file: expected value at line 1 column 1"
             ],
         );
         check(
@@ -245,6 +240,14 @@ mod tests {
             Some("https://user:secret@host"),
             &[],
             expect![[r#"endpoint "host" is not a URL with http: or https: and without a user"#]],
+        );
+        check(
+            "az://container",
+            Some("http://host"),
+            &[account],
+            expect![[
+                r#"endpoint "http://host" has http: and is not on this machine; the service needs https:"#
+            ]],
         );
         check(
             "s3://bucket",

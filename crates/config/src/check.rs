@@ -113,6 +113,11 @@ impl Config {
             }
             _ => &[("artifacts.memory_max_bytes", artifacts.memory_max_bytes)],
         };
+        let is_chosen = self.positions.0.contains_key("artifacts.store");
+        if !is_chosen && artifacts.directory.is_some() && artifacts.bucket.is_some() {
+            let problem = "a directory and a bucket are set; set artifacts.store to \"directory\" or \"bucket\"";
+            problems.push(("artifacts.bucket", problem.to_owned()));
+        }
         let no_room = "0 leaves no room for an artifact; expected a number from 1 on";
         for (key, size) in sizes {
             if *size == 0 {
@@ -244,17 +249,32 @@ mod tests {
         assert_eq!(bucket.address.to_string(), "s3://bucket/a");
         assert_eq!(bucket.region.as_deref(), Some("eu-central-1"));
         check(toml, expect![""]);
-        check("[artifacts]\nbucket = 's3://key:hush@bucket'\nbucket_max_bytes = 0\n", expect![""]);
+        check(
+            "[artifacts]\nbucket = 's3://key:hush@bucket'\nbucket_max_bytes = 0\n",
+            expect![[r#"
+            m.toml:3:20: artifacts.bucket_max_bytes: 0 leaves no room for an artifact; expected a number from 1 on
+            m.toml:2:10: artifacts.bucket: the name of a bucket has 3 to 222 letters, digits, ".", "-" and "_"; the prefix follows after a "/"
+        "#]],
+        );
         let toml = "artifacts = { store = 'memory', bucket = 's3://bucket' }\n";
         let config = Config::from_toml(toml, "m.toml").unwrap();
         let want = "m.toml:1:42: artifacts.bucket: is not used, since artifacts.store is \"memory\"; remove one of the two settings, or set artifacts.store = \"bucket\"";
         assert_eq!(config.unused_store_settings(), [want]);
-        for (toml, want) in [
-            ("artifacts = { store = 'bucket' }\n", expect![""]),
-            ("artifacts = { directory = 'a', bucket = 's3://bucket' }\n", expect![""]),
-        ] {
-            want.assert_eq(&Config::from_toml(toml, "m.toml").unwrap_err().to_string());
-        }
+        let error = Config::from_toml("artifacts = { store = 'bucket' }\n", "m.toml").unwrap_err();
+        let want =
+            "m.toml:1:23: artifacts.store: the bucket store needs \"bucket\" in the same section";
+        assert_eq!(error.to_string(), want);
+        let directory = tempfile::tempdir().unwrap();
+        let toml = format!(
+            "artifacts = {{ bucket = 's3://bucket', directory = {:?} }}\n",
+            directory.path().join("new")
+        );
+        check(
+            &toml,
+            expect![[r#"
+                m.toml:1:24: artifacts.bucket: a directory and a bucket are set; set artifacts.store to "directory" or "bucket"
+            "#]],
+        );
     }
 
     #[cfg(feature = "postgres")]

@@ -347,7 +347,7 @@ impl Config {
     }
 
     /// Sets the store of artifacts by the settings beside it, if it is not set. Returns a problem if
-    /// its own setting is missing, or both are there. [`Config::unused_store_settings`] reports
+    /// its own setting is missing. [`Config::unused_store_settings`] reports
     /// those of other stores.
     fn choose_store(&mut self) -> Option<&'static str> {
         let is_set = self.positions.0.contains_key("artifacts.store");
@@ -361,10 +361,8 @@ impl Config {
                 Some("the bucket store needs \"bucket\" in the same section")
             }
             _ if is_set => None,
-            (_, (true, true)) => {
-                Some("\"directory\" and \"bucket\" are both set; set \"store\" to one of them")
-            }
-            (_, (true, false)) => {
+            // `Config::check` refuses both.
+            (_, (true, _)) => {
                 artifacts.store = StoreKind::Directory;
                 None
             }
