@@ -103,8 +103,11 @@ impl fmt::Display for BucketAddress {
 }
 
 fn is_plain(part: &str) -> bool {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    !part.is_empty() && part != "." && part != ".." && part.bytes().all(is_plain)
+    let is_dots = part == "." || part == "..";
+    let mut bytes = part.bytes();
+    !part.is_empty()
+        && !is_dots
+        && bytes.all(|byte| byte.is_ascii_alphanumeric() || b".-_".contains(&byte))
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use reqwest::Url;
 
 use crate::{
     address::{BucketAddress, Service},
-    http_client::OurClient,
+    http_client::ReqwestConnector,
     problem::first_line,
 };
 
@@ -49,9 +49,9 @@ pub enum ConnectError {
     Settings(String),
 }
 
-/// Returns a client of the bucket. It takes credentials from these variables: those that begin with
-/// `AWS_`, `GOOGLE_` or `AZURE_` and that `object_store` knows. Without any, it asks the machine for
-/// its role when it sends the first request.
+/// Returns a client of the bucket. It takes credentials from these variables: those that begin
+/// with `AWS_`, `GOOGLE_` or `AZURE_` and that `object_store` knows. Without any, it asks the
+/// machine for its role when it sends the first request.
 ///
 /// # Errors
 /// Returns an error if the endpoint is no URL, or the variables cannot work.
@@ -151,7 +151,7 @@ fn with_prefix<'a>(
 }
 
 /// Returns a client for an endpoint that is not sent tokens over plain HTTP.
-fn secure_client_for(endpoint: &str) -> Result<OurClient, ConnectError> {
+fn secure_client_for(endpoint: &str) -> Result<ReqwestConnector, ConnectError> {
     let client = client_for(endpoint)?;
     match Url::parse(endpoint) {
         Ok(url) if url.scheme() == "http" && !is_loopback(&url) => {
@@ -161,7 +161,7 @@ fn secure_client_for(endpoint: &str) -> Result<OurClient, ConnectError> {
     }
 }
 
-fn client_for(endpoint: &str) -> Result<OurClient, ConnectError> {
+fn client_for(endpoint: &str) -> Result<ReqwestConnector, ConnectError> {
     let url = Url::parse(endpoint).ok().filter(|url| {
         matches!(url.scheme(), "http" | "https")
             && url.has_host()
@@ -171,7 +171,7 @@ fn client_for(endpoint: &str) -> Result<OurClient, ConnectError> {
     // The URL may have a password.
     let shown = endpoint.rsplit('@').next().unwrap_or_default();
     let url = url.ok_or_else(|| ConnectError::Endpoint(shown.to_owned()))?;
-    Ok(OurClient(http_client(&url)?))
+    Ok(ReqwestConnector(http_client(&url)?))
 }
 
 /// Returns the policy for answers such as 503 and for lost connections. A caller waits meanwhile.

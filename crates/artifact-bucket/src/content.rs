@@ -1,5 +1,5 @@
-//! The bytes of artifacts: equal ones of an owner are stored once, and all are checked when they are
-//! read.
+//! The bytes of artifacts: equal ones of an owner are stored once, and all are checked when they
+//! are read.
 
 use std::{
     collections::HashSet,
@@ -28,11 +28,11 @@ pub(crate) const PIECE_BYTES: u64 = 1024 * 1024;
 /// Size of the parts of a large upload.
 const PART_BYTES: usize = 8 * 1024 * 1024;
 /// Parts of one upload that are sent at the same time.
-const PARTS_AT_ONCE: usize = 4;
+const CONCURRENT_PARTS: usize = 4;
 
-/// Bytes in the bucket that no server deletes for a time.
+/// Bytes in the bucket that no server deletes for some time.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct ContentLease {
     pub(crate) key: ContentKey,
     since: Instant,
 }
@@ -45,18 +45,18 @@ pub(crate) enum ReadError {
 }
 
 impl Shared {
-    /// Returns whether a record may still name the bytes: far below the age at which they may be
-    /// deleted.
-    pub(crate) fn may_name(&self, held: &Held) -> bool {
-        held.since.elapsed() < self.options.garbage_age / 6
+    /// Returns whether a record may still name the bytes. The time is far below that after which they
+    /// may be deleted.
+    pub(crate) fn is_valid_lease(&self, lease: &ContentLease) -> bool {
+        lease.since.elapsed() < self.options.garbage_age / 6
     }
 
     /// Stores the bytes, unless the owner has equal ones.
-    pub(crate) async fn hold(
+    pub(crate) async fn lease_content(
         &self,
         owner: &str,
         artifact: &NewArtifact,
-    ) -> Result<Held, StoreError> {
+    ) -> Result<ContentLease, StoreError> {
         let since = Instant::now();
         let bytes = artifact.content();
         let hash = artifact.hash();
@@ -73,12 +73,12 @@ impl Shared {
             }
         }
         if let Some(key) = whole.into_iter().find(|key| !garbage.contains(key)) {
-            return Ok(Held { key, since });
+            return Ok(ContentLease { key, since });
         }
-        let key = ContentKey { owner: owner.to_owned(), hash, generation: random()? };
+        let key = ContentKey { owner: owner.to_owned(), hash, generation: random_id()? };
         self.upload(&key, bytes).await.map_err(|error| problem(Action::Write, &error))?;
         // The upload may have taken long. No other server deletes bytes that are this young.
-        Ok(Held { key, since: Instant::now() })
+        Ok(ContentLease { key, since: Instant::now() })
     }
 
     async fn upload(&self, key: &ContentKey, bytes: &Bytes) -> Result<(), Error> {
@@ -159,7 +159,7 @@ impl Shared {
 /// Sends all parts, a few at once. They share the bytes.
 async fn send_parts(upload: &mut dyn MultipartUpload, bytes: &Bytes) -> Result<(), Error> {
     let starts: Vec<usize> = (0..bytes.len()).step_by(PART_BYTES).collect();
-    for group in starts.chunks(PARTS_AT_ONCE) {
+    for group in starts.chunks(CONCURRENT_PARTS) {
         let parts = group.iter().map(|start| {
             let end = bytes.len().min(start + PART_BYTES);
             upload.put_part(PutPayload::from_bytes(bytes.slice(*start..end)))
@@ -213,7 +213,7 @@ fn piece_hash(piece: &[u8]) -> String {
 }
 
 /// Returns 32 random hex digits.
-pub(crate) fn random() -> Result<String, StoreError> {
+pub(crate) fn random_id() -> Result<String, StoreError> {
     let mut bytes = [0; 16];
     getrandom::fill(&mut bytes).map_err(|error| StoreError::Backend(error.to_string()))?;
     Ok(hex(&bytes))

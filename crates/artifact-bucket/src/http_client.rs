@@ -20,19 +20,19 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Connects with one client for the address of an endpoint.
 #[derive(Debug)]
-pub(crate) struct OurClient(pub(crate) Client);
+pub(crate) struct ReqwestConnector(pub(crate) Client);
 
-impl HttpConnector for OurClient {
+impl HttpConnector for ReqwestConnector {
     fn connect(&self, _: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Service(self.0.clone())))
+        Ok(HttpClient::new(ReqwestService(self.0.clone())))
     }
 }
 
 #[derive(Debug)]
-struct Service(Client);
+struct ReqwestService(Client);
 
 #[async_trait]
-impl HttpService for Service {
+impl HttpService for ReqwestService {
     async fn call(&self, request: HttpRequest) -> Result<HttpResponse, HttpError> {
         let (parts, body) = request.into_parts();
         let url = Url::parse(&parts.uri.to_string())

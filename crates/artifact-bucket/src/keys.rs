@@ -2,8 +2,8 @@
 //!
 //! ```text
 //! layout                                              the number of this layout
-//! probe/{random}                                      written and removed by a check
-//! clock                                               written when the server's time is needed; empty
+//! probe/{random_id}                                      written and removed by a check
+//! clock                                               written to learn the server's time; empty
 //! versions/{owner}/{session}/{name}/{number}          the record: the version exists if this does
 //! versions/{owner}/{session}/{name}/{number}.used     when a server last read it; empty
 //! versions/{owner}/{session}/{name}/{number}.expired  it was evicted; empty
@@ -23,10 +23,10 @@ const DIGITS: usize = 20;
 
 /// The directory of one name, below the prefix of the store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct NameFolder {
     pub(crate) owner: String,
     /// `{owner}/{session}/{name}`.
-    folder: String,
+    key: String,
 }
 
 /// The generation of some bytes: one upload of them.
@@ -71,10 +71,10 @@ impl Entries {
     }
 }
 
-impl Place {
+impl NameFolder {
     pub(crate) fn new(scope: &Scope, name: &ArtifactName) -> Self {
-        let folder = format!("{}/{}", session_folder(scope), hex(name.as_str().as_bytes()));
-        Self { owner: owner(scope), folder }
+        let key = format!("{}/{}", session_folder(scope), hex(name.as_str().as_bytes()));
+        Self { owner: owner(scope), key }
     }
 
     pub(crate) fn entry(&self, root: &Path, entry: Entry) -> Path {
@@ -83,11 +83,11 @@ impl Place {
             Entry::Used(number) => (number, ".used"),
             Entry::Expired(number) => (number, ".expired"),
         };
-        under(root, &format!("versions/{}/{number:0DIGITS$}{end}", self.folder))
+        path_of(root, &format!("versions/{}/{number:0DIGITS$}{end}", self.key))
     }
 
     pub(crate) fn path(&self, root: &Path) -> Path {
-        under(root, &format!("versions/{}", self.folder))
+        path_of(root, &format!("versions/{}", self.key))
     }
 }
 
@@ -104,25 +104,25 @@ impl ContentKey {
 
 /// Returns the directory of all generations of these bytes.
 pub(crate) fn content_folder(root: &Path, owner: &str, hash: &ContentHash) -> Path {
-    under(root, &format!("content/{owner}/{}", hex_of(hash)))
+    path_of(root, &format!("content/{owner}/{}", hex_of(hash)))
 }
 
 /// Returns the directory of a scope.
 pub(crate) fn scope_folder(root: &Path, scope: &Scope) -> Path {
-    under(root, &format!("versions/{}", session_folder(scope)))
+    path_of(root, &format!("versions/{}", session_folder(scope)))
 }
 
 /// Returns a key behind all keys of this name, and before those of the next one.
-pub(crate) fn behind(root: &Path, scope: &Scope, name: &ArtifactName) -> Path {
+pub(crate) fn end_of_name(root: &Path, scope: &Scope, name: &ArtifactName) -> Path {
     let name = hex(name.as_str().as_bytes());
-    under(root, &format!("versions/{}/{name}/z", session_folder(scope)))
+    path_of(root, &format!("versions/{}/{name}/z", session_folder(scope)))
 }
 
 /// Reads the key of a version's object.
-pub(crate) fn parse_version(root: &Path, path: &Path) -> Option<(Place, Entry)> {
-    let key = below(root, path)?.strip_prefix("versions/")?;
-    let (folder, entry) = key.rsplit_once('/')?;
-    let (owner, _) = folder.split_once('/')?;
+pub(crate) fn parse_version(root: &Path, path: &Path) -> Option<(NameFolder, Entry)> {
+    let key = key_of(root, path)?.strip_prefix("versions/")?;
+    let (key, entry) = key.rsplit_once('/')?;
+    let (owner, _) = key.split_once('/')?;
     let (number, end) = entry.split_at_checked(DIGITS)?;
     // Neither is the largest number, since none could follow.
     let number = number.parse().ok().filter(|number| *number < u64::MAX)?;
@@ -132,12 +132,12 @@ pub(crate) fn parse_version(root: &Path, path: &Path) -> Option<(Place, Entry)> 
         ".expired" => Entry::Expired(number),
         _ => return None,
     };
-    Some((Place { owner: owner.to_owned(), folder: folder.to_owned() }, entry))
+    Some((NameFolder { owner: owner.to_owned(), key: key.to_owned() }, entry))
 }
 
 /// Reads the key of an object below `content/`, and whether it is a mark of garbage.
 pub(crate) fn parse_content(root: &Path, path: &Path) -> Option<(ContentKey, bool)> {
-    let key = below(root, path)?.strip_prefix("content/")?;
+    let key = key_of(root, path)?.strip_prefix("content/")?;
     let (owner, key) = key.split_once('/')?;
     let (hash, generation) = key.split_once('/')?;
     let hash = format!("blake3:{hash}").parse().ok()?;
@@ -148,8 +148,8 @@ pub(crate) fn parse_content(root: &Path, path: &Path) -> Option<(ContentKey, boo
 }
 
 /// Reads the name of an artifact from the key of one of its objects.
-pub(crate) fn name_of(place: &Place) -> Option<ArtifactName> {
-    let (_, hex) = place.folder.rsplit_once('/')?;
+pub(crate) fn name_of(folder: &NameFolder) -> Option<ArtifactName> {
+    let (_, hex) = folder.key.rsplit_once('/')?;
     let bytes = (0..hex.len())
         .step_by(2)
         .map(|at| u8::from_str_radix(hex.get(at..at + 2)?, 16).ok())
@@ -158,13 +158,13 @@ pub(crate) fn name_of(place: &Place) -> Option<ArtifactName> {
 }
 
 /// Returns the path of a key below the prefix of the store.
-pub(crate) fn under(root: &Path, key: &str) -> Path {
+pub(crate) fn path_of(root: &Path, key: &str) -> Path {
     // All parts have letters, digits and dots alone, which need no escape.
     key.split('/').fold(root.clone(), Path::join)
 }
 
 /// Returns the key of a path without the prefix of the store.
-pub(crate) fn below<'a>(root: &Path, path: &'a Path) -> Option<&'a str> {
+pub(crate) fn key_of<'a>(root: &Path, path: &'a Path) -> Option<&'a str> {
     let key = path.as_ref();
     if root.as_ref().is_empty() {
         return Some(key);
@@ -208,13 +208,16 @@ mod tests {
         for root in [Path::default(), Path::from("a/b")] {
             for name in ["a", "ä ö.txt", "record.json"] {
                 let name = ArtifactName::parse(name).unwrap();
-                let place = Place::new(&Scope::local(), &name);
+                let folder = NameFolder::new(&Scope::local(), &name);
                 for entry in [Entry::Record(0), Entry::Used(7), Entry::Expired(u64::MAX - 1)] {
-                    let path = place.entry(&root, entry);
-                    assert_eq!(parse_version(&root, &path), Some((place.clone(), entry)));
+                    let path = folder.entry(&root, entry);
+                    assert_eq!(parse_version(&root, &path), Some((folder.clone(), entry)));
                 }
-                assert_eq!(name_of(&place), Some(name.clone()));
-                assert!(behind(&root, &Scope::local(), &name) > place.entry(&root, Entry::Used(9)));
+                assert_eq!(name_of(&folder), Some(name.clone()));
+                assert!(
+                    end_of_name(&root, &Scope::local(), &name)
+                        > folder.entry(&root, Entry::Used(9))
+                );
             }
             let hash = ContentHash::of(b"x");
             let key = ContentKey { owner: "0a".to_owned(), hash, generation: "00ff".to_owned() };
@@ -241,7 +244,7 @@ mod tests {
     fn keys_are_ordered_as_names() {
         let names = ["a", "a b", "a.txt", "ab", "b", "ä"];
         let names = names.map(|name| ArtifactName::parse(name).unwrap());
-        let keys = names.each_ref().map(|name| Place::new(&Scope::local(), name).folder + "/0");
+        let keys = names.each_ref().map(|name| NameFolder::new(&Scope::local(), name).key + "/0");
         let mut sorted = names.clone();
         sorted.sort();
         let mut sorted_keys = keys.clone();

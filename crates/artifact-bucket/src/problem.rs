@@ -27,15 +27,16 @@ impl Action {
 /// as keys and the answer, are only in the log.
 pub(crate) fn problem(action: Action, error: &Error) -> StoreError {
     let details = error.to_string();
-    let message = words(action, error, &details);
+    let message = describe(action, error, &details);
+    // The rest of an answer may repeat headers of the request, such as a session token.
+    let details = first_line(&details);
     tracing::debug!(message, details, "a request to the artifact bucket failed");
     StoreError::Backend(message)
 }
 
-fn words(action: Action, error: &Error, details: &str) -> String {
-    let has = |code: &str| details.contains(code);
-    // What no server answered.
-    if has("169.254.169.254") || has("metadata.google.internal") || has("169.254.170.2") {
+fn describe(action: Action, error: &Error, details: &str) -> String {
+    let metadata_servers = ["169.254.169.254", "metadata.google.internal", "169.254.170.2"];
+    if metadata_servers.iter().any(|host| details.contains(host)) {
         return "no credentials for the artifact bucket: set the variables of its service, such as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or run on a machine with a role".to_owned();
     }
     // Codes of S3, of Google, which answers in XML with the same ones, and of Azure.
@@ -64,7 +65,7 @@ fn words(action: Action, error: &Error, details: &str) -> String {
         ("status code: 301", WRONG_REGION),
         ("status code: 307", WRONG_REGION),
     ];
-    if let Some((_, words)) = known.iter().find(|(code, _)| has(code)) {
+    if let Some((_, words)) = known.iter().find(|(code, _)| details.contains(code)) {
         return (*words).to_owned();
     }
     let verb = action.verb();

@@ -17,9 +17,11 @@ use marquetry_artifacts::{ArtifactName, StoreError};
 use object_store::{Error, ObjectMeta, ObjectStoreExt as _, PutPayload, path::Path};
 
 use crate::{
-    keys::{ContentKey, Entries, Entry, Place, name_of, parse_content, parse_version, under},
+    keys::{
+        ContentKey, Entries, Entry, NameFolder, name_of, parse_content, parse_version, path_of,
+    },
     problem::{Action, problem},
-    store::{AT_ONCE, Reservation, Shared},
+    store::{CONCURRENCY, Reservation, Shared},
 };
 
 /// Time from the mark to the deletion.
@@ -27,7 +29,7 @@ pub(crate) const GARBAGE_AGE: Duration = Duration::from_hours(1);
 /// Time after which the next put counts again, in the background.
 const COUNT_AGAIN: Duration = Duration::from_hours(1);
 /// Records that this process keeps in short.
-const MAX_KNOWN: usize = 200_000;
+const MAX_SUMMARIES: usize = 200_000;
 /// Names whose evicted versions are remembered.
 const MAX_EXPIRED_NAMES: usize = 8192;
 
@@ -41,7 +43,7 @@ pub(crate) struct Quota {
 
 /// A record in short.
 #[derive(Clone, Debug)]
-pub(crate) struct Known {
+pub(crate) struct RecordSummary {
     /// When the object was written: another one may have the same key.
     modified: Tag,
     content: ContentKey,
@@ -58,7 +60,7 @@ fn tag(object: &ObjectMeta) -> Tag {
 /// A version that may be evicted.
 struct Candidate {
     used: SystemTime,
-    place: Place,
+    folder: NameFolder,
     number: u64,
     charge: u64,
 }
@@ -114,36 +116,37 @@ impl Shared {
         let mut total: u64 = 0;
         let mut useless = Vec::new();
         let mut versions = Vec::new();
-        for (place, entries) in &names {
-            let Some(name) = name_of(place) else { continue };
+        for (folder, entries) in &names {
+            let Some(name) = name_of(folder) else { continue };
             let numbers = entries.records.iter();
-            versions.extend(numbers.map(|(number, object)| (place, name.clone(), *number, object)));
+            versions
+                .extend(numbers.map(|(number, object)| (folder, name.clone(), *number, object)));
         }
-        for group in versions.chunks(AT_ONCE) {
+        for group in versions.chunks(CONCURRENCY) {
             let mut reads = Vec::new();
-            for (place, name, number, object) in group {
-                reads.push(self.known(place, name, *number, object));
+            for (folder, name, number, object) in group {
+                reads.push(self.summary_of(folder, name, *number, object));
             }
-            for ((place, _, number, object), known) in group.iter().zip(try_join_all(reads).await?)
+            for ((folder, _, number, object), summary) in
+                group.iter().zip(try_join_all(reads).await?)
             {
                 // An unreadable record is charged, and evicted like others.
-                let charge = known.as_ref().map_or(object.size, |known| known.charge);
-                named.extend(known.map(|known| known.content));
+                let charge = summary.as_ref().map_or(object.size, |summary| summary.charge);
+                named.extend(summary.map(|summary| summary.content));
                 total += charge;
-                let mark = names.get(place).and_then(|entries| entries.used.get(number));
+                let mark = names.get(folder).and_then(|entries| entries.used.get(number));
                 let own = self.last_use(&object.location);
                 let written = own.unwrap_or_else(|| object.last_modified.into());
                 let used = mark.map_or(written, |mark| written.max(mark.last_modified.into()));
                 let candidate =
-                    Candidate { used, place: (*place).clone(), number: *number, charge };
-                candidates.entry(place.owner.clone()).or_default().push(candidate);
+                    Candidate { used, folder: (*folder).clone(), number: *number, charge };
+                candidates.entry(folder.owner.clone()).or_default().push(candidate);
             }
         }
         for entries in names.values() {
-            let is_gone = |number: &u64| !entries.records.contains_key(number);
-            useless.extend(
-                entries.used.iter().filter(|(number, _)| is_gone(number)).map(|(_, it)| it.clone()),
-            );
+            let orphans =
+                entries.used.iter().filter(|(number, _)| !entries.records.contains_key(number));
+            useless.extend(orphans.map(|(_, mark)| mark.clone()));
         }
         if let Some((owner, bytes)) = wanted {
             let aim = self.options.max_total_bytes.saturating_sub(pending);
@@ -158,14 +161,15 @@ impl Shared {
         let useless: Vec<_> = useless.into_iter().map(|object| object.location).collect();
         self.remove(&useless).await?;
         self.collect_garbage(&contents, &named, now).await?;
-        let charged = |now: u64| Some(total.saturating_add(now.saturating_sub(before)));
-        let _ = self.charged.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charged);
+        let _ = self.charged.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |now| {
+            Some(total.saturating_add(now.saturating_sub(before)))
+        });
         Ok(())
     }
 
     /// Returns the time of the bucket's server.
     async fn bucket_time(&self) -> Result<SystemTime, StoreError> {
-        let clock = under(&self.root, "clock");
+        let clock = path_of(&self.root, "clock");
         self.bucket
             .put(&clock, PutPayload::new())
             .await
@@ -176,7 +180,7 @@ impl Shared {
 
     async fn contents(&self) -> Result<Vec<(ContentKey, bool, ObjectMeta)>, StoreError> {
         let mut contents = Vec::new();
-        let mut objects = self.bucket.list(Some(&under(&self.root, "content")));
+        let mut objects = self.bucket.list(Some(&path_of(&self.root, "content")));
         while let Some(object) =
             objects.try_next().await.map_err(|error| problem(Action::List, &error))?
         {
@@ -186,31 +190,31 @@ impl Shared {
         Ok(contents)
     }
 
-    async fn names(&self) -> Result<HashMap<Place, Entries>, StoreError> {
-        let mut names: HashMap<Place, Entries> = HashMap::new();
-        let mut objects = self.bucket.list(Some(&under(&self.root, "versions")));
+    async fn names(&self) -> Result<HashMap<NameFolder, Entries>, StoreError> {
+        let mut names: HashMap<NameFolder, Entries> = HashMap::new();
+        let mut objects = self.bucket.list(Some(&path_of(&self.root, "versions")));
         while let Some(object) =
             objects.try_next().await.map_err(|error| problem(Action::List, &error))?
         {
-            if let Some((place, entry)) = parse_version(&self.root, &object.location) {
-                names.entry(place).or_default().add(entry, object);
+            if let Some((folder, entry)) = parse_version(&self.root, &object.location) {
+                names.entry(folder).or_default().add(entry, object);
             }
         }
         Ok(names)
     }
 
     /// Returns a record in short; none if it is damaged or gone.
-    async fn known(
+    async fn summary_of(
         &self,
-        place: &Place,
+        folder: &NameFolder,
         name: &ArtifactName,
         number: u64,
         object: &ObjectMeta,
-    ) -> Result<Option<Known>, StoreError> {
+    ) -> Result<Option<RecordSummary>, StoreError> {
         let modified = tag(object);
         let cached = {
-            let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            known.get(&object.location).filter(|known| known.modified == modified).cloned()
+            let summaries = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
+            summaries.get(&object.location).filter(|it| it.modified == modified).cloned()
         };
         if cached.is_some() {
             return Ok(cached);
@@ -220,34 +224,34 @@ impl Shared {
             Ok(None) | Err(StoreError::Corrupt { .. }) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let read = Known {
+        let read = RecordSummary {
             modified,
-            content: stored.content(&place.owner),
+            content: stored.content(&folder.owner),
             charge: stored.charge(object.size),
         };
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MAX_KNOWN {
-            known.clear();
+        let mut summaries = self.summaries.lock().unwrap_or_else(PoisonError::into_inner);
+        if summaries.len() >= MAX_SUMMARIES {
+            summaries.clear();
         }
-        known.insert(object.location.clone(), read.clone());
+        summaries.insert(object.location.clone(), read.clone());
         Ok(Some(read))
     }
 
     /// Returns what a version is charged.
     pub(crate) async fn charge_of(
         &self,
-        place: &Place,
+        folder: &NameFolder,
         name: &ArtifactName,
         number: u64,
         object: &ObjectMeta,
     ) -> Result<u64, StoreError> {
-        let known = self.known(place, name, number, object).await?;
-        Ok(known.map_or(object.size, |known| known.charge))
+        let summary = self.summary_of(folder, name, number, object).await?;
+        Ok(summary.map_or(object.size, |summary| summary.charge))
     }
 
     /// Removes versions, and remembers that they have expired.
     async fn evict(&self, chosen: &[Candidate]) -> Result<(), StoreError> {
-        for group in chosen.chunks(AT_ONCE) {
+        for group in chosen.chunks(CONCURRENCY) {
             let mut evictions = Vec::new();
             for candidate in group {
                 evictions.push(self.evict_one(candidate));
@@ -258,15 +262,15 @@ impl Shared {
     }
 
     async fn evict_one(&self, candidate: &Candidate) -> Result<(), StoreError> {
-        let Candidate { place, number, .. } = candidate;
+        let Candidate { folder, number, .. } = candidate;
         // First: after a failure in between, the version is still found.
-        let expired = place.entry(&self.root, Entry::Expired(*number));
+        let expired = folder.entry(&self.root, Entry::Expired(*number));
         self.bucket
             .put(&expired, PutPayload::new())
             .await
             .map_err(|error| problem(Action::Write, &error))?;
-        let record = place.entry(&self.root, Entry::Record(*number));
-        self.remove(&[record, place.entry(&self.root, Entry::Used(*number))]).await?;
+        let record = folder.entry(&self.root, Entry::Record(*number));
+        self.remove(&[record, folder.entry(&self.root, Entry::Used(*number))]).await?;
         self.evicted.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
@@ -279,13 +283,10 @@ impl Shared {
         now: SystemTime,
     ) -> Result<(), StoreError> {
         let garbage_age = self.options.garbage_age;
-        let age_of = |object: &ObjectMeta| {
-            now.duration_since(object.last_modified.into()).unwrap_or_default()
-        };
         let marks: HashMap<_, _> = contents
             .iter()
             .filter(|(_, is_mark, _)| *is_mark)
-            .map(|(key, _, object)| (key, age_of(object)))
+            .map(|(key, _, object)| (key, age(object, now)))
             .collect();
         let mut deleted = Vec::new();
         let mut left = HashSet::new();
@@ -299,7 +300,7 @@ impl Shared {
                 Some(age) if *age >= garbage_age => deleted.push(key.path(&self.root)),
                 Some(_) => {}
                 // Younger bytes most likely belong to a put that is under way.
-                None if age_of(object) >= garbage_age => self.mark_garbage(key).await?,
+                None if age(object, now) >= garbage_age => self.mark_garbage(key).await?,
                 None => {}
             }
         }
@@ -314,7 +315,7 @@ impl Shared {
 
     /// Deletes objects. Those that are gone count as deleted.
     pub(crate) async fn remove(&self, paths: &[Path]) -> Result<(), StoreError> {
-        for group in paths.chunks(AT_ONCE) {
+        for group in paths.chunks(CONCURRENCY) {
             let mut deletes = Vec::new();
             for path in group {
                 deletes.push(self.remove_one(path));
@@ -330,6 +331,11 @@ impl Shared {
             Err(error) => Err(problem(Action::Delete, &error)),
         }
     }
+}
+
+/// Returns the time since an object was written.
+fn age(object: &ObjectMeta, now: SystemTime) -> Duration {
+    now.duration_since(object.last_modified.into()).unwrap_or_default()
 }
 
 /// Chooses versions by the rule of [`ArtifactStore`](marquetry_artifacts::ArtifactStore) until
@@ -378,7 +384,7 @@ fn choose(
 
 /// Returns marks of evicted versions that tell nothing: of each name the highest one counts, and of
 /// too many names the latest ones.
-fn superfluous_marks(names: &HashMap<Place, Entries>) -> Vec<ObjectMeta> {
+fn superfluous_marks(names: &HashMap<NameFolder, Entries>) -> Vec<ObjectMeta> {
     let mut highest = Vec::new();
     let mut superfluous = Vec::new();
     for entries in names.values() {
@@ -408,13 +414,13 @@ mod tests {
     fn versions(owner: &str, charges: &[u64]) -> (String, Vec<Candidate>) {
         let name = ArtifactName::parse("a").unwrap();
         let scope = Scope::new("app", owner, "s").unwrap();
-        let candidate = |(number, charge): (usize, &u64)| Candidate {
-            used: SystemTime::UNIX_EPOCH + Duration::from_secs(number as u64),
-            place: Place::new(&scope, &name),
-            number: number as u64,
+        let candidates = (0..).zip(charges).map(|(number, charge)| Candidate {
+            used: SystemTime::UNIX_EPOCH + Duration::from_secs(number),
+            folder: NameFolder::new(&scope, &name),
+            number,
             charge: *charge,
-        };
-        (owner.to_owned(), charges.iter().enumerate().map(candidate).collect())
+        });
+        (owner.to_owned(), candidates.collect())
     }
 
     #[track_caller]

@@ -27,13 +27,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     address::BucketAddress,
-    content::{ReadError, is_about_bucket, piece_hashes, random},
+    content::{ReadError, is_about_bucket, piece_hashes, random_id},
     keys::{
-        ContentKey, Entries, Entry, Place, behind, below, name_of, parse_version, scope_folder,
-        under,
+        ContentKey, Entries, Entry, NameFolder, end_of_name, key_of, name_of, parse_version,
+        path_of, scope_folder,
     },
     problem::{Action, problem},
-    scan::{GARBAGE_AGE, Known, Quota},
+    scan::{GARBAGE_AGE, Quota, RecordSummary},
 };
 
 /// Names the layout; the prefix of every store has it.
@@ -43,7 +43,7 @@ const MAX_TRIES: u32 = 1000;
 /// Attempts of a put whose outcome stays unknown.
 const MAX_UNKNOWN: u32 = 3;
 /// Records that are read at the same time.
-pub(crate) const AT_ONCE: usize = 16;
+pub(crate) const CONCURRENCY: usize = 16;
 /// Cost of a version beside its bytes and its record. It bounds the number of versions.
 const VERSION_BYTES: u64 = 8 * 1024;
 /// The first bytes of a store that is only checked.
@@ -91,8 +91,8 @@ impl Default for BucketOptions {
 ///
 /// A version exists if its record does. The record is the last object that a put writes, with
 /// `If-None-Match: *`, so no two writers share a number, and a version is complete or absent. Equal
-/// bytes of an owner are stored once. A full store makes room by the rule of [`ArtifactStore`]: it reads all
-/// records once, and later lists their keys.
+/// bytes of an owner are stored once. A full store makes room by the rule of [`ArtifactStore`]: it
+/// reads all records once, and later lists their keys.
 #[derive(Clone, Debug)]
 pub struct BucketStore(Arc<Shared>);
 
@@ -110,14 +110,14 @@ pub(crate) struct Shared {
     pub(crate) evicted: AtomicU64,
     pub(crate) is_counting: AtomicBool,
     /// Records that were read, by their keys.
-    pub(crate) known: Mutex<HashMap<Path, Known>>,
+    pub(crate) summaries: Mutex<HashMap<Path, RecordSummary>>,
     /// Uses of versions by this process.
-    pub(crate) uses: Mutex<HashMap<Path, Use>>,
+    pub(crate) uses: Mutex<HashMap<Path, LastUse>>,
 }
 
 /// The last use of a version by this process.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Use {
+pub(crate) struct LastUse {
     pub(crate) at: SystemTime,
     /// When the bucket was told.
     told: Instant,
@@ -188,13 +188,14 @@ impl BucketStore {
     ) -> Result<Self, StoreError> {
         let store = Self::new(bucket, address, options);
         store.check().await?;
-        let layout = under(&store.0.root, "layout");
+        let layout = path_of(&store.0.root, "layout");
         let created = store.0.create(&layout, LAYOUT.as_bytes()).await;
         created.map_err(|error| problem(Action::Write, &error))?;
         Ok(store)
     }
 
-    /// Creates the store of a prefix of this bucket. Nothing is sent.
+    /// Creates the store of a prefix of this bucket, to [check](Self::check) it. Nothing is sent.
+    /// [`open`](Self::open) refuses a prefix that has artifacts, but was never opened.
     pub fn new(
         bucket: Arc<dyn ObjectStore>,
         address: &BucketAddress,
@@ -210,7 +211,7 @@ impl BucketStore {
             pending: AtomicU64::default(),
             evicted: AtomicU64::default(),
             is_counting: AtomicBool::default(),
-            known: Mutex::default(),
+            summaries: Mutex::default(),
             uses: Mutex::default(),
         }))
     }
@@ -223,7 +224,7 @@ impl BucketStore {
     /// Returns an error that says what is missing: the bucket, a right, or the condition.
     pub async fn check(&self) -> Result<(), StoreError> {
         self.0.check_layout().await?;
-        let probe = under(&self.0.root, &format!("probe/{}", random()?));
+        let probe = path_of(&self.0.root, &format!("probe/{}", random_id()?));
         let first = self.0.create(&probe, PROBE).await;
         if !first.map_err(|error| problem(Action::Write, &error))? {
             // Another attempt of the same request was first.
@@ -245,7 +246,7 @@ impl BucketStore {
 impl Shared {
     /// Returns an error if the prefix holds other objects, or another layout.
     async fn check_layout(&self) -> Result<(), StoreError> {
-        let layout = under(&self.root, "layout");
+        let layout = path_of(&self.root, "layout");
         match self.read(&layout).await {
             Ok(text) if text == LAYOUT.as_bytes() => return Ok(()),
             Ok(_) => {
@@ -260,9 +261,10 @@ impl Shared {
         let root = (!self.root.as_ref().is_empty()).then_some(&self.root);
         let first = self.bucket.list(root).next().await.transpose();
         let first = first.map_err(|error| problem(Action::List, &error))?;
-        let is_ours = |key: &str| key == "layout" || key.starts_with("probe/");
-        let foreign =
-            first.filter(|object| !below(&self.root, &object.location).is_some_and(is_ours));
+        let foreign = first.filter(|object| {
+            let key = key_of(&self.root, &object.location);
+            !key.is_some_and(|key| key == "layout" || key.starts_with("probe/"))
+        });
         if let Some(object) = foreign {
             return Err(StoreError::Backend(format!(
                 "the artifact bucket holds other objects below its prefix, such as {:?}; name an empty prefix",
@@ -287,9 +289,9 @@ impl Shared {
     }
 
     /// Lists the entries of a name.
-    async fn entries(&self, place: &Place) -> Result<Entries, StoreError> {
+    async fn entries(&self, folder: &NameFolder) -> Result<Entries, StoreError> {
         let mut entries = Entries::default();
-        let mut objects = self.bucket.list(Some(&place.path(&self.root)));
+        let mut objects = self.bucket.list(Some(&folder.path(&self.root)));
         while let Some(object) =
             objects.try_next().await.map_err(|error| problem(Action::List, &error))?
         {
@@ -323,24 +325,24 @@ impl Shared {
     /// Returns the record of one version.
     async fn find(
         &self,
-        place: &Place,
+        folder: &NameFolder,
         name: &ArtifactName,
         version: Version,
     ) -> Result<StoredRecord, StoreError> {
         let number = match version {
             Version::Number(number) => number,
             Version::Latest => {
-                let entries = self.entries(place).await?;
+                let entries = self.entries(folder).await?;
                 match entries.records.last_key_value() {
                     Some((number, _)) => *number,
                     None => return Err(absent(&entries, name, version)),
                 }
             }
         };
-        let path = place.entry(&self.root, Entry::Record(number));
+        let path = folder.entry(&self.root, Entry::Record(number));
         match self.stored(name, number, &path).await? {
             Some(stored) => Ok(stored),
-            None => Err(absent(&self.entries(place).await?, name, version)),
+            None => Err(absent(&self.entries(folder).await?, name, version)),
         }
     }
 
@@ -369,19 +371,19 @@ impl Shared {
     /// Writes the record under the next free number.
     async fn publish(
         &self,
-        place: &Place,
+        folder: &NameFolder,
         artifact: &NewArtifact,
         mut stored: StoredRecord,
         mut number: u64,
     ) -> Result<Record, StoreError> {
-        let mut held = self.hold(&place.owner, artifact).await?;
+        let mut lease = self.lease_content(&folder.owner, artifact).await?;
         let mut unknown = 0;
         for _ in 0..MAX_TRIES {
-            if !self.may_name(&held) {
-                held = self.hold(&place.owner, artifact).await?;
+            if !self.is_valid_lease(&lease) {
+                lease = self.lease_content(&folder.owner, artifact).await?;
             }
-            stored.generation.clone_from(&held.key.generation);
-            let path = place.entry(&self.root, Entry::Record(number));
+            stored.generation.clone_from(&lease.key.generation);
+            let path = folder.entry(&self.root, Entry::Record(number));
             let json = json_of(&stored)?;
             let created = self.create(&path, &json).await;
             if let Ok(true) = created {
@@ -422,11 +424,11 @@ impl Shared {
     /// Removes versions: their records, then the marks beside them.
     async fn delete(
         &self,
-        place: &Place,
+        folder: &NameFolder,
         name: &ArtifactName,
         which: Versions,
     ) -> Result<u64, StoreError> {
-        let mut entries = self.entries(place).await?;
+        let mut entries = self.entries(folder).await?;
         match which {
             Versions::All if entries.records.is_empty() => {
                 return Err(absent(&entries, name, Version::Latest));
@@ -443,22 +445,23 @@ impl Shared {
         }
         let mut freed: u64 = 0;
         for (number, object) in &entries.records {
-            freed += self.charge_of(place, name, *number, object).await?;
+            freed += self.charge_of(folder, name, *number, object).await?;
         }
         let removed = entries.records.len() as u64;
         let records = entries.records.into_values();
         let marks = entries.used.into_values().chain(entries.expired.into_values());
         let paths: Vec<_> = records.chain(marks).map(|object| object.location).collect();
         self.remove(&paths).await?;
-        let charged = |held: u64| Some(held.saturating_sub(freed));
-        let _ = self.charged.fetch_update(Ordering::Relaxed, Ordering::Relaxed, charged);
+        let _ = self.charged.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |held| {
+            Some(held.saturating_sub(freed))
+        });
         Ok(removed)
     }
 
     /// Reads bytes with `read` after the record; describes their damage.
     async fn content_error(
         &self,
-        place: &Place,
+        folder: &NameFolder,
         stored: &StoredRecord,
         error: ReadError,
     ) -> StoreError {
@@ -468,17 +471,17 @@ impl Shared {
             ReadError::Damaged(reason) => reason,
         };
         // Another server may have removed the version between its record and its bytes.
-        let path = place.entry(&self.root, Entry::Record(*version));
+        let path = folder.entry(&self.root, Entry::Record(*version));
         match self.stored(name, *version, &path).await {
             Ok(Some(now)) if now.put == stored.put => {
                 // The next put of equal bytes must not rely on these.
-                let _ = self.mark_garbage(&stored.content(&place.owner)).await;
+                let _ = self.mark_garbage(&stored.content(&folder.owner)).await;
                 corrupt(name, *version, reason)
             }
             Ok(Some(_)) => StoreError::Backend(
                 "the artifact was replaced while it was read; try again".to_owned(),
             ),
-            Ok(None) => match self.entries(place).await {
+            Ok(None) => match self.entries(folder).await {
                 Ok(entries) => absent(&entries, name, Version::Number(*version)),
                 Err(error) => error,
             },
@@ -486,7 +489,7 @@ impl Shared {
         }
     }
 
-    fn uses(&self) -> MutexGuard<'_, HashMap<Path, Use>> {
+    fn uses(&self) -> MutexGuard<'_, HashMap<Path, LastUse>> {
         self.uses.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -501,7 +504,7 @@ impl Shared {
         if uses.len() >= MAX_USES {
             uses.clear();
         }
-        let last = uses.entry(path.clone()).or_insert(Use { at, told });
+        let last = uses.entry(path.clone()).or_insert(LastUse { at, told });
         last.at = at;
         let must_tell = last.told.elapsed() >= MARK_AGAIN;
         if must_tell {
@@ -519,13 +522,13 @@ impl BucketStore {
 
     /// Notes that a version was read. The bucket, and so the other servers, are told from time to
     /// time.
-    fn mark_used(&self, place: &Place, number: u64) {
-        let path = place.entry(&self.0.root, Entry::Record(number));
+    fn mark_used(&self, folder: &NameFolder, number: u64) {
+        let path = folder.entry(&self.0.root, Entry::Record(number));
         if !self.0.remember_use(&path) {
             return;
         }
         let shared = Arc::clone(&self.0);
-        let mark = place.entry(&self.0.root, Entry::Used(number));
+        let mark = folder.entry(&self.0.root, Entry::Used(number));
         tokio::spawn(async move {
             if let Err(error) = shared.bucket.put(&mark, PutPayload::new()).await {
                 // The version may be evicted too early.
@@ -546,17 +549,17 @@ impl ArtifactStore for BucketStore {
         let content = artifact.content().clone();
         let pieces = blocking(move || piece_hashes(&content)).await?;
         let record = Record::new(&artifact, 0);
-        let put = random()?;
+        let put = random_id()?;
         // Any generation has this length.
         let stored = StoredRecord { generation: put.clone(), put, pieces, record };
         let charge = stored.charge(json_of(&stored)?.len() as u64);
         if charge > options.max_total_bytes {
             return Err(StoreError::TooLarge { bytes, limit: options.max_total_bytes });
         }
-        let place = Place::new(scope, &artifact.name);
-        let reservation = self.0.reserve(&place.owner, charge).await?;
-        let next = self.0.entries(&place).await?.next();
-        let record = self.0.publish(&place, &artifact, stored, next).await?;
+        let folder = NameFolder::new(scope, &artifact.name);
+        let reservation = self.0.reserve(&folder.owner, charge).await?;
+        let next = self.0.entries(&folder).await?.next();
+        let record = self.0.publish(&folder, &artifact, stored, next).await?;
         reservation.keep();
         Ok(record)
     }
@@ -567,8 +570,8 @@ impl ArtifactStore for BucketStore {
         name: &ArtifactName,
         version: Version,
     ) -> Result<Record, StoreError> {
-        let place = Place::new(scope, name);
-        Ok(self.0.find(&place, name, version).await?.record)
+        let folder = NameFolder::new(scope, name);
+        Ok(self.0.find(&folder, name, version).await?.record)
     }
 
     async fn get(
@@ -577,18 +580,18 @@ impl ArtifactStore for BucketStore {
         name: &ArtifactName,
         version: Version,
     ) -> Result<Artifact, StoreError> {
-        let place = Place::new(scope, name);
-        let stored = self.0.find(&place, name, version).await?;
-        let read = self.0.read_all(&stored.content(&place.owner), stored.record.size_bytes).await;
+        let folder = NameFolder::new(scope, name);
+        let stored = self.0.find(&folder, name, version).await?;
+        let read = self.0.read_all(&stored.content(&folder.owner), stored.record.size_bytes).await;
         let content = match read {
             Ok(content) => content,
-            Err(error) => return Err(self.0.content_error(&place, &stored, error).await),
+            Err(error) => return Err(self.0.content_error(&folder, &stored, error).await),
         };
-        self.mark_used(&place, stored.record.version);
+        self.mark_used(&folder, stored.record.version);
         let record = stored.record.clone();
         let verified = blocking(move || Artifact::verified(record, content)).await?;
         if let Err(StoreError::Corrupt { .. }) = &verified {
-            let _ = self.0.mark_garbage(&stored.content(&place.owner)).await;
+            let _ = self.0.mark_garbage(&stored.content(&folder.owner)).await;
         }
         verified
     }
@@ -600,9 +603,9 @@ impl ArtifactStore for BucketStore {
         version: Version,
         range: Range<u64>,
     ) -> Result<Bytes, StoreError> {
-        let place = Place::new(scope, name);
-        let stored = self.0.find(&place, name, version).await?;
-        self.mark_used(&place, stored.record.version);
+        let folder = NameFolder::new(scope, name);
+        let stored = self.0.find(&folder, name, version).await?;
+        self.mark_used(&folder, stored.record.version);
         let size = stored.record.size_bytes;
         let start = range.start.min(size);
         let range = start..range.end.clamp(start, size);
@@ -610,10 +613,10 @@ impl ArtifactStore for BucketStore {
             return Ok(Bytes::new());
         }
         let read =
-            self.0.read_range(&stored.content(&place.owner), &stored.pieces, size, range).await;
+            self.0.read_range(&stored.content(&folder.owner), &stored.pieces, size, range).await;
         match read {
             Ok(bytes) => Ok(bytes),
-            Err(error) => Err(self.0.content_error(&place, &stored, error).await),
+            Err(error) => Err(self.0.content_error(&folder, &stored, error).await),
         }
     }
 
@@ -622,7 +625,7 @@ impl ArtifactStore for BucketStore {
         let folder = scope_folder(root, scope);
         let mut objects = match &page.after {
             Some(after) => {
-                self.0.bucket.list_with_offset(Some(&folder), &behind(root, scope, after))
+                self.0.bucket.list_with_offset(Some(&folder), &end_of_name(root, scope, after))
             }
             None => self.0.bucket.list(Some(&folder)),
         };
@@ -630,17 +633,18 @@ impl ArtifactStore for BucketStore {
         while let Some(object) =
             objects.try_next().await.map_err(|error| problem(Action::List, &error))?
         {
-            let Some((place, Entry::Record(number))) = parse_version(root, &object.location) else {
+            let Some((folder, Entry::Record(number))) = parse_version(root, &object.location)
+            else {
                 continue;
             };
-            if let Some(name) = name_of(&place) {
+            if let Some(name) = name_of(&folder) {
                 names.entry(name).or_default().insert(number, object.location);
             }
         }
         let names: Vec<_> = names.into_iter().collect();
         let mut records: Vec<Record> = Vec::new();
         let mut damaged = 0;
-        for group in names.chunks(AT_ONCE) {
+        for group in names.chunks(CONCURRENCY) {
             let mut reads = Vec::new();
             for (name, numbers) in group {
                 reads.push(self.0.latest(name, numbers));
@@ -662,11 +666,11 @@ impl ArtifactStore for BucketStore {
         scope: &Scope,
         name: &ArtifactName,
     ) -> Result<Vec<Record>, StoreError> {
-        let place = Place::new(scope, name);
-        let entries = self.0.entries(&place).await?;
+        let folder = NameFolder::new(scope, name);
+        let entries = self.0.entries(&folder).await?;
         let versions: Vec<_> = entries.records.iter().collect();
         let mut records = Vec::new();
-        for group in versions.chunks(AT_ONCE) {
+        for group in versions.chunks(CONCURRENCY) {
             let mut reads = Vec::new();
             for (number, object) in group {
                 reads.push(self.0.stored(name, **number, &object.location));
@@ -689,7 +693,7 @@ impl ArtifactStore for BucketStore {
         name: &ArtifactName,
         which: Versions,
     ) -> Result<u64, StoreError> {
-        self.0.delete(&Place::new(scope, name), name, which).await
+        self.0.delete(&NameFolder::new(scope, name), name, which).await
     }
 
     async fn check(&self) -> Result<(), StoreError> {

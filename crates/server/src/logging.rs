@@ -9,7 +9,10 @@ use std::{
 use serde_json::{Value, json};
 
 use tracing_subscriber::{
-    Layer as _, filter::Targets, layer::SubscriberExt as _, util::SubscriberInitExt as _,
+    Layer as _,
+    filter::{LevelFilter, Targets},
+    layer::SubscriberExt as _,
+    util::SubscriberInitExt as _,
 };
 
 use marquetry_config::sections::{LogConfig, LogFormat};
@@ -59,8 +62,13 @@ pub(crate) fn warn(message: &str) {
 
 /// Starts logging for the whole process. Does nothing if a subscriber is already set, as in tests.
 pub(crate) fn start(config: &LogConfig) -> Result<(), String> {
-    let targets: Targets =
+    let mut targets: Targets =
         config.level.parse().map_err(|error| format!("log.level: {:?}: {error}", config.level))?;
+    // It logs each attempt that it repeats. The last one is reported in any case.
+    if targets.default_level() == Some(LevelFilter::INFO) && !config.level.contains("object_store")
+    {
+        targets = targets.with_target("object_store", LevelFilter::WARN);
+    }
     if config.format == LogFormat::Json {
         use_json();
     }

@@ -40,7 +40,14 @@ async fn a_bucket_that_cannot_work_is_explained() {
     check_at("s3://bucket/check", url, expect!["good"]).await;
     let store = server.store("check", options());
     store.put(&Scope::local(), artifact("a", "x")).await.unwrap();
-    check_at("s3://bucket/check", url, expect![""]).await;
+    check_at(
+        "s3://bucket/check",
+        url,
+        expect![[
+            r#"the artifact bucket holds other objects below its prefix, such as "check/clock"; name an empty prefix"#
+        ]],
+    )
+    .await;
     open(url, "opened").await.put(&Scope::local(), artifact("a", "x")).await.unwrap();
     open(url, "opened").await;
     check_at("s3://bucket/opened", url, expect!["good"]).await;

@@ -12,11 +12,14 @@ use marquetry_endpoint::http_client;
 
 use crate::proxy::Proxy;
 
-/// moto, a server of S3 in memory, behind a proxy. It is killed when dropped.
+/// moto, a server of S3 in memory, behind a proxy.
 pub(crate) struct Server {
-    child: Child,
     pub(crate) proxy: Proxy,
+    _moto: Moto,
 }
+
+/// The process of moto. It is killed when dropped.
+pub(crate) struct Moto(Child);
 
 /// Variables of the environment with which a store is opened.
 pub(crate) const VARIABLES: [(&str, &str); 2] =
@@ -38,8 +41,8 @@ pub(crate) fn program() -> Option<PathBuf> {
 impl Server {
     /// Starts a server with a bucket named `bucket`; none if it is not installed.
     pub(crate) async fn start() -> Option<Self> {
-        let (child, url) = start(&program()?).await;
-        Some(Self { child, proxy: Proxy::start(url).await })
+        let (moto, url) = start(&program()?).await;
+        Some(Self { proxy: Proxy::start(url).await, _moto: moto })
     }
 
     /// Returns a store with a connection of its own.
@@ -54,22 +57,24 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for Moto {
     fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.0.kill();
+        let _ = self.0.wait();
     }
 }
 
 /// Starts the program, and creates the bucket. Returns the URL.
-pub(crate) async fn start(program: &Path) -> (Child, String) {
+pub(crate) async fn start(program: &Path) -> (Moto, String) {
     let mut child = Command::new(program)
         .args(["-H", "127.0.0.1", "-p", "0"])
         .stdout(Stdio::null())
         .stderr(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    let stderr = child.stderr.take().unwrap();
+    let moto = Moto(child);
+    let mut lines = BufReader::new(stderr).lines();
     let url = lines
         .by_ref()
         .map_while(Result::ok)
@@ -80,7 +85,7 @@ pub(crate) async fn start(program: &Path) -> (Child, String) {
     let client = http_client(&url.parse().unwrap()).unwrap();
     let created = client.put(format!("{url}/bucket")).send().await.unwrap();
     assert!(created.status().is_success(), "{created:?}");
-    (child, url)
+    (moto, url)
 }
 
 /// Returns a store on the server at this URL.

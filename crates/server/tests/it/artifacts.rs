@@ -137,7 +137,7 @@ async fn share_artifacts(first: &Running, second: &Running) {
         assert_eq!(read["content"][0]["data"], PNG);
         assert_eq!(names(&first).await, names(&second).await);
     }
-    assert_eq!(names(&first).await.len(), 2);
+    assert!(names(&first).await.len() >= 2);
 }
 
 #[tokio::test]
