@@ -499,10 +499,11 @@ mod tests {
         let slow = ThrottleConfig {
             wait_list_per_call: Duration::from_millis(2),
             wait_put_per_call: Duration::from_millis(2),
+            wait_delete_per_call: Duration::from_millis(5),
             ..ThrottleConfig::default()
         };
         let bucket = ThrottledStore::new(InMemory::new(), slow);
-        let store = store(bucket, Duration::from_millis(120));
+        let store = store(bucket, Duration::from_millis(240));
         let scope = Scope::local();
         let is_done = Arc::new(AtomicBool::default());
         let collector = {
@@ -516,21 +517,23 @@ mod tests {
                 most
             })
         };
-        let writers = (0..4).map(|writer| {
+        let writers = ["a", "b", "c", "d"].map(|name| {
             let (store, scope) = (store.clone(), scope.clone());
             tokio::spawn(async move {
-                for round in 0..40 {
-                    let name = format!("{writer}");
-                    let put = store.put(&scope, artifact(&name, "same")).await.unwrap();
+                for round in 0..16 {
+                    let put = store.put(&scope, artifact(name, name)).await.unwrap();
                     store.get(&scope, &put.name, Version::Latest).await.unwrap();
-                    // From time to time nobody names the bytes for long enough.
-                    let wait = if round % 10 == 0 { 300 } else { 5 };
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                    store.get(&scope, &put.name, Version::Latest).await.unwrap();
                     store.delete(&scope, &put.name, Versions::All).await.unwrap();
+                    // The bytes are marked after 240 ms, and deleted after 480: the next put comes
+                    // shortly before, during or after that.
+                    let wait = 440 + round * 13 % 80;
                     tokio::time::sleep(Duration::from_millis(wait)).await;
                 }
             })
         });
-        for writer in writers.collect::<Vec<_>>() {
+        for writer in writers {
             writer.await.unwrap();
         }
         is_done.store(true, Ordering::Relaxed);
