@@ -16,7 +16,7 @@ use reqwest::{Body, Client, Request, Url};
 
 /// Time from the beginning of a request to the headers of its answer. A part of an upload has 8
 /// MiB, so that 140 KB/s are enough.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
+const ANSWER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Connects with one client for the address of an endpoint.
 #[derive(Debug)]

@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
-use marquetry_artifacts::{ArtifactStore as _, Scope, StoreError, Version, store::Page};
+use futures_util::{StreamExt as _, TryStreamExt as _};
+use marquetry_artifacts::{
+    ArtifactStore as _, Scope, StoreError, Version,
+    store::{Page, Versions},
+};
+use object_store::ObjectStore as _;
 
 use crate::{
     conformance::{artifact, options},
     proxy::Fault,
-    server::Server,
+    server::{Server, bucket},
 };
 
 const ALWAYS: usize = usize::MAX;
@@ -141,4 +146,28 @@ async fn many_faults_at_once_lose_nothing_that_was_acknowledged() {
             store.get(&scope, &record.name, Version::Number(record.version)).await.unwrap();
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_artifact_that_is_removed_while_it_is_read_is_not_damaged() {
+    let Some(server) = Server::start().await else { return };
+    let store = server.store("removed", options());
+    let scope = Scope::local();
+    let name = store.put(&scope, artifact("a", "text")).await.unwrap().name;
+    server.proxy.fail("GET", "/content/", Fault::Slow(Duration::from_millis(500)), 1);
+    let reading = tokio::spawn({
+        let (store, scope, name) = (store.clone(), scope.clone(), name.clone());
+        async move { store.get(&scope, &name, Version::Latest).await }
+    });
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    let other = server.store("removed", options());
+    other.delete(&scope, &name, Versions::All).await.unwrap();
+    // As if its bytes had been collected since.
+    let bucket = bucket(server.proxy.url(), "removed").0;
+    let contents = bucket.list(Some(&"removed/content".into())).map_ok(|object| object.location);
+    let deleted: Vec<_> = bucket.delete_stream(contents.boxed()).try_collect().await.unwrap();
+    assert_eq!(deleted.len(), 1);
+    let read = reading.await.unwrap();
+    assert!(matches!(read, Err(StoreError::NotFound { .. })), "{read:?}");
+    assert_eq!(server.proxy.heal(), 0);
 }

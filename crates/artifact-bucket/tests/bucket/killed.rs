@@ -10,6 +10,7 @@ use std::{
     time::Duration,
 };
 
+use futures_util::future::join_all;
 use marquetry_artifacts::{
     ArtifactName, ArtifactStore, DirectoryOptions, DirectoryStore, Scope, Version, store::Page,
 };
@@ -51,9 +52,7 @@ async fn child_that_writes_until_it_is_killed() {
             }
         }));
     }
-    for task in tasks {
-        task.await.unwrap();
-    }
+    join_all(tasks).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,7 +7,7 @@ use marquetry_artifacts::{ArtifactStore as _, Scope};
 use crate::{
     conformance::{artifact, options},
     proxy::Fault,
-    server::{Server, VARIABLES},
+    server::{Server, VARIABLES, bucket},
 };
 
 async fn check_at(address: &str, endpoint: &str, want: Expect) {
@@ -25,11 +25,8 @@ async fn check_at(address: &str, endpoint: &str, want: Expect) {
 }
 
 async fn open(endpoint: &str, prefix: &str) -> BucketStore {
-    let address = format!("s3://bucket/{prefix}").parse().unwrap();
-    let settings = BucketSettings { address, endpoint: Some(endpoint.to_owned()), region: None };
-    let variables = VARIABLES.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let bucket = connect(&settings, variables).unwrap();
-    BucketStore::open(bucket, &settings.address, options()).await.unwrap()
+    let (bucket, address) = bucket(endpoint, prefix);
+    BucketStore::open(bucket, &address, options()).await.unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -133,7 +130,7 @@ async fn a_bucket_that_cannot_work_is_explained() {
         ("PUT", 418, "Teapot", expect!["the artifact bucket refused to write (status 418)"]),
     ] {
         server.proxy.fail(method, "/", Fault::Refused(status, code), usize::MAX);
-        check_at("s3://bucket/check", url, want).await;
+        check_at("s3://bucket/opened", url, want).await;
         server.proxy.heal();
     }
 }

@@ -4,10 +4,15 @@ use std::{
     io::{BufRead as _, BufReader, Write as _},
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
-    sync::atomic::{AtomicU64, Ordering},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
 };
 
-use marquetry_artifact_bucket::{BucketOptions, BucketSettings, BucketStore, connect};
+use marquetry_artifact_bucket::{
+    BucketAddress, BucketOptions, BucketSettings, BucketStore, ObjectStore, connect,
+};
 use marquetry_endpoint::http_client;
 
 use crate::proxy::Proxy;
@@ -90,9 +95,14 @@ pub(crate) async fn start(program: &Path) -> (Moto, String) {
 
 /// Returns a store on the server at this URL.
 pub(crate) fn store(url: &str, prefix: &str, options: BucketOptions) -> BucketStore {
+    let (bucket, address) = bucket(url, prefix);
+    BucketStore::new(bucket, &address, options)
+}
+
+/// Returns the bucket of the server at this URL, and the address of a prefix in it.
+pub(crate) fn bucket(url: &str, prefix: &str) -> (Arc<dyn ObjectStore>, BucketAddress) {
     let address = format!("s3://bucket/{prefix}").parse().unwrap();
     let settings = BucketSettings { address, endpoint: Some(url.to_owned()), region: None };
     let variables = VARIABLES.map(|(name, value)| (name.to_owned(), value.to_owned()));
-    let bucket = connect(&settings, variables).unwrap();
-    BucketStore::new(bucket, &settings.address, options)
+    (connect(&settings, variables).unwrap(), settings.address)
 }

@@ -10,5 +10,6 @@ mod outcomes;
 mod properties;
 mod proposals;
 mod seed;
+mod shared_directory;
 mod snapshots;
 mod support;

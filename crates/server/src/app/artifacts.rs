@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use marquetry_artifact_bucket::{BucketAddress, BucketOptions, BucketStore, ObjectStore, connect};
+use marquetry_artifact_bucket::{BucketOptions, BucketSettings, BucketStore, ObjectStore, connect};
 use marquetry_artifact_tools::ArtifactTools;
 use marquetry_artifacts::{
     ArtifactStore, Capturer,
@@ -18,9 +18,10 @@ use crate::{changes::Changes, console::Recorder, limits::read_limits};
 
 /// Opens the store of `[artifacts]`. A bucket is tried.
 pub(super) async fn open_store(config: &Config) -> Result<Arc<dyn ArtifactStore>, StartError> {
-    if let Some((bucket, address)) = connect_bucket(config)? {
+    if let Some(settings) = config.artifact_bucket()? {
+        let bucket = connect_bucket(&settings)?;
         let options = bucket_options(&config.artifacts);
-        let store = BucketStore::open(bucket, &address, options).await;
+        let store = BucketStore::open(bucket, &settings.address, options).await;
         return match store {
             Ok(store) => Ok(Arc::new(store)),
             Err(error) => Err(StartError::Bucket { problem: error.to_string() }),
@@ -39,21 +40,17 @@ pub(super) async fn open_store(config: &Config) -> Result<Arc<dyn ArtifactStore>
 /// Tries the bucket of `[artifacts]`, if the store is one, without changing it.
 #[cfg(feature = "cli")]
 pub(crate) async fn try_bucket(config: &Config) -> Result<(), StartError> {
-    let Some((bucket, address)) = connect_bucket(config)? else { return Ok(()) };
-    let store = BucketStore::new(bucket, &address, bucket_options(&config.artifacts));
+    let Some(settings) = config.artifact_bucket()? else { return Ok(()) };
+    let options = bucket_options(&config.artifacts);
+    let store = BucketStore::new(connect_bucket(&settings)?, &settings.address, options);
     store.check().await.map_err(|error| StartError::Bucket { problem: error.to_string() })
 }
 
-fn connect_bucket(
-    config: &Config,
-) -> Result<Option<(Arc<dyn ObjectStore>, BucketAddress)>, StartError> {
-    let Some(settings) = config.artifact_bucket()? else { return Ok(None) };
+fn connect_bucket(settings: &BucketSettings) -> Result<Arc<dyn ObjectStore>, StartError> {
     // Values that are not UTF-8 are no keys of a bucket.
     let variables = std::env::vars_os()
         .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
-    let bucket = connect(&settings, variables)
-        .map_err(|error| StartError::Bucket { problem: error.to_string() })?;
-    Ok(Some((bucket, settings.address)))
+    connect(settings, variables).map_err(|error| StartError::Bucket { problem: error.to_string() })
 }
 
 fn bucket_options(config: &ArtifactsConfig) -> BucketOptions {
