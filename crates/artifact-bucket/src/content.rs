@@ -20,7 +20,7 @@ use object_store::{
 use crate::{
     keys::{ContentKey, content_folder, hex, parse_content},
     problem::{Action, problem},
-    store::Shared,
+    shared::Shared,
 };
 
 /// Size of the pieces whose hashes are in a record, so that a range can be checked alone.

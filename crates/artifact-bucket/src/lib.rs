@@ -7,6 +7,7 @@ mod http_client;
 mod keys;
 mod problem;
 mod scan;
+mod shared;
 mod store;
 
 pub use object_store::ObjectStore;
@@ -14,5 +15,6 @@ pub use object_store::ObjectStore;
 pub use crate::{
     address::{AddressError, BucketAddress, Service},
     connect::{BucketSettings, ConnectError, connect},
-    store::{BucketOptions, BucketStore},
+    shared::BucketOptions,
+    store::BucketStore,
 };

@@ -21,37 +21,15 @@ use crate::{
         ContentKey, Entries, Entry, NameFolder, name_of, parse_content, parse_version, path_of,
     },
     problem::{Action, problem},
-    store::{CONCURRENCY, Reservation, Shared},
+    shared::{CONCURRENCY, Quota, RecordSummary, Reservation, Shared, Tag},
 };
 
-/// Time from the mark to the deletion.
-pub(crate) const GARBAGE_AGE: Duration = Duration::from_hours(1);
 /// Time after which the next put counts again, in the background.
 const COUNT_AGAIN: Duration = Duration::from_hours(1);
 /// Records that this process keeps in short.
 const MAX_SUMMARIES: usize = 200_000;
 /// Names whose evicted versions are remembered.
 const MAX_EXPIRED_NAMES: usize = 8192;
-
-/// State of the quota.
-#[derive(Debug, Default)]
-pub(crate) struct Quota {
-    counted: Option<Instant>,
-    /// Bytes that were reserved since the count. Other servers may have written as many.
-    written: u64,
-}
-
-/// A record in short.
-#[derive(Clone, Debug)]
-pub(crate) struct RecordSummary {
-    /// When the object was written: another one may have the same key.
-    modified: Tag,
-    content: ContentKey,
-    charge: u64,
-}
-
-/// Identifies an object among those that had the same key.
-type Tag = (String, Option<String>);
 
 fn tag(object: &ObjectMeta) -> Tag {
     (object.last_modified.to_rfc3339(), object.e_tag.clone())
@@ -409,7 +387,7 @@ mod tests {
     };
 
     use super::*;
-    use crate::store::{BucketOptions, BucketStore};
+    use crate::{BucketOptions, BucketStore};
 
     fn versions(owner: &str, charges: &[u64]) -> (String, Vec<Candidate>) {
         let name = ArtifactName::parse("a").unwrap();

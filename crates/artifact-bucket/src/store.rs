@@ -23,17 +23,16 @@ use marquetry_artifacts::{
 use object_store::{
     Error, ObjectStore, ObjectStoreExt as _, PutMode, PutOptions, PutPayload, path::Path,
 };
-use serde::{Deserialize, Serialize};
 
 use crate::{
     address::BucketAddress,
     content::{ReadError, is_about_bucket, piece_hashes, random_id},
     keys::{
-        ContentKey, Entries, Entry, NameFolder, end_of_name, key_of, name_of, parse_version,
-        path_of, scope_folder,
+        Entries, Entry, NameFolder, end_of_name, key_of, name_of, parse_version, path_of,
+        scope_folder,
     },
     problem::{Action, problem},
-    scan::{GARBAGE_AGE, Quota, RecordSummary},
+    shared::{BucketOptions, CONCURRENCY, LastUse, Shared, StoredRecord},
 };
 
 /// Names the layout; the prefix of every store has it.
@@ -42,50 +41,12 @@ const LAYOUT: &str = "marquetry artifacts in a bucket 1\n";
 const MAX_TRIES: u32 = 1000;
 /// Attempts of a put whose outcome stays unknown.
 const MAX_UNKNOWN: u32 = 3;
-/// Records that are read at the same time.
-pub(crate) const CONCURRENCY: usize = 16;
-/// Cost of a version beside its bytes and its record. It bounds the number of versions.
-const VERSION_BYTES: u64 = 8 * 1024;
 /// The first bytes of a store that is only checked.
 const PROBE: &[u8] = b"probe";
 /// Time after which the bucket is told again that a version is in use.
 const MARK_AGAIN: Duration = Duration::from_mins(1);
 /// Versions whose last use this process remembers.
 const MAX_USES: usize = 100_000;
-
-/// Options of a [`BucketStore`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct BucketOptions {
-    /// Largest artifact that is accepted, in bytes. Default 1 GiB.
-    pub max_artifact_bytes: u64,
-    /// Bytes of all artifacts of all scopes. Each version counts with its bytes, its record and 8
-    /// KiB. Default 10 GiB. Several servers may exceed it by a sixteenth each, and unnamed bytes
-    /// stay for about two hours.
-    pub max_total_bytes: u64,
-    /// Time for which unnamed bytes are marked before they are deleted.
-    pub(crate) garbage_age: Duration,
-}
-
-impl BucketOptions {
-    /// Sets [`max_artifact_bytes`](Self::max_artifact_bytes).
-    #[must_use]
-    pub fn with_max_artifact_bytes(self, max_artifact_bytes: u64) -> Self {
-        Self { max_artifact_bytes, ..self }
-    }
-
-    /// Sets [`max_total_bytes`](Self::max_total_bytes).
-    #[must_use]
-    pub fn with_max_total_bytes(self, max_total_bytes: u64) -> Self {
-        Self { max_total_bytes, ..self }
-    }
-}
-
-impl Default for BucketOptions {
-    fn default() -> Self {
-        Self { max_artifact_bytes: 1 << 30, max_total_bytes: 10 << 30, garbage_age: GARBAGE_AGE }
-    }
-}
 
 /// A store in a bucket, which any number of servers may use at the same time. Clones share it.
 ///
@@ -95,86 +56,6 @@ impl Default for BucketOptions {
 /// reads all records once, and later lists their keys.
 #[derive(Clone, Debug)]
 pub struct BucketStore(Arc<Shared>);
-
-#[derive(Debug)]
-pub(crate) struct Shared {
-    pub(crate) bucket: Arc<dyn ObjectStore>,
-    pub(crate) root: Path,
-    pub(crate) options: BucketOptions,
-    /// Locked while room is made.
-    pub(crate) quota: tokio::sync::Mutex<Quota>,
-    /// Bytes that finished puts are charged, as of the last count.
-    pub(crate) charged: AtomicU64,
-    /// Bytes of puts that are under way.
-    pub(crate) pending: AtomicU64,
-    pub(crate) evicted: AtomicU64,
-    pub(crate) is_counting: AtomicBool,
-    /// Records that were read, by their keys.
-    pub(crate) summaries: Mutex<HashMap<Path, RecordSummary>>,
-    /// Uses of versions by this process.
-    pub(crate) uses: Mutex<HashMap<Path, LastUse>>,
-}
-
-/// The last use of a version by this process.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct LastUse {
-    pub(crate) at: SystemTime,
-    /// When the bucket was told.
-    told: Instant,
-}
-
-/// The object of a version.
-#[derive(Debug, Serialize, Deserialize)]
-pub(crate) struct StoredRecord {
-    /// Random text of the put, by which it knows its own record.
-    put: String,
-    /// Generation of the bytes.
-    generation: String,
-    /// Hashes of the pieces; empty for bytes of one piece.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pieces: Vec<String>,
-    /// The record. The key has the version; that in here is 0.
-    record: Record,
-}
-
-impl StoredRecord {
-    pub(crate) fn content(&self, owner: &str) -> ContentKey {
-        let generation = self.generation.clone();
-        ContentKey { owner: owner.to_owned(), hash: self.record.hash, generation }
-    }
-
-    /// Returns what the version is charged, where its object has this size.
-    pub(crate) fn charge(&self, object: u64) -> u64 {
-        self.record.size_bytes.saturating_add(object).saturating_add(VERSION_BYTES)
-    }
-}
-
-/// Bytes of a put that is under way.
-pub(crate) struct Reservation {
-    shared: Arc<Shared>,
-    bytes: u64,
-    is_kept: bool,
-}
-
-impl Reservation {
-    pub(crate) fn new(shared: &Arc<Shared>, bytes: u64) -> Self {
-        shared.pending.fetch_add(bytes, Ordering::Relaxed);
-        Self { shared: Arc::clone(shared), bytes, is_kept: false }
-    }
-
-    fn keep(mut self) {
-        self.is_kept = true;
-    }
-}
-
-impl Drop for Reservation {
-    fn drop(&mut self) {
-        if self.is_kept {
-            self.shared.charged.fetch_add(self.bytes, Ordering::Relaxed);
-        }
-        self.shared.pending.fetch_sub(self.bytes, Ordering::Relaxed);
-    }
-}
 
 impl BucketStore {
     /// Opens the store of a prefix of this bucket, after a [check](Self::check).
