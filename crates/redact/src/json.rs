@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use serde::de::IgnoredAny;
 use serde_json::Value;
 
 use crate::{name::is_secret_name, value::without_secret_values};
@@ -24,7 +25,7 @@ pub fn json_without_secrets(json: &str, secret_names: &[String], placeholder: &s
         shown.push_str(&rest[..start]);
         rest = after;
         let Some(value) = after.trim_start().strip_prefix(':').map(str::trim_start) else {
-            shown.push_str(&string_without_secrets(string, placeholder));
+            shown.push_str(&string_without_secrets(string, secret_names, placeholder));
             continue;
         };
         shown.push_str(string);
@@ -42,11 +43,20 @@ pub fn json_without_secrets(json: &str, secret_names: &[String], placeholder: &s
     shown
 }
 
-fn string_without_secrets<'s>(string: &'s str, placeholder: &str) -> Cow<'s, str> {
-    match without_secret_values(&decoded(string), placeholder) {
-        Cow::Borrowed(_) => Cow::Borrowed(string),
-        Cow::Owned(shown) => Cow::Owned(Value::from(shown).to_string()),
-    }
+fn string_without_secrets<'s>(
+    string: &'s str,
+    secret_names: &[String],
+    placeholder: &str,
+) -> Cow<'s, str> {
+    let text = decoded(string);
+    // Tools send JSON as text, with secrets under names, too.
+    let is_json = text.starts_with(['{', '[']) && serde_json::from_str::<IgnoredAny>(&text).is_ok();
+    let shown = if is_json {
+        Cow::Owned(json_without_secrets(&text, secret_names, placeholder))
+    } else {
+        without_secret_values(&text, placeholder)
+    };
+    if shown == text { Cow::Borrowed(string) } else { Cow::Owned(Value::from(shown).to_string()) }
 }
 
 /// Decodes a JSON string, which may contain escapes, and may be cut.
