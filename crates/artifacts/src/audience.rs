@@ -3,6 +3,8 @@
 use marquetry_image_types::USUAL_IMAGE_TYPES;
 use serde_json::value::RawValue;
 
+use crate::settings::Settings;
+
 /// Beginning of a text by which its tokens are estimated, in bytes: 0.2 ms at most.
 const MAX_ESTIMATED_BYTES: usize = 16 * 1024;
 
@@ -25,12 +27,15 @@ pub struct Audience {
 }
 
 impl Audience {
-    /// Returns the limit of the shown part in bytes: `limit`, or less if a text like `sample` has
-    /// more tokens or characters within it.
-    pub(crate) fn limit(&self, limit: u64, sample: &RawValue) -> u64 {
+    /// Returns the limit of the shown part in bytes: that of the settings, or less if a text like
+    /// `sample` has more tokens or characters within it.
+    pub(crate) fn limit(&self, settings: &Settings, sample: &RawValue) -> u64 {
+        let limit = settings.mcp_tool_llm_return_max_bytes;
         // Every character has at least one byte, and every token too.
         let by_chars = limit.min(self.max_chars.unwrap_or(u64::MAX));
-        let Some(max_tokens) = self.max_tokens.filter(|tokens| *tokens < by_chars) else {
+        let limits = [self.max_tokens, settings.mcp_tool_llm_return_max_tokens];
+        let max_tokens = limits.into_iter().flatten().min();
+        let Some(max_tokens) = max_tokens.filter(|tokens| *tokens < by_chars) else {
             return by_chars;
         };
         let sample = sample.get();
@@ -60,15 +65,20 @@ mod tests {
     #[test]
     fn the_limit_follows_the_tokens_of_the_text() {
         let mut audience = Audience::default();
+        let mut settings = Settings::default();
         let prose = sample(&"The quick brown fox jumps over the lazy dog. ".repeat(2_000));
-        assert_eq!(audience.limit(65_536, &prose), 65_536);
+        assert_eq!(audience.limit(&settings, &prose), 65_536);
         audience.max_tokens = Some(8_000);
-        let of_prose = audience.limit(65_536, &prose);
+        let of_prose = audience.limit(&settings, &prose);
         assert!((32_000..45_000).contains(&of_prose), "{of_prose}");
         let numbers = sample(&"8.31,4.77,0.02\n".repeat(2_000));
-        assert!(audience.limit(65_536, &numbers) < of_prose);
+        assert!(audience.limit(&settings, &numbers) < of_prose);
+        settings.mcp_tool_llm_return_max_tokens = Some(800);
+        assert_eq!(audience.limit(&settings, &prose), of_prose / 10);
+        settings.mcp_tool_llm_return_max_tokens = Some(9_000);
+        assert_eq!(audience.limit(&settings, &prose), of_prose);
         audience.max_chars = Some(7_000);
-        assert_eq!(audience.limit(65_536, &prose), 7_000);
+        assert_eq!(audience.limit(&settings, &prose), 7_000);
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl<'a> ToolCall<'a> {
 /// A captured answer.
 #[derive(Clone, Debug)]
 pub enum Captured {
-    /// The original answer, byte for byte.
+    /// The original answer, byte for byte, unless `redact_values` has replaced secrets in it.
     Unchanged(Box<RawValue>),
     /// A new answer.
     Changed {
@@ -181,7 +181,7 @@ impl Capturer {
         settings: &Settings,
         answer: Box<RawValue>,
     ) -> Captured {
-        let answer = Arc::new(answer);
+        let answer = Arc::new(redacted(settings, answer).await);
         let Some(plan) = self.plan(call, settings, &answer).await else {
             return Captured::Unchanged(
                 Arc::try_unwrap(answer).unwrap_or_else(|shared| (*shared).clone()),
@@ -238,10 +238,13 @@ impl Capturer {
         // A store with a limit may remove the first artifacts of an answer for its last ones, and
         // the notice must not name artifacts that are gone.
         let evicted = self.store.usage().evicted;
-        let mut outcomes = Vec::with_capacity(plan.items.len());
+        let mut outcomes: Vec<SaveResult> = Vec::with_capacity(plan.items.len());
         for item in &mut plan.items {
             let task = std::mem::replace(&mut item.task, Task::Inline("".into()));
-            outcomes.push(self.save_one(call.scope, task).await);
+            outcomes.push(match task {
+                Task::Same(index) => SaveResult::same_as(index, &outcomes[index]),
+                task => self.save_one(call.scope, task).await,
+            });
         }
         let mut bundle = None;
         if let Some(task) = plan.bundle.take() {
@@ -257,8 +260,7 @@ impl Capturer {
             structured = Some(match task {
                 StructuredTask::Item(task) => self.save_one(call.scope, task).await,
                 StructuredTask::SameAs(index) => {
-                    let same =
-                        outcomes.get(index).and_then(|same: &SaveResult| same.artifact.clone());
+                    let same = outcomes.get(index).and_then(|same| same.artifact.clone());
                     SaveResult {
                         artifact: same,
                         ..SaveResult::inlined(format!("same JSON as item {index}").into())
@@ -327,11 +329,12 @@ impl Capturer {
                     outcome: Outcome::Saved,
                     reason: None,
                     artifact: Some(artifact),
-                    is_bundled: false,
-                    shared_uri: None,
+                    ..SaveResult::inlined("".into())
                 },
                 Err(reason) => SaveResult::failed(reason.into()),
             },
+            // The caller knows the other item.
+            Task::Same(_) => SaveResult::inlined("".into()),
             Task::Bundle(reason) => SaveResult { is_bundled: true, ..SaveResult::inlined(reason) },
             Task::Inline(reason) => SaveResult::inlined(reason),
             Task::Skip(reason) => {
@@ -357,7 +360,8 @@ impl Capturer {
         let now = self.clock.now();
         let answer = Arc::clone(answer);
         let artifact = blocking(move || {
-            let arguments = arguments.as_deref().map(redact::arguments);
+            let arguments =
+                arguments.as_deref().map(|raw| redact::arguments(raw, &settings.redact_arguments));
             let maker =
                 ArtifactMaker { tool: &tool, arguments, settings: &settings, ids: &*ids, now };
             maker.raw(Bytes::from_owner(AnswerBytes(answer)))
@@ -367,9 +371,28 @@ impl Capturer {
     }
 
     async fn put(&self, scope: &Scope, artifact: NewArtifact) -> Result<SavedArtifact, String> {
+        // Names of resources come from their URIs, so a repeated call has the same names.
+        if artifact.metadata.resource.is_some()
+            && let Ok(latest) = self.store.record(scope, &artifact.name, Version::Latest).await
+            && latest.hash == artifact.hash()
+            && latest.mime_type == artifact.mime_type
+        {
+            return Ok(latest.into());
+        }
         let put = self.store.put(scope, artifact).await;
         put.map(SavedArtifact::from).map_err(|error| notice::plain(&error.to_string(), 300))
     }
+}
+
+/// Returns the answer without secrets, if the settings say so.
+async fn redacted(settings: &Settings, answer: Box<RawValue>) -> Box<RawValue> {
+    if !settings.redact_values {
+        return answer;
+    }
+    if answer.get().len() <= INLINE_BYTES {
+        return redact::answer(&answer).unwrap_or(answer);
+    }
+    blocking(move || redact::answer(&answer).unwrap_or(answer)).await
 }
 
 /// Runs long work on Tokio's blocking pool.
@@ -402,6 +425,8 @@ struct SaveResult {
     is_bundled: bool,
     /// URI of the shared artifact.
     shared_uri: Option<String>,
+    /// Whether the artifact is that of an earlier item.
+    is_repeated: bool,
 }
 
 impl SaveResult {
@@ -412,7 +437,19 @@ impl SaveResult {
             artifact: None,
             is_bundled: false,
             shared_uri: None,
+            is_repeated: false,
         }
+    }
+
+    /// Returns the outcome of an item with the same bytes as an earlier one.
+    fn same_as(index: usize, first: &Self) -> Self {
+        let reason = match &first.artifact {
+            Some(_) => Some(format!("same bytes as item {index}")),
+            None => first.reason.clone(),
+        };
+        let artifact = first.artifact.clone();
+        let empty = Self::inlined("".into());
+        Self { outcome: first.outcome, reason, artifact, is_repeated: true, ..empty }
     }
 
     fn failed(reason: std::borrow::Cow<'static, str>) -> Self {
@@ -462,7 +499,8 @@ impl ExecutedPlan {
     /// Returns the saved artifacts, except the one of the whole answer.
     fn artifacts(&self) -> impl Iterator<Item = &SavedArtifact> {
         let own = self.outcomes.iter().chain(&self.bundle).chain(&self.structured);
-        own.filter(|done| done.outcome == Outcome::Saved).filter_map(|done| done.artifact.as_ref())
+        own.filter(|done| done.outcome == Outcome::Saved && !done.is_repeated)
+            .filter_map(|done| done.artifact.as_ref())
     }
 
     fn count(&self) -> usize {
@@ -482,15 +520,18 @@ impl ExecutedPlan {
         // Before the report, which has the size of what is shown. A failed save must not cost the
         // model the text (seed 000/3.2; SAM loses it).
         self.show_texts_without_artifacts();
-        let save = self.save_report();
-        let is_saved = save.status != SaveStatus::Error;
-        let status = match (is_saved, &self.plan.oversize, settings.oversize) {
-            (true, None, _) => Status::ProcessedAndSaved,
-            (true, Some(_), Oversize::Truncate) => Status::ProcessedSavedAndTruncated,
-            (true, Some(_), Oversize::Withhold) => Status::ProcessedSavedAndWithheld,
-            (false, None, _) => Status::ProcessedSaveFailed,
-            (false, Some(_), Oversize::Truncate) => Status::ProcessedTruncatedSaveFailed,
-            (false, Some(_), Oversize::Withhold) => Status::ProcessedWithheldSaveFailed,
+        let save = if settings.save { self.save_report() } else { Save::off() };
+        let cut = self.plan.oversize.map(|_| settings.oversize);
+        let status = match (save.status, cut) {
+            (SaveStatus::Off, None) => Status::Processed,
+            (SaveStatus::Off, Some(Oversize::Truncate)) => Status::ProcessedTruncated,
+            (SaveStatus::Off, Some(Oversize::Withhold)) => Status::ProcessedWithheld,
+            (SaveStatus::Error, None) => Status::ProcessedSaveFailed,
+            (SaveStatus::Error, Some(Oversize::Truncate)) => Status::ProcessedTruncatedSaveFailed,
+            (SaveStatus::Error, Some(Oversize::Withhold)) => Status::ProcessedWithheldSaveFailed,
+            (_, None) => Status::ProcessedAndSaved,
+            (_, Some(Oversize::Truncate)) => Status::ProcessedSavedAndTruncated,
+            (_, Some(Oversize::Withhold)) => Status::ProcessedSavedAndWithheld,
         };
         let mut report = Report {
             status,
@@ -523,6 +564,7 @@ impl ExecutedPlan {
             find_tools: FindTools { search: &capturer.search_tool, query: &capturer.query_tool },
             structured: self.plan.structured.as_ref().map(|planned| planned.shown),
             whole_structured: self.whole_structured(),
+            is_whole: self.is_shown_whole(),
             is_lossy: self.is_lossy(),
         };
         report.message = notice::message(&report, &facts);
@@ -648,6 +690,21 @@ impl ExecutedPlan {
                 artifact: done.uri(),
             })
             .collect()
+    }
+
+    /// Returns whether the new answer has everything of the upstream's.
+    fn is_shown_whole(&self) -> bool {
+        let plan = &self.plan;
+        let items = plan.items.iter().zip(&self.outcomes).all(|(planned, done)| {
+            let is_empty = done.outcome == Outcome::Inlined && planned.kind == "text";
+            planned.show.is_whole() || is_empty
+        });
+        let structured = plan.structured.as_ref();
+        items
+            && structured.is_none_or(|planned| planned.shown == StructuredShown::Whole)
+            && plan.tail.as_ref().is_none_or(|tail| tail.shown.is_some())
+            && plan.left_out.is_none()
+            && (plan.malformed.is_none() || plan.oversize.is_none())
     }
 
     /// Returns whether a part of the answer is neither shown nor saved.

@@ -81,6 +81,15 @@ impl<'a> Item<'a> {
         self.member("_meta").filter(|raw| json::is_object(raw))
     }
 
+    /// Returns the text of a text item or an embedded resource, and whether it is as sent.
+    pub(crate) fn text(&self) -> Option<(Cow<'a, str>, bool)> {
+        match self.kind {
+            Kind::Text(text) => text.and_then(json::string),
+            Kind::Resource { is_text: true } => self.resource_text().map(|text| (text, true)),
+            _ => None,
+        }
+    }
+
     /// Returns the text of an embedded resource.
     pub(crate) fn resource_text(&self) -> Option<Cow<'a, str>> {
         self.member("resource").and_then(Members::read)?.string("text")
@@ -148,6 +157,8 @@ fn has_text(members: &Members<'_>, name: &str) -> bool {
 #[derive(Debug)]
 pub(crate) enum Task {
     Save(Box<NewArtifact>),
+    /// The item at this position has the same bytes.
+    Same(usize),
     /// Saved with others in one artifact, for this reason.
     Bundle(Cow<'static, str>),
     Inline(Cow<'static, str>),

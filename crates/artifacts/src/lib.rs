@@ -17,6 +17,7 @@ mod notice;
 mod options;
 mod plan;
 mod proposal;
+pub mod policy;
 mod redact;
 pub mod report;
 pub mod settings;

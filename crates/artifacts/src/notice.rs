@@ -30,6 +30,8 @@ pub(crate) struct Facts<'a> {
     pub(crate) structured: Option<StructuredShown>,
     /// The artifact with all of it.
     pub(crate) whole_structured: Option<&'a SavedArtifact>,
+    /// Everything of the answer is shown.
+    pub(crate) is_whole: bool,
     /// Something of the answer is neither shown nor saved.
     pub(crate) is_lossy: bool,
 }
@@ -40,7 +42,12 @@ pub(crate) fn message(report: &Report, facts: &Facts<'_>) -> String {
     let size = report.size_bytes;
     let mut text = match (report.truncated, report.status) {
         (None, _) => format!("The answer of tool '{tool}' has {size} bytes."),
-        (Some(_), Status::ProcessedSavedAndWithheld | Status::ProcessedWithheldSaveFailed) => {
+        (
+            Some(_),
+            Status::ProcessedSavedAndWithheld
+            | Status::ProcessedWithheldSaveFailed
+            | Status::ProcessedWithheld,
+        ) => {
             format!(
                 "The answer of tool '{tool}' has {size} bytes, more than the limit of {}: none of it is shown.",
                 facts.limit
@@ -86,6 +93,7 @@ pub(crate) fn message(report: &Report, facts: &Facts<'_>) -> String {
                 save.message
             );
         }
+        (SaveStatus::Off, _) => text.push_str(" It is not saved: the setting save is false."),
         (SaveStatus::Success, Some(one)) => {
             let _ =
                 write!(text, " It is saved as artifact '{}' (version {}).", one.name, one.version);
@@ -111,7 +119,8 @@ pub(crate) fn message(report: &Report, facts: &Facts<'_>) -> String {
     if facts.is_lossy {
         text.push_str(" What is neither shown nor saved is lost.");
     }
-    if save.status != SaveStatus::Error && !facts.read_tool.is_empty() {
+    let is_saved = !matches!(save.status, SaveStatus::Error | SaveStatus::Off);
+    if is_saved && !facts.is_whole && !facts.read_tool.is_empty() {
         let tool = plain(facts.read_tool, 100);
         let _ = match single {
             Some(one) => {

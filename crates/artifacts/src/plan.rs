@@ -1,7 +1,11 @@
 //! Plans the capture of an answer before anything is stored: the expensive part, without side
 //! effects.
 
-use std::{ops::Range, time::SystemTime};
+use std::{
+    collections::{HashMap, HashSet},
+    ops::Range,
+    time::SystemTime,
+};
 
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
@@ -10,7 +14,9 @@ use crate::{
     audience::Audience,
     item::{ArtifactMaker, Item, Kind, Task},
     json::{self, Members, Tail},
-    measure, mime, notice, redact,
+    measure,
+    metadata::Metadata,
+    mime, notice, redact,
     report::{LeftOut, META_KEY, StructuredShown, Truncated},
     settings::{Oversize, Processing, ResourceLinks, Settings, SizeMeasure, TextResources},
     shape::{Budget, Shown},
@@ -34,6 +40,13 @@ const MAX_IMAGE_MEMBERS_BYTES: usize = 2048;
 /// Size that structured content may have in an answer over the limit even if less of the budget is
 /// left, in bytes.
 const MIN_SHORTENED_BYTES: usize = 2048;
+/// An answer over the limit shows texts up to this part of the limit before it shows the beginning
+/// and end of longer ones, and these texts together up to half of it.
+const SMALL_PART: u64 = 8;
+/// Reason why a small item has no artifact.
+const SMALL: &str = "small, and shown whole";
+/// Reason why an item has no artifact although it is not shown.
+const NOT_SAVED: &str = "saving is switched off by the setting save";
 /// Start of an undecodable item that is shown when its whole JSON does not fit, in bytes.
 const UNDECODABLE_START_BYTES: usize = 256;
 /// Protocol members that are kept if they have at most [`MAX_PROTOCOL_MEMBER_BYTES`], because they
@@ -93,6 +106,12 @@ pub(crate) struct PlannedItem {
     pub(crate) kind: String,
     pub(crate) task: Task,
     pub(crate) show: Show,
+}
+
+impl PlannedItem {
+    fn is_rewritten_image(&self) -> bool {
+        self.kind == "image" && matches!(self.show, Show::Rewritten(_))
+    }
 }
 
 /// Items that are not examined one by one.
@@ -182,9 +201,13 @@ pub(crate) enum WholeAnswer {
 pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
     let settings = call.settings;
     let mut parts = Parts::read(answer, settings);
-    let limit = call.audience.limit(settings.mcp_tool_llm_return_max_bytes, parts.sample(answer));
+    let limit = call.audience.limit(settings, parts.sample(answer));
     // An answer that is cut is always saved, whatever the threshold for saving (seed 000/1.3).
-    let threshold = limit.min(settings.mcp_tool_response_save_threshold_bytes);
+    let threshold = if settings.save {
+        limit.min(settings.mcp_tool_response_save_threshold_bytes)
+    } else {
+        limit
+    };
 
     if parts.is_unfinished {
         return None;
@@ -206,7 +229,7 @@ pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
     let visible = size.saturating_sub(parts.hidden(settings));
     let maker = ArtifactMaker {
         tool: call.tool,
-        arguments: call.arguments.map(redact::arguments),
+        arguments: call.arguments.map(|raw| redact::arguments(raw, &settings.redact_arguments)),
         settings,
         ids: call.ids,
         now: call.now,
@@ -219,6 +242,8 @@ pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
         output_schema,
         size,
         limit,
+        threshold,
+        beside_items: parts.bytes_beside_items(size, answer),
         visible,
         is_oversize: visible > limit,
     };
@@ -351,6 +376,17 @@ impl<'a> Parts<'a> {
         structured.map_or(0, |raw| member_size("structuredContent", raw, measure))
     }
 
+    /// Returns the bytes of an answer of this size without its items and its structured content.
+    fn bytes_beside_items(&self, size: u64, answer: &RawValue) -> u64 {
+        let structured = self.structured.filter(|_| self.duplicate.is_none());
+        // With their commas.
+        let items = self.items.iter().map(|item| item.raw.get().len() as u64 + 1).sum::<u64>();
+        let structured =
+            structured.map_or(0, |raw| member_size("structuredContent", raw, SizeMeasure::Compact));
+        let tail = self.tail.map_or(0, |tail| tail.span(answer).len() as u64 + 1);
+        size.saturating_sub((items + tail + structured).saturating_sub(1))
+    }
+
     /// Bytes of items that are never counted as shown: they are replaced, or shown only in small
     /// answers.
     fn hidden(&self, settings: &Settings) -> u64 {
@@ -383,6 +419,10 @@ struct Planner<'a> {
     output_schema: Option<&'a Value>,
     size: u64,
     limit: u64,
+    /// Size over which an item is saved.
+    threshold: u64,
+    /// Size of the answer without its items and its structured content.
+    beside_items: u64,
     /// Size of the answer without the items that are replaced.
     visible: u64,
     is_oversize: bool,
@@ -402,6 +442,7 @@ impl<'a> Planner<'a> {
             save_raw_alongside_intelligent,
             fallback_to_raw_on_error,
         ) {
+            _ if !self.maker.settings.save => WholeAnswer::Never,
             (false, _, _) => WholeAnswer::Only,
             (true, true, _) => WholeAnswer::Also,
             // Save the whole answer, because left-out members are in no other artifact.
@@ -421,9 +462,19 @@ impl<'a> Planner<'a> {
         // An answer within the limit may grow up to it.
         let mut growth = Budget::new(self.limit().saturating_sub(self.visible), 0);
         let mut items = Vec::with_capacity(parts.items.len());
+        let reserved = self.reserve(&parts.items, whole_answer, &mut budget);
         for (index, item) in parts.items.iter().enumerate() {
-            let mut task = self.task(index, item, whole_answer);
-            let mut show = self.show(item, &task, &mut budget, &mut total_bytes);
+            let (mut task, mut show) = if reserved.contains(&index) {
+                let text = item.text().map(|(text, _)| text).unwrap_or_default();
+                total_bytes += text.len() as u64;
+                budget.show_whole(&text);
+                (Task::Inline(SMALL.into()), Show::AsSent(json::span(self.answer, item.raw)))
+            } else {
+                self.plan_item(index, item, whole_answer, &mut budget, &mut total_bytes)
+            };
+            if !self.maker.settings.save {
+                (task, show) = without_saving(task, show);
+            }
             if let Task::Undecodable(reason) = &task {
                 let budget = if self.is_oversize { &mut budget } else { &mut growth };
                 show = show_undecodable(index, item, reason, budget);
@@ -436,6 +487,7 @@ impl<'a> Planner<'a> {
             }
             items.push(PlannedItem { kind: item.type_name(), task, show });
         }
+        share_equal_artifacts(&mut items);
         let fallback_item =
             parts.malformed.and_then(|_| self.show_whole(&mut budget, &mut total_bytes));
         let tail = parts.tail.map(|tail| {
@@ -451,8 +503,9 @@ impl<'a> Planner<'a> {
 
         // After the items, because a saved text item with the same content is its artifact, too.
         let structured = parts.structured.map(|structured| {
-            let task = self.structured(structured, parts.duplicate, &items, whole_answer);
             let (shown, shortened) = self.show_structured(structured, parts.duplicate, &mut budget);
+            let same = parts.duplicate.map(|index| (index, &items[index].task));
+            let task = self.structured(structured, same, shown, whole_answer);
             PlannedStructured { task, shown, shortened }
         });
 
@@ -468,15 +521,19 @@ impl<'a> Planner<'a> {
         let bundle = self.bundle(
             &parts.items,
             &items,
-            tail_span.filter(|_| whole_answer != WholeAnswer::Only),
+            tail_span.filter(|_| whole_answer != WholeAnswer::Only && self.maker.settings.save),
         );
 
         let nothing_to_do = items.iter().all(|item| matches!(item.task, Task::Inline(_)))
             && structured.as_ref().is_none_or(PlannedStructured::is_inlined)
             && parts.malformed.is_none()
             && tail.is_none()
-            && !self.is_oversize
-            && whole_answer != WholeAnswer::Only;
+            && (!self.is_oversize || items.iter().all(|item| item.show.is_whole()))
+            && structured.as_ref().is_none_or(|planned| planned.shown == StructuredShown::Whole)
+            && other.left_out.is_none()
+            && whole_answer != WholeAnswer::Only
+            && !(whole_answer == WholeAnswer::Also && self.size > self.threshold)
+            && !items.iter().any(PlannedItem::is_rewritten_image);
         if nothing_to_do {
             return None;
         }
@@ -585,6 +642,93 @@ impl<'a> Planner<'a> {
         self.is_oversize && self.maker.settings.oversize == Oversize::Withhold
     }
 
+    /// Returns whether the answer would not be saved if it had only this item or value.
+    fn is_small(&self, raw: &RawValue) -> bool {
+        let bytes = match self.maker.settings.size_measure {
+            // At most the bytes as sent, which take no time to count.
+            SizeMeasure::Compact => raw.get().len() as u64,
+            measure @ SizeMeasure::SamCompatible => measure::size(raw.get(), measure),
+        };
+        self.beside_items + bytes <= self.threshold
+    }
+
+    /// Returns whether a text needs no artifact if it is shown whole.
+    fn may_be_inlined(&self, item: &Item<'_>) -> bool {
+        self.maker.settings.text_resources == TextResources::AsText && self.is_small(item.raw)
+    }
+
+    /// Takes room for small texts of an answer over the limit, and returns their positions. A large
+    /// neighbour would use up the room, and they would become artifacts of a few bytes.
+    fn reserve(
+        &self,
+        items: &[Item<'_>],
+        whole_answer: WholeAnswer,
+        budget: &mut Budget,
+    ) -> HashSet<usize> {
+        let mut reserved = HashSet::new();
+        if !self.is_oversize || whole_answer == WholeAnswer::Only {
+            return reserved;
+        }
+        let mut left = self.limit() / 2;
+        for (index, item) in items.iter().enumerate() {
+            let largest = left.min(self.limit() / SMALL_PART);
+            if item.raw.get().len() as u64 > largest + FREE_BYTES || !self.may_be_inlined(item) {
+                continue;
+            }
+            let Some((text, is_exact)) = item.text().filter(|(text, _)| !text.is_empty()) else {
+                continue;
+            };
+            let bytes = text.len() as u64 + counted_beside_text(item);
+            if is_exact && bytes <= largest && budget.take(bytes) {
+                left -= bytes;
+                reserved.insert(index);
+            }
+        }
+        reserved
+    }
+
+    fn plan_item(
+        &self,
+        index: usize,
+        item: &Item<'_>,
+        whole_answer: WholeAnswer,
+        budget: &mut Budget,
+        total_bytes: &mut u64,
+    ) -> (Task, Show) {
+        let settings = self.maker.settings;
+        match item.kind {
+            Kind::Text(_) | Kind::Resource { is_text: true }
+                if whole_answer != WholeAnswer::Only && self.may_be_inlined(item) =>
+            {
+                let inline = Task::Inline(SMALL.into());
+                let show = self.show(item, &inline, budget, total_bytes);
+                let task =
+                    if show.is_whole() { inline } else { self.task(index, item, whole_answer) };
+                (task, show)
+            }
+            Kind::Image if whole_answer != WholeAnswer::Only && self.is_small(item.raw) => {
+                // Decoded even after `max_content_items`: it is checked, and not saved.
+                let task = self.maker.task(index, item);
+                match self.show(item, &task, budget, total_bytes) {
+                    Show::AsSentAndLink(span) => (Task::Inline(SMALL.into()), Show::AsSent(span)),
+                    show if index < settings.mcp_intelligent_processing.max_content_items => {
+                        (task, show)
+                    }
+                    _ => {
+                        let task = self.task(index, item, whole_answer);
+                        let show = self.show(item, &task, budget, total_bytes);
+                        (task, show)
+                    }
+                }
+            }
+            _ => {
+                let task = self.task(index, item, whole_answer);
+                let show = self.show(item, &task, budget, total_bytes);
+                (task, show)
+            }
+        }
+    }
+
     fn task(&self, index: usize, item: &Item<'_>, whole_answer: WholeAnswer) -> Task {
         let max = self.maker.settings.mcp_intelligent_processing.max_content_items;
         let links = self.maker.settings.resource_links == ResourceLinks::Placeholder;
@@ -691,7 +835,7 @@ impl<'a> Planner<'a> {
             return Show::Link { otherwise: None };
         }
         match item.readable_image() {
-            Some(image) if !self.audience.sees_image(image.mime_type, bytes) => {
+            Some(image) if !self.sees_image(image.mime_type, bytes) => {
                 Show::Link { otherwise: None }
             }
             Some(image) if self.has_room_for_image(bytes, budget) => {
@@ -704,8 +848,15 @@ impl<'a> Planner<'a> {
 
     /// Returns whether bytes are an image of this type that the client's model gets.
     fn reaches_model(&self, mime_type: &str, content: &[u8]) -> bool {
-        self.audience.sees_image(mime_type, content.len() as u64)
+        self.sees_image(mime_type, content.len() as u64)
             && mime::is_image_of(mime_type, content)
+    }
+
+    /// Returns whether an image of this type and size may stay in the answer.
+    fn sees_image(&self, mime_type: &str, bytes: u64) -> bool {
+        let types = self.maker.settings.inline_image_types.as_ref();
+        types.is_none_or(|types| types.iter().any(|one| one.matches(mime_type)))
+            && self.audience.sees_image(mime_type, bytes)
     }
 
     fn has_room_for_image(&self, bytes: u64, budget: &mut Budget) -> bool {
@@ -754,12 +905,7 @@ impl<'a> Planner<'a> {
         if text.is_empty() {
             return Show::Nothing;
         }
-        let text_size = match &item.kind {
-            Kind::Text(Some(raw)) => raw.get().len(),
-            _ => 0,
-        };
-        let beside = (item.raw.get().len() - text_size) as u64;
-        match budget.text(text, if beside > FREE_BYTES { beside } else { 0 }) {
+        match budget.text(text, counted_beside_text(item)) {
             Shown::Whole => {
                 sent.map_or_else(|| Show::Rewritten(rewritten(item, text)), Show::AsSent)
             }
@@ -782,16 +928,58 @@ impl<'a> Planner<'a> {
     fn structured(
         &self,
         raw: &RawValue,
-        duplicate: Option<usize>,
-        planned: &[PlannedItem],
+        same: Option<(usize, &Task)>,
+        shown: StructuredShown,
         whole_answer: WholeAnswer,
     ) -> StructuredTask {
-        if whole_answer == WholeAnswer::Only {
-            return StructuredTask::Item(Task::Skip("intelligent processing is disabled".into()));
-        }
-        match duplicate.filter(|&duplicate| matches!(planned[duplicate].task, Task::Save(_))) {
-            Some(duplicate) => StructuredTask::SameAs(duplicate),
-            None => StructuredTask::Item(self.maker.structured(raw)),
+        let is_whole = shown == StructuredShown::Whole;
+        let is_settled = is_whole && (!self.maker.settings.save || self.is_small(raw));
+        StructuredTask::Item(match same {
+            _ if whole_answer == WholeAnswer::Only => {
+                Task::Skip("intelligent processing is disabled".into())
+            }
+            _ if raw.get() == "null" => self.maker.structured(raw),
+            Some((index, Task::Save(_) | Task::Same(_))) => return StructuredTask::SameAs(index),
+            Some((_, Task::Inline(_))) if is_whole => Task::Inline(SMALL.into()),
+            _ if is_settled => Task::Inline(SMALL.into()),
+            _ if !self.maker.settings.save => Task::Skip(NOT_SAVED.into()),
+            _ => self.maker.structured(raw),
+        })
+    }
+}
+
+/// Leaves an item whole in the answer if it is shown, and skips it otherwise.
+fn without_saving(task: Task, show: Show) -> (Task, Show) {
+    if !matches!(task, Task::Save(_) | Task::Bundle(_)) {
+        return (task, show);
+    }
+    let show = match show {
+        Show::AsSentAndLink(span) | Show::Link { otherwise: Some(span) } => Show::AsSent(span),
+        Show::RewrittenAndLink(item) => Show::Rewritten(item),
+        show => show,
+    };
+    let task = if show.is_whole() {
+        Task::Inline("shown whole".into())
+    } else {
+        Task::Skip(NOT_SAVED.into())
+    };
+    (task, show)
+}
+
+/// Makes items with the same bytes one artifact. Items with a name, annotations or `_meta` of their
+/// own keep their own.
+fn share_equal_artifacts(items: &mut [PlannedItem]) {
+    fn comparable(metadata: &Metadata) -> Metadata {
+        Metadata { content_index: None, ..metadata.clone() }
+    }
+    let mut first = HashMap::new();
+    for index in 0..items.len() {
+        let Task::Save(artifact) = &items[index].task else { continue };
+        let key = (artifact.hash(), artifact.mime_type.clone());
+        let (earlier, metadata) =
+            first.entry(key).or_insert_with(|| (index, comparable(&artifact.metadata)));
+        if *earlier < index && *metadata == comparable(&artifact.metadata) {
+            items[index].task = Task::Same(*earlier);
         }
     }
 }
@@ -907,6 +1095,17 @@ impl<'a> ComparableContent<'a> {
 /// Rewrites a text item with another text.
 fn rewritten(item: &Item<'_>, text: &str) -> String {
     text_item(text, item.annotations(), item.meta())
+}
+
+/// Returns the bytes beside the text of a text item that count towards the limit. A resource counts
+/// whole.
+fn counted_beside_text(item: &Item<'_>) -> u64 {
+    let text_size = match &item.kind {
+        Kind::Text(Some(raw)) => raw.get().len(),
+        _ => 0,
+    };
+    let beside = (item.raw.get().len() - text_size) as u64;
+    if beside > FREE_BYTES { beside } else { 0 }
 }
 
 /// Writes a text item as JSON.

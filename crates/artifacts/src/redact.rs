@@ -2,9 +2,14 @@
 
 use std::{cell::Cell, fmt};
 
-use marquetry_redact::{is_secret_name, without_secret_values};
+use marquetry_redact::{is_secret_name, json_without_secrets, without_secret_values};
 use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Value, value::RawValue};
+
+use crate::{
+    json::{self, Members},
+    policy::Glob,
+};
 
 /// Values (members, elements, scalars) of the arguments that are kept.
 const MAX_VALUES: usize = 200;
@@ -18,14 +23,36 @@ const MAX_DEPTH: usize = 8;
 const REDACTED: &str = "[redacted]";
 const LEFT_OUT: &str = "[left out]";
 
-/// Replaces the values of keys for secrets, cuts long strings, and leaves out the rest above the
-/// limits.
-pub(crate) fn arguments(raw: &RawValue) -> Value {
+/// Replaces the values of keys for secrets and of these names, cuts long strings, and leaves out the
+/// rest above the limits.
+pub(crate) fn arguments(raw: &RawValue, names: &[Glob]) -> Value {
     let budget = Budget { values: Cell::new(MAX_VALUES), bytes: Cell::new(MAX_TOTAL_BYTES) };
     let mut reader = serde_json::Deserializer::from_str(raw.get());
-    Bounded { budget: &budget, depth: 0 }
+    Bounded { budget: &budget, names, depth: 0 }
         .deserialize(&mut reader)
         .unwrap_or_else(|_| Value::from("[not readable]"))
+}
+
+/// Replaces secrets in the content and the structured content of an answer. Returns none if there
+/// are none: the answer stays as it is.
+pub(crate) fn answer(raw: &RawValue) -> Option<Box<RawValue>> {
+    let members = Members::read(raw)?;
+    // An unfinished answer has no content, and its state must come back as sent.
+    let parts = ["content", "structuredContent"].map(|name| members.get(name));
+    let mut spans: Vec<_> = parts.into_iter().flatten().map(|part| json::span(raw, part)).collect();
+    spans.sort_by_key(|span| span.start);
+    let mut redacted = String::with_capacity(raw.get().len());
+    let mut position = 0;
+    for span in spans {
+        redacted.push_str(&raw.get()[position..span.start]);
+        redacted.push_str(&json_without_secrets(&raw.get()[span.clone()], &[], REDACTED));
+        position = span.end;
+    }
+    redacted.push_str(&raw.get()[position..]);
+    if redacted == raw.get() {
+        return None;
+    }
+    RawValue::from_string(redacted).ok()
 }
 
 struct Budget {
@@ -57,6 +84,7 @@ impl Budget {
 #[derive(Clone, Copy)]
 struct Bounded<'b> {
     budget: &'b Budget,
+    names: &'b [Glob],
     depth: usize,
 }
 
@@ -132,7 +160,8 @@ impl<'de> Visitor<'de> for Bounded<'_> {
                 members.insert("…".to_owned(), Value::from(LEFT_OUT));
                 break;
             }
-            let value = if is_secret_name(&key) {
+            let is_named = self.names.iter().any(|name| name.matches(&key));
+            let value = if is_named || is_secret_name(&key) {
                 map.next_value::<IgnoredAny>()?;
                 Value::from(REDACTED)
             } else {
@@ -191,13 +220,14 @@ mod tests {
             ),
             format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)),
         ] {
-            let kept = arguments(&RawValue::from_string(json).unwrap()).to_string();
+            let kept = arguments(&RawValue::from_string(json).unwrap(), &[]).to_string();
             assert!(kept.len() < 8 * MAX_TOTAL_BYTES, "{}", kept.len());
         }
     }
 
     #[track_caller]
     fn check(json: &str, want: Expect) {
-        want.assert_eq(&arguments(&RawValue::from_string(json.to_owned()).unwrap()).to_string());
+        let raw = RawValue::from_string(json.to_owned()).unwrap();
+        want.assert_eq(&arguments(&raw, &[]).to_string());
     }
 }

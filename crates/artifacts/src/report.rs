@@ -105,6 +105,12 @@ pub enum Status {
     ProcessedTruncatedSaveFailed,
     /// Not saved; nothing of it is shown.
     ProcessedWithheldSaveFailed,
+    /// Not saved, because the setting `save` is off; its text is shown whole.
+    Processed,
+    /// Not saved, because the setting `save` is off; the beginning of its text is shown.
+    ProcessedTruncated,
+    /// Not saved, because the setting `save` is off; nothing of it is shown.
+    ProcessedWithheld,
 }
 
 /// Size of the text of an answer and of its shown part, in bytes of UTF-8 without added marks.
@@ -156,6 +162,19 @@ pub struct Save {
     pub fallback_artifact: Option<SavedArtifact>,
 }
 
+impl Save {
+    /// Returns the outcome without saving.
+    pub(crate) fn off() -> Self {
+        Self {
+            status: SaveStatus::Off,
+            message: "The setting save is false.".to_owned(),
+            artifacts: Vec::new(),
+            artifacts_not_listed: 0,
+            fallback_artifact: None,
+        }
+    }
+}
+
 /// Result of the saves of one answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -167,6 +186,8 @@ pub enum SaveStatus {
     PartialSuccess,
     /// Nothing was saved.
     Error,
+    /// The setting `save` is off.
+    Off,
 }
 
 /// A saved artifact.

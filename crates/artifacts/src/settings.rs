@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::policy::{CapturePolicy, Glob};
+
 /// Settings for splitting answers into items: the keys under `mcp_intelligent_processing`.
 ///
 /// With the feature `schema`, a server can generate the documentation of its settings from these
@@ -105,7 +107,8 @@ pub enum TextResources {
     /// When the answer exceeds the save threshold, as for text items.
     #[default]
     AsText,
-    /// Always (the literal reading of seed 000/2.4.2).
+    /// Always (the literal reading of seed 000/2.4.2). Small texts beside an item that is saved are
+    /// saved, too (5.1).
     Always,
 }
 
@@ -268,7 +271,7 @@ macro_rules! patch {
             #[must_use]
             pub fn patched(&self, patch: &$patch) -> Self {
                 Self {
-                    $($key: patch.$key.unwrap_or(self.$key),)*
+                    $($key: patch.$key.clone().unwrap_or_else(|| self.$key.clone()),)*
                     $($inner: patch.$inner.as_ref().map_or_else(|| self.$inner.clone(), |inner| self.$inner.patched(inner)),)*
                 }
             }
@@ -400,6 +403,11 @@ macro_rules! settings {
                 #[cfg_attr(feature = "schema", schemars($($schema)*))]
                 pub $key: $type,
             )*
+            /// Settings that differ for some servers or tools, by patterns for their names. The first
+            /// policy that matches a tool applies; `capture` of the server and of the tool in
+            /// `[mcp_servers]` override it. For example `[[artifacts.policies]]`, `server = "git*"`,
+            /// `tool = "read_*"`, `capture = { save = false }`.
+            pub policies: Vec<CapturePolicy>,
             /// How answers are split into artifacts.
             pub mcp_intelligent_processing: Processing,
         }
@@ -421,6 +429,7 @@ macro_rules! settings {
                     preset: ArtifactPreset::Standard,
                     $($preset_key: None,)*
                     $($key: $default,)*
+                    policies: Vec::new(),
                     mcp_intelligent_processing: Processing::default(),
                 }
             }
@@ -436,7 +445,7 @@ macro_rules! settings {
                 };
                 Settings {
                     $($preset_key: self.$preset_key.unwrap_or(preset.$preset_key),)*
-                    $($key: self.$key,)*
+                    $($key: self.$key.clone(),)*
                     mcp_intelligent_processing: self.mcp_intelligent_processing.clone(),
                 }
             }
@@ -446,23 +455,44 @@ macro_rules! settings {
 
 settings! {
     of_preset {
-        /// Answers larger than this are saved, in bytes of JSON. 32768, unless `preset` has another
-        /// default.
+        /// Answers larger than this are saved, in bytes of JSON; of an answer with several items,
+        /// those that are larger by themselves or not shown whole. 32768, unless `preset` has
+        /// another default.
         [example = 32_768]
         mcp_tool_response_save_threshold_bytes: u64 = 32 * 1024;
         /// Answers larger than this are saved, and their text is shown up to this size, in bytes of
         /// JSON. 65536, unless `preset` has another default.
         [example = 65_536]
         mcp_tool_llm_return_max_bytes: u64 = 64 * 1024;
-        /// Images up to this size stay in the answer beside their artifact, for vision models, in
-        /// bytes after decoding; 0 keeps no image. 1048576, unless `preset` has another default.
+        /// Images up to this size stay in the answer, for vision models, in bytes after decoding;
+        /// those over the save threshold become artifacts as well. 0 keeps no image. 1048576, unless `preset` has another default.
         [example = 1_048_576]
         inline_image_max_bytes: u64 = 1024 * 1024;
         /// When the text of an embedded resource is saved: "as-text", when the answer exceeds the
-        /// save threshold, or "always". "as-text", unless `preset` has another default.
+        /// save threshold, or "always", which also saves small texts beside an item that is saved.
+        /// "as-text", unless `preset` has another default.
         [with = "Option<String>", example = &"as-text"]
         text_resources: TextResources = TextResources::AsText;
     }
+    /// Saves what does not fit. With false, answers are cut to the limits, and the rest is lost.
+    [with = "bool"]
+    save: bool = true;
+    /// Answers with more tokens than this are saved, and their text is shown up to it; tokens are
+    /// estimated. It replaces the default of the client's profile, but not the limit of the client.
+    [with = "Option<u64>", example = 4_000]
+    mcp_tool_llm_return_max_tokens: Option<u64> = None;
+    /// Types of images that stay in the answer, of those that the client shows its model; `*` is
+    /// any text. Without it, all that the client shows.
+    [with = "Option<Vec<String>>", example = ["image/png", "image/jpeg"]]
+    inline_image_types: Option<Vec<Glob>> = None;
+    /// Arguments of calls whose values are not saved with the artifact, at any depth; `*` is any
+    /// text. Arguments with names of secrets, and values that look like secrets, never are.
+    [with = "Vec<String>"]
+    redact_arguments: Vec<Glob> = Vec::new();
+    /// Replaces what looks like a token, a key or a password in the texts and the structured content
+    /// of answers, before they are shown or saved.
+    [with = "bool"]
+    redact_values: bool = false;
     /// Images of one answer that stay in it have at most this size together, in bytes after
     /// decoding; later ones become links.
     [with = "u64"]
@@ -510,106 +540,4 @@ patch! {
         max_examined_items: usize,
         max_single_item_size_mb: u64,
     } nested {}
-}
-
-#[cfg(test)]
-mod tests {
-    use expect_test::expect;
-
-    use super::*;
-
-    #[test]
-    fn the_defaults_are_the_documented_ones() {
-        let settings: Settings = toml::from_str("").unwrap();
-        assert_eq!(settings, Settings::default());
-        expect![[r#"
-            mcp_tool_response_save_threshold_bytes = 32768
-            mcp_tool_llm_return_max_bytes = 65536
-            inline_image_max_bytes = 1048576
-            text_resources = "as-text"
-            inline_images_total_max_bytes = 4194304
-            report_max_bytes = 32768
-            oversize = "truncate"
-            size_measure = "compact"
-            yaml_mime_type = "application/x-yaml"
-            schema_max_keys = 20
-            schema_inference_depth = 4
-            resource_links = "keep"
-            unescape_csv_newlines = false
-
-            [mcp_intelligent_processing]
-            enable_intelligent_processing = true
-            fallback_to_raw_on_error = true
-            save_raw_alongside_intelligent = false
-            enable_text_format_detection = true
-            enable_content_parsing = true
-            max_content_items = 50
-            max_examined_items = 4096
-            max_single_item_size_mb = 100
-        "#]]
-        .assert_eq(&toml::to_string(&settings).unwrap());
-    }
-
-    #[test]
-    fn unknown_and_wrong_keys_are_refused() {
-        for (text, want) in [
-            ("mcp_tool_return_max = 1", "unknown field `mcp_tool_return_max`"),
-            ("[mcp_intelligent_processing]\nfallback = true", "unknown field `fallback`"),
-            ("schema_inference_depth = 0", "schema_inference_depth is 0, not one of 1 to 10"),
-            ("schema_inference_depth = 11", "schema_inference_depth is 11, not one of 1 to 10"),
-            (
-                "oversize = \"summarise\"",
-                "unknown variant `summarise`, expected `truncate` or `withhold`",
-            ),
-            ("yaml_mime_type = \"text/yaml\"", "unknown variant `text/yaml`"),
-            ("mcp_tool_llm_return_max_bytes = -1", "invalid value: integer `-1`"),
-        ] {
-            let error = toml::from_str::<Settings>(text).unwrap_err().to_string();
-            assert!(error.contains(want), "{error}");
-            let error = toml::from_str::<SettingsPatch>(text).unwrap_err().to_string();
-            assert!(error.contains(want), "{error}");
-        }
-    }
-
-    #[test]
-    fn patches_replace_only_the_members_they_name() {
-        let server: SettingsPatch = toml::from_str(
-            "oversize = \"withhold\"\n[mcp_intelligent_processing]\nmax_content_items = 3",
-        )
-        .unwrap();
-        let tool: SettingsPatch =
-            toml::from_str("[mcp_intelligent_processing]\nmax_single_item_size_mb = 1").unwrap();
-
-        let settings = Settings::default().patched(&server).patched(&tool);
-
-        let mut want = Settings { oversize: Oversize::Withhold, ..Settings::default() };
-        want.mcp_intelligent_processing.max_content_items = 3;
-        want.mcp_intelligent_processing.max_single_item_size_mb = 1;
-        assert_eq!(settings, want);
-        assert_eq!(settings.patched(&SettingsPatch::default()), settings);
-    }
-
-    #[test]
-    fn a_size_in_mebibytes_does_not_overflow() {
-        let processing = Processing { max_single_item_size_mb: u64::MAX, ..Processing::default() };
-        assert_eq!(processing.max_single_item_bytes(), u64::MAX);
-    }
-
-    #[test]
-    fn a_preset_has_defaults_that_single_keys_replace() {
-        assert_eq!(ArtifactOptions::default().settings(), Settings::default());
-        fn settings(text: &str) -> Settings {
-            toml::from_str::<ArtifactOptions>(text).unwrap().settings()
-        }
-        let small = settings("preset = 'small-context'");
-        assert_eq!(small, Settings::small_context());
-        let figures =
-            (small.mcp_tool_response_save_threshold_bytes, small.mcp_tool_llm_return_max_bytes);
-        assert_eq!(figures, (2048, 4096));
-        let mixed = settings(
-            "preset = 'small-context'\nmcp_tool_llm_return_max_bytes = 7\noversize = 'withhold'",
-        );
-        assert_eq!((mixed.mcp_tool_llm_return_max_bytes, mixed.oversize), (7, Oversize::Withhold));
-        assert_eq!(mixed.inline_image_max_bytes, 0);
-    }
 }

@@ -21,15 +21,20 @@ pub(crate) struct Budget {
     images_left: u64,
     /// Bytes of the answer's own text that are shown.
     pub(crate) shown: u64,
-    /// Bytes of it that are shown after a gap.
-    tail: u64,
+    /// Bytes of it before the first gap, if there is a gap.
+    head: Option<u64>,
 }
 
 impl Budget {
     /// Creates a budget of `limit` bytes, and of `images` bytes of images, which do not count
     /// towards the limit.
     pub(crate) fn new(limit: u64, images: u64) -> Self {
-        Self { left: limit, items_left: MAX_SHOWN_ITEMS, images_left: images, shown: 0, tail: 0 }
+        Self { left: limit, items_left: MAX_SHOWN_ITEMS, images_left: images, shown: 0, head: None }
+    }
+
+    /// Counts a text that is shown whole, for which bytes were taken before.
+    pub(crate) fn show_whole(&mut self, text: &str) {
+        self.shown += text.len() as u64;
     }
 
     /// Returns the bytes that are left.
@@ -76,15 +81,15 @@ impl Budget {
         // No text may follow a cut text, because a reader would mistake it for the continuation.
         let room = usize::try_from(std::mem::take(&mut self.left)).unwrap_or(usize::MAX);
         let Cut { shown, head, tail } = cut(text, room);
+        self.head.get_or_insert(self.shown + head as u64);
         self.shown += (head + tail) as u64;
-        self.tail = tail as u64;
         if shown.is_empty() { Shown::Nothing } else { Shown::Parts(shown) }
     }
 
     /// Returns what is shown of the answer's text, which has `total_bytes`.
     pub(crate) fn truncated(&self, total_bytes: u64) -> Truncated {
         let shown_bytes = self.shown;
-        Truncated { total_bytes, shown_bytes, head_bytes: shown_bytes - self.tail }
+        Truncated { total_bytes, shown_bytes, head_bytes: self.head.unwrap_or(shown_bytes) }
     }
 }
 

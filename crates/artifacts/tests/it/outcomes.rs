@@ -399,7 +399,9 @@ async fn the_whole_answer_can_be_saved_besides() {
 
 #[tokio::test]
 async fn a_store_that_fails_for_some_costs_only_these() {
-    let items: Vec<_> = (0..4).map(|_| json!({"type": "image", "data": PNG})).collect();
+    let items: Vec<_> = (0..4)
+        .map(|n| json!({"type": "image", "data": PNG, "annotations": {"priority": n}}))
+        .collect();
     let answer = json!({"content": items}).to_string();
     let seen =
         capture_into(FailingStore::new(|put| put % 2 == 0), &Settings::small_context(), &answer)

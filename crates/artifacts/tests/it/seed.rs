@@ -354,11 +354,11 @@ async fn when_saving_fails_the_text_of_a_resource_is_shown() {
     }
 
     // Only items with an artifact become links.
-    let answer = json!({"content": [resource(3000), resource(3000)]}).to_string();
+    let answer = json!({"content": [resource(3000), resource(3001)]}).to_string();
     let seen =
         capture_into(FailingStore::new(|put| put == 1), &Settings::small_context(), &answer).await;
     assert_eq!(seen.content()[1]["type"], "resource_link");
-    assert_eq!(seen.texts(), ["c".repeat(3000)]);
+    assert_eq!(seen.texts(), ["c".repeat(3001)]);
     assert!(!seen.notice().contains("is lost"), "{}", seen.notice());
 }
 
@@ -459,7 +459,7 @@ async fn a_text_and_an_image_make_two_artifacts() {
 /// seed: 000/5.2
 #[tokio::test]
 async fn the_notice_contains_what_a_second_turn_needs() {
-    let csv = "name,age\n".to_owned() + &"Alice,30\n".repeat(400);
+    let csv = "name,age\n".to_owned() + &"Alice,30\n".repeat(500);
     let store = Arc::new(marquetry_artifacts::MemoryStore::default());
     let seen =
         capture_into(store.clone(), &Settings::small_context(), &text(&csv).to_string()).await;
@@ -467,11 +467,14 @@ async fn the_notice_contains_what_a_second_turn_needs() {
     let notice = seen.notice();
     let name = seen.names()[0];
     let line = format!(
-        "- '{name}' version 0: text/csv, {} bytes, table of 400 rows and 2 columns: name, age",
+        "- '{name}' version 0: text/csv, {} bytes, table of 500 rows and 2 columns: name, age",
         csv.len()
     );
     assert!(notice.contains(&line), "{notice}");
-    assert!(notice.contains("Read on with the tool 'read_artifact', name as above."), "{notice}");
+    assert!(
+        notice.contains("Read on with the tool 'read_artifact', name as above and start_byte="),
+        "{notice}"
+    );
 
     // The name in the notice is the name of the artifact with the whole text.
     let quoted = notice.split('\'').find(|part| part.contains("_csv_")).unwrap();
@@ -481,7 +484,7 @@ async fn the_notice_contains_what_a_second_turn_needs() {
         .await
         .unwrap();
     let text = std::str::from_utf8(&artifact.content).unwrap();
-    assert_eq!((text.lines().nth(400), text.lines().count()), (Some("Alice,30"), 401));
+    assert_eq!((text.lines().nth(500), text.lines().count()), (Some("Alice,30"), 501));
 }
 
 /// seed: 000/5.3
