@@ -2,12 +2,13 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
+use marquetry_artifacts::policy::CaptureLevel;
 use marquetry_gateway::{GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, UpstreamOptions};
 use marquetry_protocol::client::{AuthorizationError, Authorizer, ClientError, Network};
 
 use crate::{
-    Config, Transport, apps::Gating, capture::CaptureLevel, gateway::GatewayConfig, limits::Limits,
-    login::LoginConfig, upstream::UpstreamConfig,
+    Config, Transport, apps::Gating, gateway::GatewayConfig, limits::Limits, login::LoginConfig,
+    upstream::UpstreamConfig,
 };
 
 impl Config {
@@ -55,7 +56,7 @@ impl Config {
         options.inherit_env = upstream.inherit_env;
         options.prefix = upstream.prefix.as_ref().map(|prefix| prefix.as_str().to_owned());
         gateway.separator.as_str().clone_into(&mut options.separator);
-        options.capture = self.tool_capture(upstream);
+        options.capture = self.tool_capture(name, upstream);
         options.filter = upstream.filter.clone();
         options.revision = upstream.revision;
         let start = upstream.start_timeout_ms.unwrap_or(gateway.start_timeout_ms);
@@ -67,12 +68,23 @@ impl Config {
         options
     }
 
-    fn tool_capture(&self, upstream: &UpstreamConfig) -> ToolCapture {
-        let level = upstream.capture.resolve(&CaptureLevel::server(self.artifacts.settings()));
-        let all = ToolCapture::new(level.settings());
-        upstream.tools.iter().fold(all, |capture, (tool, config)| {
-            capture.with_tool(tool, config.capture.resolve(&level).settings())
-        })
+    /// Returns the capture settings of a server's tools: those of `[artifacts]`, overridden by the
+    /// first policy that matches, by `capture` of the server, and by `capture` of the tool.
+    fn tool_capture(&self, server: &str, upstream: &UpstreamConfig) -> ToolCapture {
+        let base = CaptureLevel::server(self.artifacts.settings());
+        let policies = &self.artifacts.policies;
+        let mut capture = ToolCapture::new(upstream.capture.resolve(&base).settings());
+        for policy in policies.iter().filter(|policy| policy.server.matches(server)) {
+            let level = upstream.capture.resolve(&policy.capture.resolve(&base));
+            capture = capture.with_pattern(policy.tool.clone(), level.settings());
+        }
+        for (tool, config) in &upstream.tools {
+            let policy = policies.iter().find(|policy| policy.matches(server, tool));
+            let of_policy = policy.map_or(base.clone(), |policy| policy.capture.resolve(&base));
+            let level = config.capture.resolve(&upstream.capture.resolve(&of_policy));
+            capture = capture.with_tool(tool, level.settings());
+        }
+        capture
     }
 }
 

@@ -3,7 +3,6 @@
 mod apps;
 mod artifacts;
 mod auth;
-mod capture;
 mod check;
 mod console;
 mod environment;
@@ -15,6 +14,7 @@ mod locate;
 mod log;
 mod login;
 mod plantuml;
+mod policies;
 mod server;
 mod source;
 mod testing;
@@ -56,6 +56,7 @@ pub use crate::{
 
 /// The sections of the configuration, and the values of their settings.
 pub mod sections {
+    pub use marquetry_artifacts::policy::{Capture, CapturePolicy, Glob};
     pub use marquetry_artifacts::settings::{
         InferenceDepth, InferenceDepthError, Oversize, Processing, ProcessingPatch, ResourceLinks,
         SettingsPatch, SizeMeasure, TextResources, YamlMimeType,
@@ -73,7 +74,6 @@ pub mod sections {
         apps::{AppOnlyTools, AppsConfig, Gating},
         artifacts::{ArtifactPreset, ArtifactScope, ArtifactsConfig, StoreKind},
         auth::{AuthConfig, TokenConfig},
-        capture::Capture,
         console::ConsoleConfig,
         gateway::{GatewayConfig, Separator},
         limits::Limits,

@@ -47,8 +47,13 @@ pub(crate) fn toml_offsets(text: &str) -> Vec<(String, usize)> {
 fn offsets_in(table: &DeTable<'_>, above: &str, found: &mut Vec<(String, usize)>) {
     for (key, value) in table {
         let path = format!("{above}{}", key.get_ref());
-        if let DeValue::Table(inner) = value.get_ref() {
-            offsets_in(inner, &format!("{path}."), found);
+        match value.get_ref() {
+            DeValue::Table(inner) => offsets_in(inner, &format!("{path}."), found),
+            DeValue::Array(items) => {
+                let items = items.iter().enumerate();
+                found.extend(items.map(|(at, item)| (format!("{path}[{at}]"), item.span().start)));
+            }
+            _ => {}
         }
         found.push((path, value.span().start));
     }

@@ -3,6 +3,7 @@
 use std::{num::NonZeroU64, path::PathBuf};
 
 use indexmap::IndexMap;
+use marquetry_artifacts::policy::Capture;
 use marquetry_client_files::{
     ToolLists, Transport, Variables,
     transport::{TransportError, TransportParts},
@@ -12,7 +13,7 @@ use marquetry_protocol::Revision;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{capture::Capture, login::LoginConfig};
+use crate::login::LoginConfig;
 
 /// An upstream MCP server.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

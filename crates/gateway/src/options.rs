@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use indexmap::IndexMap;
-use marquetry_artifacts::Settings;
+use marquetry_artifacts::{Settings, policy::Glob};
 use marquetry_protocol::{
     Revision, RpcError,
     client::{AuthorizationError, Authorizer, ClientError, Network},
@@ -324,17 +324,19 @@ impl HttpAccess for DirectAccess {}
 #[derive(Clone, Debug, Default, PartialEq)]
 #[non_exhaustive]
 pub struct ToolCapture {
-    /// Settings of tools that `tools` does not name.
+    /// Settings of tools that neither `tools` nor `patterns` name.
     pub default: Option<Settings>,
     /// Settings of single tools, by the names at the upstream.
     pub tools: IndexMap<String, Option<Settings>>,
+    /// Settings of the other tools whose names match a pattern. The first match applies.
+    pub patterns: Vec<(Glob, Option<Settings>)>,
 }
 
 impl ToolCapture {
     /// Creates settings for all tools.
     #[must_use]
     pub fn new(default: Option<Settings>) -> Self {
-        Self { default, tools: IndexMap::new() }
+        Self { default, ..Self::default() }
     }
 
     /// Sets the settings of one tool.
@@ -344,7 +346,21 @@ impl ToolCapture {
         self
     }
 
-    pub(crate) fn of(&self, tool: &str) -> Option<&Settings> {
-        self.tools.get(tool).unwrap_or(&self.default).as_ref()
+    /// Sets the settings of the tools whose names match, unless an earlier pattern matches.
+    #[must_use]
+    pub fn with_pattern(mut self, tools: Glob, capture: Option<Settings>) -> Self {
+        self.patterns.push((tools, capture));
+        self
+    }
+
+    /// Returns the settings of a tool, by its name at the upstream.
+    #[must_use]
+    pub fn of(&self, tool: &str) -> Option<&Settings> {
+        let by_name = self.tools.get(tool);
+        let by_pattern = || {
+            let mut patterns = self.patterns.iter();
+            patterns.find(|(pattern, _)| pattern.matches(tool)).map(|(_, capture)| capture)
+        };
+        by_name.or_else(by_pattern).unwrap_or(&self.default).as_ref()
     }
 }

@@ -417,6 +417,7 @@ impl ConfigArgs {
         }
         config = config.with_user_folders();
         warnings.extend(config.unused_store_settings());
+        warnings.extend(config.unused_policies());
         if config.knowledge.enabled && config.knowledge.database.is_none() {
             warnings.push(
                 "knowledge is off: neither $XDG_DATA_HOME nor $HOME is set; set one of them or knowledge.database".to_owned(),

@@ -68,10 +68,12 @@ impl Client {
     }
 
     /// Returns what the client shows of an answer that is captured with these settings. A limit in
-    /// bytes that differs from the default replaces the default in tokens.
+    /// bytes that differs from the default, or one in tokens, replaces the default in tokens.
     pub(crate) fn audience(&self, settings: &Settings) -> &Audience {
         let default = ArtifactOptions::default().settings().mcp_tool_llm_return_max_bytes;
-        if settings.mcp_tool_llm_return_max_bytes == default {
+        if settings.mcp_tool_llm_return_max_bytes == default
+            && settings.mcp_tool_llm_return_max_tokens.is_none()
+        {
             &self.by_default
         } else {
             &self.at_most
