@@ -7,6 +7,7 @@ pub mod detect;
 #[cfg(all(any(test, fuzzing), feature = "detection"))]
 #[doc(hidden)]
 pub mod fuzz;
+mod elide;
 mod item;
 mod json;
 mod measure;

@@ -1,6 +1,9 @@
 //! Budgets the shown part of an answer, and cuts text.
 
-use crate::report::Truncated;
+use crate::{
+    elide::{self, Elided},
+    report::Truncated,
+};
 
 /// Mark in place of the middle of a text, with the number of bytes that are left out.
 fn mark(left_out: usize) -> String {
@@ -103,7 +106,7 @@ pub(crate) enum Shown {
 }
 
 /// Cuts a text that is longer than `room`: returns its beginning (70 % of the room), a mark and its
-/// end, which fit in `room` together, and the bytes of the text in it. A model that sees the end
+/// end, which fit in `room` together, and the bytes of the text in it. JSON stays JSON, if possible. A model that sees the end
 /// knows what the data comes to: the last rows of a table, the summary of a log.
 fn cut(text: &str, room: usize) -> Cut {
     if room < 4 * MAX_MARK_BYTES {
@@ -111,6 +114,10 @@ fn cut(text: &str, room: usize) -> Cut {
         return Cut { shown: start.to_owned(), head: start.len(), tail: 0 };
     }
     let room = room - MAX_MARK_BYTES;
+    let elided = elide::without_middle(text, room / 10 * 7, room / 10 * 3);
+    if let Some(Elided { shown, head, tail }) = elided {
+        return Cut { shown, head, tail };
+    }
     let start = whole_lines(&text[..text.floor_char_boundary(room / 10 * 7)]);
     let from = text.ceil_char_boundary(text.len() - (room - start.len()).min(room / 10 * 3));
     let end = lines_after(&text[from..]);

@@ -204,6 +204,29 @@ async fn the_same_resource_again_is_the_same_version() {
 }
 
 #[tokio::test]
+async fn json_that_is_cut_is_json_still() {
+    let entities: Vec<_> =
+        (0..2_000).map(|id| json!({"name": format!("entity {id}"), "kind": "thing"})).collect();
+    for data in [json!({"entities": entities, "total": 2_000}), json!(entities)] {
+        for written in [data.to_string(), serde_json::to_string_pretty(&data).unwrap()] {
+            let seen = capture("", &json!({"content": [text(&written)]})).await;
+            let content = seen.content();
+            let shown = content[1]["text"].as_str().unwrap();
+            let shown: Value = serde_json::from_str(shown).unwrap();
+            let list = shown["entities"].as_array().or(shown.as_array()).unwrap();
+            let mark = list.iter().find_map(Value::as_str).unwrap();
+            let left_out = 2_000 - (list.len() - 1);
+            assert_eq!(mark, format!("… {left_out} more items …"));
+            assert_eq!((&list[0], list.last().unwrap()), (&entities[0], &entities[1_999]));
+            // The notice names the byte at which the gap begins.
+            let head = seen.report().truncated.unwrap().head_bytes;
+            assert!(seen.report().message.contains(&format!("start_byte={head}")));
+            assert!(content[1]["text"].as_str().unwrap().starts_with(&written[..head as usize]));
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_limit_in_tokens_decides_beside_the_one_in_bytes() {
     let answer = json!({"content": [text(lines(800))]});
     assert!(capture("", &answer).await.report.is_none(), "28 KB, about 7,000 tokens");
