@@ -32,6 +32,17 @@ pub(crate) fn decisions(captured: &Captured, settings: &Settings) -> Vec<Value> 
             _ => "the model gets the beginning, up to the limit",
         };
         found.push(decision("oversize", json!(settings.oversize), effect));
+        if let Some(tokens) = settings.mcp_tool_llm_return_max_tokens {
+            found.push(decision(
+                "mcp_tool_llm_return_max_tokens",
+                json!(tokens),
+                "the model gets at most so many tokens of the text",
+            ));
+        }
+    }
+    if !settings.save {
+        found.push(decision("save", json!(false), "nothing of the answer is saved"));
+        return found;
     }
     if report.size_bytes > settings.mcp_tool_response_save_threshold_bytes
         && (is_saved(report, "text") || is_saved(report, "resource") || report.structured.is_some())
@@ -129,9 +140,20 @@ mod tests {
             decided(&standard, json!([text(too_large)])).await,
             [limit.clone(), ("oversize".to_owned(), json!("truncate")), threshold.clone()]
         );
-        let largest = json!(standard.inline_image_max_bytes);
-        let images = ("inline_image_max_bytes".to_owned(), largest);
-        assert_eq!(decided(&standard, json!([image()])).await, [images]);
+        assert_eq!(decided(&standard, json!([image()])).await, [threshold]);
+        let mut links = standard.clone();
+        links.inline_image_max_bytes = 0;
+        let images = ("inline_image_max_bytes".to_owned(), json!(0));
+        assert_eq!(decided(&links, json!([image()])).await, [images]);
+        let mut unsaved = standard.clone();
+        unsaved.save = false;
+        unsaved.mcp_tool_llm_return_max_tokens = Some(50);
+        let decided_without_saving = decided(&unsaved, json!([text(too_large)])).await;
+        let names: Vec<_> = decided_without_saving.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(
+            names,
+            ["mcp_tool_llm_return_max_bytes", "oversize", "mcp_tool_llm_return_max_tokens", "save"]
+        );
         let audio = json!([{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]);
         assert_eq!(decided(&standard, audio).await, []);
         let mut whole = standard;

@@ -21,13 +21,13 @@ use serde_json::{Value, json};
 
 use crate::{
     support::{Running, ask, call, rpc_error, within},
-    upstream::{HttpUpstream, PNG},
+    upstream::{HttpUpstream, PNG, SAVED_IMAGES},
 };
 
 /// A server with an upstream.
 async fn server(toml: &str) -> (Running, HttpUpstream) {
     let web = HttpUpstream::start().await;
-    let server = Running::start(&format!("{toml}\n{}", web.toml("web"))).await;
+    let server = Running::start(&format!("{toml}\n{}{SAVED_IMAGES}", web.toml("web"))).await;
     (server, web)
 }
 
@@ -369,7 +369,8 @@ impl marquetry_artifacts::store::DelegatingStore for Fragile {
 #[tokio::test]
 async fn failed_saves_show_in_the_health() {
     let web = HttpUpstream::start().await;
-    let mut config = Config::from_toml(&web.toml("web"), "test.toml").unwrap();
+    let toml = web.toml("web") + SAVED_IMAGES;
+    let mut config = Config::from_toml(&toml, "test.toml").unwrap();
     config.knowledge.enabled = false;
     let store = Arc::new(Fragile::default());
     let app = App::builder(config).store(store.clone()).start().await.unwrap();

@@ -8,7 +8,7 @@ use serde_json::{
 
 use crate::{
     support::{Running, ask, call, rpc_error, text_of, until, within},
-    upstream::{HttpUpstream, PNG},
+    upstream::{HttpUpstream, PNG, SAVED_IMAGES},
 };
 
 /// A server with an upstream, and the artifacts of one call of each kind.
@@ -92,7 +92,7 @@ async fn the_guide_quotes_what_the_model_sees() {
 
 #[tokio::test]
 async fn an_image_is_saved_and_read_as_an_image() {
-    let (server, _web, agent) = captured("").await;
+    let (server, _web, agent) = captured(SAVED_IMAGES).await;
     let answer = call(&agent, "web__image", json!({})).await.unwrap();
     let artifacts = &answer["_meta"]["marquetry/capture"]["save"]["artifacts"];
     let image =
@@ -149,7 +149,7 @@ async fn lines_are_read_by_number() {
 
 #[tokio::test]
 async fn wrong_arguments_are_failed_calls_that_say_why() {
-    let (server, _web, agent) = captured("").await;
+    let (server, _web, agent) = captured(SAVED_IMAGES).await;
     call(&agent, "web__image", json!({})).await.unwrap();
     let name =
         artifact_names(&agent).await.into_iter().find(|name| name.contains("image")).unwrap();
@@ -211,7 +211,8 @@ async fn half_a_surrogate_pair_cannot_be_encoded() {
 
 #[tokio::test]
 async fn artifacts_are_resources_in_pages() {
-    let (server, _web, agent) = captured("[limits]\nlist_page_size = 2\n").await;
+    let toml = format!("{SAVED_IMAGES}[limits]\nlist_page_size = 2\n");
+    let (server, _web, agent) = captured(&toml).await;
     for _ in 0..3 {
         call(&agent, "web__image", json!({})).await.unwrap();
     }

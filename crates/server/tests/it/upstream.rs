@@ -36,6 +36,10 @@ use crate::asking::{ASKING, Asking};
 /// Set for a child process, which is then an upstream and runs no tests.
 pub(crate) const ACT: &str = "MARQUETRY_TEST_UPSTREAM";
 
+/// Saves the pictures of the tool `image`, however small they are. Belongs after
+/// [`HttpUpstream::toml`].
+pub(crate) const SAVED_IMAGES: &str = "tools.image.capture.inline_image_max_bytes = 0\n";
+
 /// The smallest picture: one transparent PNG pixel.
 pub(crate) const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
