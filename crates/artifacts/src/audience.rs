@@ -20,6 +20,9 @@ pub struct Audience {
     /// Whether the client shows structured content in place of text. Structured content that does
     /// not fit is left out then, because its reader would not see the notice.
     pub replaces_text: bool,
+    /// Whether the client shows text and structured content beside each other. Structured content
+    /// that says the same as a text counts, too, and is left out if both do not fit.
+    pub shows_both: bool,
     /// MIME types of images that reach the model; the usual four if `None`.
     pub image_types: Option<Vec<String>>,
     /// Largest image that reaches the model, in bytes after decoding.

@@ -32,6 +32,7 @@ static ANY_AUDIENCE: Audience = Audience {
     max_tokens: None,
     max_chars: None,
     replaces_text: false,
+    shows_both: false,
     image_types: None,
     max_image_bytes: None,
 };

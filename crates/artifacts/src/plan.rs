@@ -215,11 +215,13 @@ pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
     let mut size = measure::size(answer.get(), settings.size_measure)
         .saturating_sub(parts.uncounted_bytes(settings.size_measure));
     let needs_capture = parts.needs_capture(settings);
-    // Many servers send their data twice, as text and as structured content, but a client shows its
-    // model one of them, so it is measured once. The comparison reads all of both, and an answer
+    // Many servers send their data twice, as text and as structured content, but most clients show
+    // their model one of them, so it is measured once. The comparison reads all of both, and an answer
     // that is small with both needs none.
     if size > threshold || needs_capture {
         parts.find_duplicate();
+    }
+    if !call.audience.shows_both {
         size = size.saturating_sub(parts.duplicate_bytes(settings.size_measure));
     }
     if size <= threshold && !needs_capture {
@@ -874,7 +876,13 @@ impl<'a> Planner<'a> {
         duplicate: Option<usize>,
         budget: &mut Budget,
     ) -> (StructuredShown, Option<ShortenedJson>) {
-        if !self.is_oversize || raw.get() == "null" || budget.take(raw.get().len() as u64) {
+        if !self.is_oversize || raw.get() == "null" {
+            return (StructuredShown::Whole, None);
+        }
+        if duplicate.is_some() && self.audience.shows_both && !self.is_withheld() {
+            return (StructuredShown::Dropped, None);
+        }
+        if budget.take(raw.get().len() as u64) {
             return (StructuredShown::Whole, None);
         }
         if self.is_withheld() {

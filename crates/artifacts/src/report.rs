@@ -271,7 +271,7 @@ pub enum StructuredShown {
     /// None of it: a note with the name of the artifact replaces it.
     Replaced,
     /// None of it: the client shows structured content in place of text, and the text has the
-    /// notice.
+    /// notice; or it shows both, and the text says the same.
     Dropped,
 }
 

@@ -56,14 +56,23 @@ fn settings(keys: &str) -> Settings {
 }
 
 async fn capture_into(store: &Arc<MemoryStore>, settings: &Settings, answer: &str) -> Seen {
+    let mut audience = Audience::default();
+    audience.max_tokens = Some(8_000);
+    capture_for(&audience, store, settings, answer).await
+}
+
+async fn capture_for(
+    audience: &Audience,
+    store: &Arc<MemoryStore>,
+    settings: &Settings,
+    answer: &str,
+) -> Seen {
     let scope = Scope::local();
     let arguments = json!({"query": "cats", "filter": {"owner_id": 7, "page": 2}}).to_string();
     let arguments = RawValue::from_string(arguments).unwrap();
-    let mut audience = Audience::default();
-    audience.max_tokens = Some(8_000);
     let call = ToolCall::new(&scope, "srv__tool")
         .with_arguments(Some(&arguments))
-        .with_audience(Some(&audience));
+        .with_audience(Some(audience));
     let capturer = Capturer::new(store.clone())
         .ids(Arc::new(SeededIds::new(7)))
         .clock(Arc::new(FixedClock(SystemTime::UNIX_EPOCH)));
@@ -200,6 +209,27 @@ async fn the_same_resource_again_is_the_same_version() {
         assert_eq!(seen.artifacts.len(), count);
         let saved = &seen.report().save.artifacts[0];
         assert_eq!(saved.version, count as u64 - 1);
+    }
+}
+
+#[tokio::test]
+async fn equal_contents_are_sent_once_to_clients_that_show_both() {
+    let mut both = Audience::default();
+    both.max_tokens = Some(8_000);
+    both.shows_both = true;
+    let store = Arc::new(MemoryStore::default());
+    for (count, is_cut) in [(50, false), (600, true), (5_000, true)] {
+        let answer = json!({"content": [text(lines(count))], "structuredContent": {"content": lines(count)}});
+        let seen = capture_for(&both, &store, &Settings::default(), &answer.to_string()).await;
+        assert_eq!(seen.report.is_some(), is_cut, "{count} lines");
+        let result: Value = serde_json::from_str(&seen.result).unwrap();
+        assert_eq!(result.get("structuredContent").is_none(), is_cut, "{count} lines");
+        // Enough for one of them, so a client that shows one gets it whole.
+        let one = capture_into(&store, &Settings::default(), &answer.to_string()).await;
+        assert_eq!(one.report.is_some(), count == 5_000, "{count} lines");
+        if count == 600 {
+            assert_eq!(seen.content()[1], answer["content"][0]);
+        }
     }
 }
 

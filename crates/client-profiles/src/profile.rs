@@ -78,6 +78,13 @@ impl ClientProfile {
         self.shows == Shows::Structured
     }
 
+    /// Returns whether this is a known client that shows text and structured content beside each
+    /// other. An unknown client may show one of them.
+    #[must_use]
+    pub fn is_known_to_show_both(&self) -> bool {
+        self.name.is_some() && self.shows == Shows::Both
+    }
+
     /// Returns the tokens that the shown part of an answer may have: at most 90 % of the client's
     /// limit, which counts JSON and the notice, too.
     #[must_use]

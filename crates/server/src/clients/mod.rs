@@ -60,6 +60,7 @@ impl Client {
         at_most.max_tokens = profile.tokens_within_limit();
         at_most.max_chars = profile.shown_chars();
         at_most.replaces_text = profile.replaces_text();
+        at_most.shows_both = profile.is_known_to_show_both();
         at_most.image_types = Some(profile.image_types.clone());
         at_most.max_image_bytes = profile.image_max_bytes;
         let mut by_default = at_most.clone();
@@ -81,10 +82,11 @@ impl Client {
     }
 
     /// Returns a tool as this client takes it. A client that shows structured content in place of
-    /// text gets no output schema, because answers that do not fit have no structured content.
+    /// text, or beside it, gets no output schema, because answers that do not fit have no structured
+    /// content.
     pub(crate) fn listed(&self, tool: &Tool) -> Tool {
         let mut tool = tool.clone();
-        if self.profile.replaces_text() {
+        if self.profile.replaces_text() || self.profile.is_known_to_show_both() {
             tool.output_schema = None;
         }
         if let Some(key) = &self.profile.result_size_key {
