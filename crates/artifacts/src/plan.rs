@@ -981,13 +981,13 @@ fn share_equal_artifacts(items: &mut [PlannedItem]) {
         Metadata { content_index: None, ..metadata.clone() }
     }
     let mut first = HashMap::new();
-    for index in 0..items.len() {
-        let Task::Save(artifact) = &items[index].task else { continue };
+    for (index, item) in items.iter_mut().enumerate() {
+        let Task::Save(artifact) = &item.task else { continue };
         let key = (artifact.hash(), artifact.mime_type.clone());
         let (earlier, metadata) =
             first.entry(key).or_insert_with(|| (index, comparable(&artifact.metadata)));
         if *earlier < index && *metadata == comparable(&artifact.metadata) {
-            items[index].task = Task::Same(*earlier);
+            item.task = Task::Same(*earlier);
         }
     }
 }

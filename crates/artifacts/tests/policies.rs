@@ -408,17 +408,14 @@ async fn base64_of_every_kind_has_an_outcome() {
         let item = json!({"type": "image", "data": data, "mimeType": "image/png"});
         let seen = capture("inline_image_max_bytes = 0", &json!({"content": [item]})).await;
         let outcome = &seen.report().items[0];
-        match decoded {
-            Some(decoded) => {
-                assert_eq!(outcome.outcome, Outcome::Saved, "{data}");
-                assert_eq!(seen.artifacts[0].content, decoded, "{data}");
-            }
-            None => {
-                assert!(matches!(outcome.outcome, Outcome::Failed | Outcome::Skipped), "{data}");
-                assert!(outcome.reason.is_some(), "{data}");
-                let whole = json!({"content": [item]}).to_string();
-                assert_eq!(seen.artifacts[0].content, whole, "{data}: the whole answer is saved");
-            }
+        if let Some(decoded) = decoded {
+            assert_eq!(outcome.outcome, Outcome::Saved, "{data}");
+            assert_eq!(seen.artifacts[0].content, decoded, "{data}");
+        } else {
+            assert!(matches!(outcome.outcome, Outcome::Failed | Outcome::Skipped), "{data}");
+            assert!(outcome.reason.is_some(), "{data}");
+            let whole = json!({"content": [item]}).to_string();
+            assert_eq!(seen.artifacts[0].content, whole, "{data}: the whole answer is saved");
         }
     }
 }
