@@ -10,7 +10,7 @@ use super::{
     content::{self, MAX_DOCUMENT_BYTES, is_extracted},
     find::with_sentences,
     list::details,
-    read::{answer, introduced, line_from_end},
+    read::{TextLimit, answer, introduced, line_from_end},
     view,
 };
 
@@ -21,7 +21,7 @@ impl ArtifactTools {
         record: &Record,
         page: Option<u64>,
         (start_line, line_count): (Option<i64>, Option<u64>),
-        limit: usize,
+        limit: TextLimit,
     ) -> Result<CallToolResult, ReadError> {
         let extracted = self.extracted(record).await?;
         let (text, place) = match page {
@@ -33,6 +33,14 @@ impl ArtifactTools {
             start @ ..0 => line_from_end(start, total),
             start => start.unsigned_abs(),
         };
+        let start = match first {
+            1 => 0,
+            _ => text
+                .match_indices('\n')
+                .nth(usize::try_from(first - 2).unwrap_or(usize::MAX))
+                .map_or(text.len(), |(end, _)| end + 1),
+        };
+        let limit = limit.in_bytes_of(&text[start..]);
         let lines = view::lines(text.as_bytes(), first, line_count.unwrap_or(u64::MAX), limit)
             .map_err(|error| ReadError::Arguments(error.to_string()))?;
         let more = match lines.next_line {

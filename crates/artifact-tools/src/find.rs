@@ -1,6 +1,10 @@
 //! `search_artifact` and `query_artifact`
 
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::{
+    fmt,
+    num::{NonZeroU64, NonZeroUsize},
+    sync::Arc,
+};
 
 use marquetry_artifacts::{Artifact, Record, Version};
 use marquetry_data_query::{
@@ -8,13 +12,14 @@ use marquetry_data_query::{
 };
 use marquetry_extract::Stop;
 use marquetry_protocol::types::{CallToolResult, Content};
+use marquetry_tokens::beginning_within;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    ArtifactTools, ReadError,
+    ArtifactTools, DEFAULT_TOKENS, ReadError,
     content::{self, MAX_DOCUMENT_BYTES, is_extracted},
     kib,
     read::named,
@@ -96,12 +101,15 @@ impl ArtifactTools {
         request.context = count(arguments.context, request.context, 50);
         request.max_matches = count(arguments.max_matches, request.max_matches, 1_000).max(1);
         request.from_end = arguments.last.unwrap_or(false);
-        let limits = self.query_limits(arguments.max_bytes);
+        let limit = self.output_limit(arguments.max_bytes);
+        let limits = limit.query_limits();
         let cancel = limits.cancel.clone();
         let work = move |input: Input| {
             let text = content::text(&input.record, &input.bytes, &input.stop)?;
-            let found = search(&text.text, &request, &limits)
-                .map_err(|error| ReadError::Arguments(error.to_string()))?;
+            let found = limit.apply(&limits, |limits| {
+                search(&text.text, &request, limits)
+                    .map_err(|error| ReadError::Arguments(error.to_string()))
+            })?;
             Ok((found, text.notes))
         };
         let (record, (found, notes)) = self.with_content(&arguments.name, 1, &cancel, work).await?;
@@ -128,10 +136,11 @@ impl ArtifactTools {
             (None, Some(statement)) => Query::Sql(statement),
             _ => return Err(ReadError::Arguments("give either jq or sql".to_owned())),
         };
-        let mut limits = self.query_limits(arguments.max_bytes);
+        let limit = self.output_limit(arguments.max_bytes);
+        let mut limits = limit.query_limits();
         limits.max_rows = count(arguments.max_rows.map(NonZeroU64::get), 100, 1_000);
         let cancel = limits.cancel.clone();
-        let work = move |input: Input| query.run(input, &limits);
+        let work = move |input: Input| limit.apply(&limits, |limits| query.run(&input, limits));
         let factor = QUERY_MEMORY_FACTOR;
         let (record, found) = self.with_content(&arguments.name, factor, &cancel, work).await?;
         let plural = if found.rows == 1 { "" } else { "s" };
@@ -157,12 +166,13 @@ impl ArtifactTools {
         Ok(answer(found.text, with_sentences(note, &sentences), report))
     }
 
-    fn query_limits(&self, max_bytes: Option<u64>) -> QueryLimits {
+    fn output_limit(&self, max_bytes: Option<u64>) -> OutputLimit {
         let max = self.limits.max_bytes.get();
         let default = self.limits.default_bytes.min(DEFAULT_BYTES).get();
-        let mut limits = QueryLimits::default();
-        limits.max_output_bytes = count(max_bytes, default.min(max), max).max(1);
-        limits
+        OutputLimit {
+            bytes: count(max_bytes, default.min(max), max).max(1),
+            is_default: max_bytes.is_none(),
+        }
     }
 
     /// Reads an artifact and works on it on Tokio's blocking pool. Artifacts in memory share the
@@ -187,7 +197,12 @@ impl ArtifactTools {
         let stop = Stop::never();
         let _stopped = stop.on_drop();
         let _cancelled = cancel.on_drop();
-        let input = Input { record: record.clone(), bytes: content, stop: stop.clone(), reserved };
+        let input = Input {
+            record: record.clone(),
+            bytes: content,
+            stop: stop.clone(),
+            reserved: Arc::new(reserved),
+        };
         let done = tokio::task::spawn_blocking(move || work(input)).await;
         let failed = |_| ReadError::Arguments("the query ended unexpectedly".to_owned());
         Ok((record, done.map_err(failed)??))
@@ -224,7 +239,44 @@ struct Input {
     /// Ends the reading of a document.
     stop: Stop,
     /// Memory of the artifact and of what is made of it.
-    reserved: OwnedSemaphorePermit,
+    reserved: Arc<OwnedSemaphorePermit>,
+}
+
+/// How much text an answer shows.
+#[derive(Clone, Copy)]
+struct OutputLimit {
+    bytes: usize,
+    /// Whether the call names no size, so that the answer has at most [`DEFAULT_TOKENS`], too.
+    is_default: bool,
+}
+
+impl OutputLimit {
+    fn query_limits(self) -> QueryLimits {
+        QueryLimits { max_output_bytes: self.bytes, ..QueryLimits::default() }
+    }
+
+    /// Runs a search or query; if its output has too many tokens, runs it again for as many bytes as
+    /// have fewer, so that its counts are those of the shorter output.
+    fn apply<T: ToString>(
+        self,
+        limits: &QueryLimits,
+        mut run: impl FnMut(&QueryLimits) -> Result<T, ReadError>,
+    ) -> Result<T, ReadError> {
+        /// Tokens of the longest note.
+        const NOTE_TOKENS: u64 = 200;
+        let found = run(limits)?;
+        if !self.is_default {
+            return Ok(found);
+        }
+        let text = found.to_string();
+        let fitting = beginning_within(&text, DEFAULT_TOKENS - NOTE_TOKENS).len();
+        if fitting >= text.len() {
+            return Ok(found);
+        }
+        let mut fewer = limits.clone();
+        fewer.max_output_bytes = fitting;
+        run(&fewer)
+    }
 }
 
 /// Returns an argument within its range.
@@ -263,13 +315,19 @@ struct Found {
     notes: Vec<String>,
 }
 
+impl fmt::Display for Found {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
 impl Query {
-    fn run(self, input: Input, limits: &QueryLimits) -> Result<Found, ReadError> {
+    fn run(&self, input: &Input, limits: &QueryLimits) -> Result<Found, ReadError> {
         let Input { record, bytes, stop, reserved } = input;
         match self {
             Self::Jq(program) => {
-                let text = content::text(&record, &bytes, &stop)?;
-                let output = jq_holding(&text.text, &program, limits, reserved);
+                let text = content::text(record, bytes, stop)?;
+                let output = jq_holding(&text.text, program, limits, reserved.clone());
                 let output = output.map_err(|error| {
                     ReadError::Arguments(match &error {
                         JqError::Input(_) => format!("{} is not JSON; {error}", record.name),
@@ -287,11 +345,10 @@ impl Query {
                 })
             }
             Self::Sql(statement) => {
-                let tables = content::tables(&record, &bytes, &stop)?;
-                drop(bytes);
+                let tables = content::tables(record, bytes, stop)?;
                 // The engine works on this thread, which may block.
                 let output = tokio::runtime::Handle::current()
-                    .block_on(sql(&tables, &statement, limits))
+                    .block_on(sql(&tables, statement, limits))
                     .map_err(|error| ReadError::Arguments(with_columns(&error, &tables)))?;
                 Ok(Found {
                     text: output.csv,

@@ -49,6 +49,9 @@ pub enum ChangedFor<'a> {
     Principal(Option<&'a Arc<Principal>>),
 }
 
+/// Tokens of an answer to a call that asks for no other size.
+pub const DEFAULT_TOKENS: u64 = 2_000;
+
 type OnChange = dyn Fn(ChangedFor<'_>) + Send + Sync;
 
 /// The tools and resources over the artifacts of one caller: the one of [`ArtifactTools::of`], or
@@ -169,9 +172,9 @@ impl ArtifactTools {
         let searcher = self.clone();
         let querier = self.clone();
         let read_description = format!(
-            "Reads an artifact or a part of it: lines, a page, or bytes. An answer has at most {} bytes ({} with max_bytes) and says how to go on. \
+            "Reads an artifact or a part of it: lines, a page, or bytes. An answer has at most {DEFAULT_TOKENS} tokens ({} bytes with max_bytes) and says how to go on. \
              Images of up to {} bytes come as images, other binary data as base64.",
-            self.limits.default_bytes, self.limits.max_bytes, self.limits.max_image_bytes,
+            self.limits.max_bytes, self.limits.max_image_bytes,
         );
         toolbox
             .tool(LIST, list::DESCRIPTION, move |arguments: ListArguments, cx: RequestContext| {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{ArtifactTools, ReadError, description, uri_of};
+use super::{ArtifactTools, DEFAULT_TOKENS, ReadError, description, uri_of};
 
 pub(super) const DESCRIPTION: &str =
     "Lists artifacts: saved tool answers that were too large or not text.";
@@ -20,7 +20,7 @@ const MAX_DETAILS_BYTES: usize = 64 << 10;
 pub(super) struct ListArguments {
     /// The `next_cursor` of an earlier answer.
     cursor: Option<String>,
-    /// 1 to 200, 50 by default.
+    /// 1 to 200; by default as many as 2,000 tokens hold, up to 50.
     limit: Option<u32>,
     /// Text in their name or MIME type.
     filter: Option<String>,
@@ -97,6 +97,8 @@ impl ArtifactTools {
         let mut examined = 0;
         let mut damaged = 0;
         let mut room = MAX_DETAILS_BYTES;
+        // Each artifact appears as data and as text.
+        let mut tokens = if arguments.limit.is_some() { u64::MAX } else { DEFAULT_TOKENS - 100 };
         loop {
             let page = Page::new(after, if filter.is_empty() { limit } else { 1_000 });
             let listing = self.store.list(&self.scope, &page).await?;
@@ -111,6 +113,12 @@ impl ArtifactTools {
                     || record.mime_type.to_lowercase().contains(&filter)
                 {
                     let listed = ListedArtifact::of(&record, arguments.details);
+                    let cost = 2 * marquetry_tokens::estimate(&json!(listed).to_string());
+                    if cost > tokens && !artifacts.is_empty() {
+                        let next_cursor = artifacts.last().map(|last| last.name.clone());
+                        return Ok(ArtifactList::new(artifacts, next_cursor, damaged));
+                    }
+                    tokens = tokens.saturating_sub(cost);
                     let bytes = listed.details.as_ref().map_or(0, |it| it.to_string().len());
                     room = room.saturating_sub(bytes);
                     artifacts.push(listed);

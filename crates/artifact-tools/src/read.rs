@@ -6,12 +6,13 @@ use marquetry_artifacts::{
     mime::{is_text, readable_image},
 };
 use marquetry_protocol::types::{CallToolResult, Content, JsonObject, ResourceContents};
+use marquetry_tokens::beginning_within;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    ArtifactTools, ReadError,
+    ArtifactTools, DEFAULT_TOKENS, ReadError,
     content::is_extracted,
     uri_of,
     view::{self, Piece},
@@ -81,15 +82,19 @@ impl ArtifactTools {
             Some(asked) => asked.clamp(1, max),
             None => self.limits.default_bytes.get().min(max),
         };
+        let text_limit = match asked {
+            Some(_) => TextLimit::Bytes(limit),
+            None => TextLimit::Default(limit),
+        };
         if by_bytes {
             let start = arguments.start_byte.unwrap_or(0);
             let end = arguments.end_byte.unwrap_or(u64::MAX);
-            return self.read_bytes(&name, version, start, end, limit).await;
+            return self.read_bytes(&name, version, start, end, text_limit).await;
         }
         let record = self.store.record(&self.scope, &name, version).await?;
         if arguments.page.is_some() || (by_lines && is_extracted(&record)) {
             let lines = (arguments.start_line, arguments.line_count);
-            return self.read_document(&record, arguments.page, lines, limit).await;
+            return self.read_document(&record, arguments.page, lines, text_limit).await;
         }
         // Pin the version: a later save must not change the bytes under the record.
         let version = Version::Number(record.version);
@@ -97,13 +102,17 @@ impl ArtifactTools {
             let max = self.max_binary_bytes(&record);
             // A part of an image is not an image.
             let limit = asked.map_or(limit, |asked| asked.clamp(1, max));
-            let limit = if is_image(&record) && asked.is_none() { max } else { limit };
+            let limit = match asked {
+                Some(_) => limit,
+                None if is_image(&record) => max,
+                None => text_limit.in_binary_bytes(),
+            };
             if record.size_bytes > limit as u64 {
                 return Ok(self.binary_note(&record, limit));
             }
             let artifact = self.store.get(&self.scope, &name, version).await?;
             return Ok(match std::str::from_utf8(&artifact.content) {
-                Ok(_) => self.read_lines(&record, 1, u64::MAX, limit).await?,
+                Ok(_) => self.read_lines(&record, 1, u64::MAX, text_limit).await?,
                 Err(_) => binary_answer(&record, &artifact.content),
             });
         }
@@ -112,8 +121,9 @@ impl ArtifactTools {
             start => start.unsigned_abs(),
         };
         let count = arguments.line_count.unwrap_or(u64::MAX);
-        match self.read_lines(&record, first, count, limit).await {
+        match self.read_lines(&record, first, count, text_limit).await {
             Err(ReadError::NotText(_)) if !by_lines => {
+                let limit = text_limit.in_binary_bytes();
                 if record.size_bytes > limit as u64 {
                     return Ok(self.binary_note(&record, limit));
                 }
@@ -156,16 +166,17 @@ impl ArtifactTools {
         record: &Record,
         first: u64,
         count: u64,
-        limit: usize,
+        limit: TextLimit,
     ) -> Result<CallToolResult, ReadError> {
         let name = &record.name;
         let size = record.size_bytes;
         let version = Version::Number(record.version);
         let lines = self.find_line(record, first).await?;
         // One byte over the limit shows whether the line fits; three more complete a character.
-        let end = size.min(lines.start.saturating_add(limit as u64 + 4));
+        let end = size.min(lines.start.saturating_add(limit.bytes() as u64 + 4));
         let piece = self.store.read_range(&self.scope, name, version, lines.start..end).await?;
         let text = view::characters(&piece).map_or("", |(text, _)| text);
+        let limit = limit.in_bytes_of(text);
         let mut part = view::lines(text.as_bytes(), 1, count, limit)
             .map_err(|_| ReadError::NotText(name.as_str().to_owned()))?;
         // The view counts from the start of the piece.
@@ -220,7 +231,7 @@ impl ArtifactTools {
         version: Version,
         start: u64,
         end: u64,
-        limit: usize,
+        limit: TextLimit,
     ) -> Result<CallToolResult, ReadError> {
         let record = self.store.record(&self.scope, name, version).await?;
         let total = record.size_bytes;
@@ -233,18 +244,21 @@ impl ArtifactTools {
             )));
         }
         let version = Version::Number(record.version);
-        let wanted = end.min(total).min(start.saturating_add(limit as u64)) - start;
+        let wanted = end.min(total).min(start.saturating_add(limit.bytes() as u64)) - start;
         // A few more bytes tell a character that is cut at the end from invalid UTF-8.
         let range = start..(start + wanted + 3).min(total);
         let bytes = self.store.read_range(&self.scope, name, version, range).await?;
-        let wanted = usize::try_from(wanted).unwrap_or(limit);
+        let wanted = usize::try_from(wanted).unwrap_or(limit.bytes());
         let text = view::characters(&bytes).filter(|_| is_text(&record.mime_type));
         let (part, skipped) = match text {
             Some((text, skipped)) => {
                 let wanted = wanted.saturating_sub(skipped) as u64;
-                (view::bytes(text.as_bytes(), 0..wanted, limit).content, skipped)
+                (view::bytes(text.as_bytes(), 0..wanted, limit.in_bytes_of(text)).content, skipped)
             }
-            None => (Piece::Binary(bytes.get(..wanted).unwrap_or(&bytes)), 0),
+            None => {
+                let wanted = wanted.min(limit.in_binary_bytes());
+                (Piece::Binary(bytes.get(..wanted).unwrap_or(&bytes)), 0)
+            }
         };
         let length = match part {
             Piece::Text(text) => text.len(),
@@ -271,6 +285,46 @@ impl ArtifactTools {
 /// Returns the number of a line that is counted from the end; the first one if there are fewer.
 pub(super) fn line_from_end(start: i64, total: u64) -> u64 {
     (total + 1).saturating_sub(start.unsigned_abs()).max(1)
+}
+
+/// How much text an answer shows.
+#[derive(Clone, Copy)]
+pub(super) enum TextLimit {
+    /// The call asks for at most this many bytes.
+    Bytes(usize),
+    /// The call asks for no size: at most this many bytes, and at most [`DEFAULT_TOKENS`] with the
+    /// note.
+    Default(usize),
+}
+
+impl TextLimit {
+    fn bytes(self) -> usize {
+        match self {
+            Self::Bytes(bytes) | Self::Default(bytes) => bytes,
+        }
+    }
+
+    /// Returns the limit for bytes that are shown as base64, which has 2 tokens for 3 characters.
+    fn in_binary_bytes(self) -> usize {
+        const DEFAULT_BYTES: usize = 2_048;
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Default(bytes) => bytes.min(DEFAULT_BYTES),
+        }
+    }
+
+    /// Returns the limit in bytes for a text.
+    pub(super) fn in_bytes_of(self, text: &str) -> usize {
+        /// Tokens of the longest note.
+        const NOTE_TOKENS: u64 = 200;
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Default(bytes) => {
+                let fitting = beginning_within(text, DEFAULT_TOKENS - NOTE_TOKENS);
+                bytes.min(fitting.len())
+            }
+        }
+    }
 }
 
 /// Parses a name in the forms that models write: bare, or in a URI that may have a version.
@@ -627,7 +681,10 @@ mod tests {
                 let (name, version) = named("a", None).unwrap();
                 let record =
                     artifacts.store.record(&artifacts.scope, &name, version).await.unwrap();
-                let part = artifacts.read_lines(&record, first, count, limit).await.unwrap();
+                let part = artifacts
+                    .read_lines(&record, first, count, TextLimit::Bytes(limit))
+                    .await
+                    .unwrap();
                 let case = format!("{content:?} {first} {count} {limit}");
                 assert_eq!(part, lines_answer(&record, &whole), "{case}");
             }

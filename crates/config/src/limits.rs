@@ -127,12 +127,14 @@ pub struct Limits {
     /// Instructions of all upstreams together that clients receive, in bytes. A client receives
     /// those of the upstreams that are ready when it connects.
     pub max_instructions_bytes: usize,
-    /// Text that `read_artifact` returns when a call names no limit, in bytes.
+    /// Text that `read_artifact` returns when a call names no limit, in bytes, and at most 2,000
+    /// tokens.
     pub read_artifact_default_bytes: NonZeroUsize,
     /// Largest limit that a call of `read_artifact` may name, in bytes.
     pub read_artifact_max_bytes: NonZeroUsize,
-    /// Size of one answer of the tools `am7_*`, in bytes. A longer answer is cut and says how to
-    /// get the rest.
+    /// Size of one answer of the tools `am7_*` to a call that asks for a count or a length, in
+    /// bytes; other answers have at most 2,000 tokens. A longer answer is cut and says how to get
+    /// the rest.
     pub max_own_answer_bytes: NonZeroUsize,
     /// Largest image that `read_artifact` returns as an image, in bytes after decoding. Models do
     /// not accept much larger ones.

@@ -1,6 +1,9 @@
 //! Searches: passages that a caller may read.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use futures_util::{StreamExt as _, TryStreamExt as _};
 use marquetry_context_blocks::Am7Uri;
@@ -109,6 +112,15 @@ pub struct StoredPassage {
     pub uri: String,
     /// The text.
     pub content: String,
+}
+
+/// The position of a passage in the text of its document.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PassagePosition {
+    /// URI of the document.
+    pub(crate) document: String,
+    /// Bytes of the text.
+    pub(crate) span: Range<usize>,
 }
 
 impl Access {
@@ -292,6 +304,26 @@ impl Access {
                 end: chunk.span.end,
             },
         }
+    }
+
+    /// Returns where a passage is, by its URI, if the caller may read its document; `None` if the URI
+    /// names no passage.
+    pub(crate) async fn passage_position(
+        &self,
+        uri: &str,
+    ) -> Result<Option<PassagePosition>, Failure> {
+        let Ok(parsed) = Am7Uri::parse(uri) else { return Ok(None) };
+        if parsed.object_type() != Some(CHUNK) || parsed.is_media() {
+            return Ok(None);
+        }
+        let missing = || Failure::new(ErrorCode::NotFound, format!("no passage {uri}"));
+        let id: ChunkId = parsed.id().unwrap_or_default().parse().map_err(|_| missing())?;
+        let found = self.knowledge.pipeline.store().chunk(id).await?;
+        let (document, chunk) = found.ok_or_else(missing)?;
+        if !self.may_see(&document).await? {
+            return Err(missing());
+        }
+        Ok(Some(PassagePosition { document: chunk.document, span: chunk.span }))
     }
 
     /// Returns a passage of a document by its index, if the caller may read the document now.

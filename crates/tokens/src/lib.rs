@@ -114,6 +114,39 @@ pub fn estimate_from_beginning(text: &str, max_bytes: usize) -> u64 {
     u64::try_from(scaled).unwrap_or(u64::MAX)
 }
 
+/// Returns about the longest beginning of a text that has at most `max_tokens` by [`estimate`], in
+/// whole characters. Reads at most 16 bytes for each token, which is more than texts of words have.
+///
+/// ```
+/// let text = "The quick brown fox jumps over the lazy dog.";
+/// assert_eq!(marquetry_tokens::beginning_within(text, 4), "The quick brown fox ");
+/// assert_eq!(marquetry_tokens::beginning_within(text, 100), text);
+/// ```
+#[must_use]
+pub fn beginning_within(text: &str, max_tokens: u64) -> &str {
+    const MAX_BYTES_PER_TOKEN: u64 = 16;
+    let max_bytes = max_tokens.saturating_mul(MAX_BYTES_PER_TOKEN);
+    let max_bytes = usize::try_from(max_bytes).unwrap_or(usize::MAX);
+    let mut too_long = text.floor_char_boundary(max_bytes);
+    if estimate(&text[..too_long]) <= max_tokens {
+        return &text[..too_long];
+    }
+    let mut fitting = 0;
+    while too_long - fitting > 1 {
+        let middle = text.floor_char_boundary(fitting.midpoint(too_long));
+        // All bytes between the two belong to one character.
+        if middle == fitting {
+            break;
+        }
+        if estimate(&text[..middle]) <= max_tokens {
+            fitting = middle;
+        } else {
+            too_long = middle;
+        }
+    }
+    &text[..fitting]
+}
+
 fn weight(class: Class, run: &str) -> Milli {
     match class {
         Class::Letter => words(run),

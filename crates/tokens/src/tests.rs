@@ -85,3 +85,16 @@ proptest! {
         prop_assert!(estimate(&text) <= 3 * text.chars().count() as u64 + 1);
     }
 }
+
+proptest! {
+    #[test]
+    fn a_beginning_fits_and_is_not_much_too_short(text in any::<String>(), max in 0..40_u64) {
+        let beginning = beginning_within(&text, max);
+        prop_assert!(text.starts_with(beginning));
+        prop_assert!(estimate(beginning) <= max);
+        if let Some(next) = text[beginning.len()..].chars().next() {
+            let longer = &text[..beginning.len() + next.len_utf8()];
+            prop_assert!(estimate(longer) > max || longer.len() as u64 > 16 * max);
+        }
+    }
+}

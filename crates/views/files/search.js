@@ -21,6 +21,8 @@ import { citationOf, cutAt, isStillIn, ordered, passagesOf, patternOf, placeOf, 
 const BEFORE = 1_200;
 /** Characters of a source that are shown after a passage, and with each "Later". */
 const AFTER = 1_500;
+/** Bytes of a source that are read with one call. */
+const PART = 32_768;
 
 export function start() {
   const view = page("marquetry-search", "Sources");
@@ -300,7 +302,7 @@ export function start() {
       const later = button("Later", async () => {
         const wanted = after + 4 * AFTER;
         if (wanted > part.after.length && part.next !== undefined) {
-          const data = await ask(view, am7_extract_content, { uri: passage.sourceUri, start: part.next });
+          const data = await ask(view, am7_extract_content, { uri: passage.sourceUri, start: part.next, length: PART });
           part = { ...part, after: part.after + String(data.content ?? ""), next: data.nextStart };
         }
         after = wanted;
@@ -348,7 +350,7 @@ export function start() {
   async function readFrom(tool, passage, first) {
     for (let at = first; ; at--) {
       try {
-        const data = await ask(view, tool, { uri: passage.sourceUri, start: at });
+        const data = await ask(view, tool, { uri: passage.sourceUri, start: at, length: PART });
         const [before, middle, after] = cutAt(String(data.content ?? ""), at, passage.start, passage.end);
         return {
           first: at,

@@ -10,7 +10,7 @@ use marquetry_rag::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Answer, CHUNK, KnowledgeTools, vectorize::ChunkType};
+use super::{Answer, CHUNK, KnowledgeTools, size::AnswerSize, vectorize::ChunkType};
 use crate::{
     failure::Failure,
     vectorize::Chunking,
@@ -40,6 +40,8 @@ struct ChunkArguments {
     /// The nextIndex of an earlier answer.
     #[serde(default)]
     from: usize,
+    /// Passages to return; by default as many as 2,000 tokens hold.
+    limit: Option<NonZeroUsize>,
 }
 
 /// Answer of `am7_chunk_content`.
@@ -50,7 +52,7 @@ struct Chunked {
     chunks: Vec<ChunkView>,
     /// Number of passages.
     total_chunks: usize,
-    /// Pass it as from, with preview, to see more (limits.max_own_answer_bytes).
+    /// Pass it as from, with preview, to see more.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_index: Option<usize>,
     /// Unit of the passages.
@@ -120,6 +122,7 @@ impl KnowledgeTools {
             max_tokens: arguments.max_tokens,
         };
         let options = chunking.options(self.service.max_passage_bytes())?;
+        let shown = ShownPart { from: arguments.from, limit: arguments.limit };
         let mut chunked = match (arguments.uri, arguments.content) {
             (Some(uri), None | Some(None)) => {
                 let access = self.read(cx, &uri).await?;
@@ -133,7 +136,7 @@ impl KnowledgeTools {
                 let embedder = access.knowledge.pipeline.embedder().clone();
                 let job = &access.knowledge.job;
                 let mut chunked = self
-                    .cut(job, extracted.clone(), options, Some(uri), arguments.from, move |text| {
+                    .cut(job, extracted.clone(), options, Some(uri), shown, move |text| {
                         embedder.count_tokens(text)
                     })
                     .await?;
@@ -160,7 +163,7 @@ impl KnowledgeTools {
                     Ok(extract(content.as_bytes(), &hint)?)
                 })
                 .await?;
-                self.cut(&job, extracted, options, None, arguments.from, move |text| {
+                self.cut(&job, extracted, options, None, shown, move |text| {
                     embedder.count_tokens(text)
                 })
                 .await?
@@ -181,24 +184,28 @@ impl KnowledgeTools {
         extracted: Extracted,
         options: ChunkOptions,
         source_uri: Option<String>,
-        from: usize,
+        shown: ShownPart,
         count_tokens: impl Fn(&str) -> usize + Send + 'static,
     ) -> Result<Chunked, Failure> {
-        /// Estimated bytes of a passage besides its text.
-        const EACH: usize = 256;
-        // An answer has each passage twice: as data, and as text.
-        let max = self.limits.max_answer_bytes.get() / 2;
+        let ShownPart { from, limit } = shown;
+        let size = AnswerSize::of(limit.is_some(), self.limits.max_answer_bytes.get());
+        let limit = limit.map_or(usize::MAX, NonZeroUsize::get);
         let (chunks, total_chunks) = worked(job, "cutting the text", move |stop: &Stop| {
             let chunks = chunk_extracted_until(&extracted, &options, stop, count_tokens)?;
             let total = chunks.len();
-            let mut bytes = 0;
-            let fitting = chunks.into_iter().skip(from).enumerate().take_while(|(index, chunk)| {
-                let title = chunk.chapter.as_ref().map_or(0, |chapter| chapter.title.len());
-                bytes += chunk.content.len() + title + EACH;
-                *index == 0 || bytes <= max
-            });
-            let views: Vec<_> =
-                fitting.map(|(_, chunk)| ChunkView::of(chunk, source_uri.clone())).collect();
+            let mut used = 0;
+            let mut views = Vec::new();
+            for chunk in chunks.into_iter().skip(from).take(limit) {
+                let mut view = ChunkView::of(chunk, source_uri.clone());
+                if views.is_empty() {
+                    size.cut(&mut view.content, "limit: 1 gives all of it");
+                }
+                used += size.cost(&view);
+                if used > size.room() && !views.is_empty() {
+                    break;
+                }
+                views.push(view);
+            }
             Ok((views, total))
         })
         .await?;
@@ -213,6 +220,15 @@ impl KnowledgeTools {
             stored: false,
         })
     }
+}
+
+/// The passages that an answer shows.
+#[derive(Clone, Copy)]
+struct ShownPart {
+    /// Index of the first one.
+    from: usize,
+    /// Maximum number of them.
+    limit: Option<NonZeroUsize>,
 }
 
 /// Reads a member that is there, so that null differs from an absent member.

@@ -7,6 +7,7 @@ mod embed;
 mod extract;
 mod objects;
 mod search;
+mod size;
 mod vectorize;
 
 use std::{convert::Infallible, num::NonZeroUsize, sync::Arc};
@@ -21,7 +22,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use self::answer::Answer;
-pub use self::answer::{ERROR, error_code};
+pub use self::{
+    answer::{ERROR, error_code},
+    size::DEFAULT_TOKENS,
+};
 use crate::{
     access::Access,
     config::non_zero,
@@ -54,7 +58,8 @@ pub const EMBED: &str = "am7_embed";
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AnswerLimits {
-    /// Longest answer of a tool (`limits.max_own_answer_bytes`).
+    /// Longest answer of a tool that is asked for more than [`DEFAULT_TOKENS`]
+    /// (`limits.max_own_answer_bytes`).
     pub max_answer_bytes: NonZeroUsize,
     /// Largest content that is shown with its record (`limits.read_artifact_max_bytes`).
     pub max_shown_content_bytes: NonZeroUsize,

@@ -9,7 +9,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use super::{Answer, AnswerLimits, CREATE, DELETE, GET, KnowledgeTools, LIST_OBJECTS, UPDATE};
+use super::{
+    Answer, AnswerLimits, CREATE, DELETE, GET, KnowledgeTools, LIST_OBJECTS, UPDATE,
+    size::{AnswerSize, DEFAULT_TOKENS},
+};
 use crate::{access::Access, failure::Failure, kinds::NOTE};
 
 /// Arguments of `am7_create_object`.
@@ -53,6 +56,9 @@ struct GetArguments {
     /// Also return its text, if not too large.
     #[serde(default)]
     include_content: bool,
+    /// Whole attributes and text, not 2,000 tokens of them.
+    #[serde(default)]
+    whole: bool,
 }
 
 /// Arguments of `am7_update_object`. Missing ones stay unchanged.
@@ -111,9 +117,12 @@ struct ListArguments {
     /// All of these tags.
     #[serde(default)]
     tags: Vec<String>,
-    /// 50 by default.
+    /// By default as many as 2,000 tokens hold, up to 50.
     #[schemars(range(min = 1, max = 500))]
     limit: Option<usize>,
+    /// Whole records, with attributes, tags and rights.
+    #[serde(default)]
+    details: bool,
     /// The nextCursor of an earlier answer.
     cursor: Option<String>,
 }
@@ -151,7 +160,7 @@ pub(super) struct ObjectView {
     media_uri: Option<String>,
     /// Other attributes.
     attributes: Map<String, Value>,
-    /// Attributes that are cut, and how to get them.
+    /// Members that are cut, and how to get them.
     #[serde(skip_serializing_if = "Option::is_none")]
     attributes_omitted: Option<String>,
     /// Time of creation, in milliseconds since 1970.
@@ -176,10 +185,52 @@ pub(super) struct ObjectView {
 #[serde(rename_all = "camelCase")]
 struct ObjectList {
     /// The records, in the order of their URIs.
-    objects: Vec<ObjectView>,
+    objects: Vec<ListedObject>,
     /// Pass it as cursor to see more; a page of large records may be shorter than limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
+}
+
+/// A record in a list.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(untagged)]
+enum ListedObject {
+    Short(ShortObject),
+    Whole(Box<ObjectView>),
+}
+
+/// The members of a record by which a reader chooses; am7_get_object returns the others.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+struct ShortObject {
+    /// URI, which all tools accept.
+    uri: String,
+    /// Type.
+    #[serde(rename = "type")]
+    kind: String,
+    /// Name.
+    name: String,
+    /// Path of its group; ~ is its owner's home.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group_path: Option<String>,
+    /// MIME type of its content.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    media_type: Option<String>,
+    /// Time of the last change, in milliseconds since 1970.
+    modified: u64,
+}
+
+impl ShortObject {
+    fn of(record: Record) -> Self {
+        Self {
+            uri: record.uri().unwrap_or_default(),
+            kind: record.kind,
+            name: record.name,
+            group_path: record.group,
+            media_type: record.media_type,
+            modified: record.modified,
+        }
+    }
 }
 
 /// Answer of `am7_delete_object`.
@@ -217,56 +268,99 @@ impl ObjectView {
         }
     }
 
-    /// Returns its size in bytes as JSON.
-    fn size(&self) -> usize {
-        serde_json::to_vec(self).map_or(0, |json| json.len())
-    }
-
-    /// Cuts or removes the largest attributes if it has more than `max` bytes.
-    fn within(mut self, max: usize) -> Self {
+    /// Cuts or removes the largest attributes, then the lists of tags and rights, if it costs more
+    /// than `room`.
+    fn within(mut self, size: AnswerSize, room: usize) -> Self {
         /// Bytes of a cut attribute, such as the first sentences of a note.
         const CUT_ATTRIBUTE_BYTES: usize = 512;
-        let mut left = self.size();
-        let mut sizes: Vec<_> =
-            self.attributes.iter().map(|(name, value)| (json_size(value), name.clone())).collect();
-        sizes.sort_by(|left, right| right.cmp(left));
+        let mut left = size.cost(&self);
+        if left <= room {
+            return self;
+        }
+        let mut costs: Vec<_> = self
+            .attributes
+            .iter()
+            .map(|(name, value)| (size.cost(&(name, value)), name.clone()))
+            .collect();
+        costs.sort_by(|left, right| right.cmp(left));
         let mut cut = Vec::new();
-        for (bytes, name) in sizes {
-            if left <= max || bytes <= CUT_ATTRIBUTE_BYTES {
-                break;
-            }
-            let kept = match self.attributes.get(&name) {
-                Some(Value::String(text)) => {
-                    format!("{}…", &text[..text.floor_char_boundary(CUT_ATTRIBUTE_BYTES / 2)])
-                        .into()
+        // First long attributes are cut, then attributes are left out.
+        for is_left_out in [false, true] {
+            for (cost, name) in &mut costs {
+                if left <= room {
+                    break;
                 }
-                _ => Value::Null,
-            };
-            left = left.saturating_sub(bytes) + json_size(&kept);
-            // The list of cut attributes is limited, too.
-            if cut.len() < 16 {
-                cut.push(format!("{name} ({bytes} bytes)"));
+                let Some(value) = self.attributes.get(name) else { continue };
+                let bytes = json_size(value);
+                if !is_left_out && bytes <= CUT_ATTRIBUTE_BYTES {
+                    continue;
+                }
+                let shown = match value {
+                    Value::String(text) if !is_left_out => Value::String(format!(
+                        "{}…",
+                        &text[..text.floor_char_boundary(CUT_ATTRIBUTE_BYTES / 2)]
+                    )),
+                    _ => Value::Null,
+                };
+                let shown_cost = if is_left_out {
+                    self.attributes.shift_remove(name);
+                    0
+                } else {
+                    let shown_cost = size.cost(&(&name, &shown));
+                    self.attributes.insert(name.clone(), shown);
+                    shown_cost
+                };
+                left = left.saturating_sub(*cost) + shown_cost;
+                *cost = shown_cost;
+                let what = format!("{name} ({bytes} bytes)");
+                // The list of cut attributes is limited, too. The second round repeats names.
+                if cut.len() < 8 && name.len() < 64 && !is_left_out {
+                    cut.push(what);
+                } else if is_left_out && !cut.iter().any(|it| it == "further attributes") {
+                    cut.push("further attributes".to_owned());
+                }
             }
-            self.attributes.insert(name, kept);
+        }
+        for (name, list) in [
+            ("tags", &mut self.tags),
+            ("readers", &mut self.readers),
+            ("writers", &mut self.writers),
+        ] {
+            if left > room && list.len() > SHOWN_URIS {
+                let whole = size.cost(list);
+                cut.push(format!("{name} ({} in all)", list.len()));
+                *list = std::mem::take(list).into_iter().take(SHOWN_URIS).collect();
+                left = left.saturating_sub(whole) + size.cost(list);
+            }
         }
         if !cut.is_empty() {
             let uri = &self.uri;
             let cut = cut.join(", ");
-            self.attributes_omitted =
-                Some(format!("cut or left out here: {cut}; resources/read of {uri} gives all"));
+            self.attributes_omitted = Some(format!(
+                "cut or left out here: {cut}; resources/read of {uri} gives all, am7_get_object with whole too"
+            ));
         }
         self
     }
 
     /// Adds a content, or the reason why it is missing and how to get it.
-    fn set_content(&mut self, content: Vec<u8>, limits: &AnswerLimits) {
+    fn set_content(&mut self, content: Vec<u8>, limits: &AnswerLimits, size: AnswerSize) {
         let bytes = content.len();
         let here = limits.max_shown_content_bytes.get();
         let whole = limits.max_resource_bytes.get();
         let why = match String::from_utf8(content) {
-            Ok(text) if bytes <= here => {
+            Ok(text)
+                if bytes <= here
+                    && (matches!(size, AnswerSize::Bytes(_))
+                        || size.cost(self) + size.cost(&text) <= size.room()) =>
+            {
                 self.content = Some(text);
                 return;
+            }
+            Ok(_) if bytes <= here => {
+                format!(
+                    "it has {bytes} bytes, more than {DEFAULT_TOKENS} tokens hold; whole: true gives them, am7_extract_content parts of them"
+                )
             }
             Ok(_) => {
                 format!("it has {bytes} bytes, more than limits.read_artifact_max_bytes ({here})")
@@ -335,8 +429,8 @@ impl KnowledgeTools {
         new.attributes = attributes;
         (new.tags, new.readers, new.writers) =
             (arguments.tags, arguments.readers, arguments.writers);
-        let max = self.limits.max_answer_bytes.get() / 2;
-        Ok(ObjectView::of(access.create(new).await?).within(max))
+        let size = AnswerSize::Default;
+        Ok(ObjectView::of(access.create(new).await?).within(size, size.room()))
     }
 
     async fn get(
@@ -344,16 +438,17 @@ impl KnowledgeTools {
         arguments: &GetArguments,
         cx: &RequestContext,
     ) -> Result<ObjectView, Failure> {
-        let GetArguments { uri, kind, object_id, include_content } = arguments;
+        let GetArguments { uri, kind, object_id, include_content, whole } = arguments;
+        let size = AnswerSize::of(*whole, self.limits.max_answer_bytes.get());
         let uri = self.uri(uri.as_ref(), kind.as_ref(), object_id.as_ref())?;
         let access = self.read(cx, &uri).await?;
         let record = access.knowledge.records.get(&access.caller, &uri).await?;
-        let mut view = ObjectView::of(record).within(self.limits.max_answer_bytes.get() / 2);
+        let mut view = ObjectView::of(record).within(size, size.room());
         view.chunk_count = Some(access.chunk_count(&view.uri).await?);
         if *include_content {
             let content = access.knowledge.records.content(&access.caller, &view.uri).await?;
             if let Some(content) = content {
-                view.set_content(content, &self.limits);
+                view.set_content(content, &self.limits, size);
             } else {
                 let why = "it has no content; what it says is among its attributes";
                 view.content_omitted = Some(why.to_owned());
@@ -387,7 +482,8 @@ impl KnowledgeTools {
             }
         }
         let record = access.update(&uri, patch).await?;
-        let mut view = ObjectView::of(record).within(self.limits.max_answer_bytes.get() / 2);
+        let size = AnswerSize::Default;
+        let mut view = ObjectView::of(record).within(size, size.room());
         view.chunk_count = Some(access.chunk_count(&view.uri).await?);
         Ok(view)
     }
@@ -415,7 +511,8 @@ impl KnowledgeTools {
         let Some(access) = self.service.open_existing(cx).await? else {
             return Ok(ObjectList { objects: Vec::new(), next_cursor: None });
         };
-        let ListArguments { kind, types, group_path, name, tags, limit, cursor } = arguments;
+        let ListArguments { kind, types, group_path, name, tags, limit, details, cursor } =
+            arguments;
         let mut filter = access.filter();
         filter.types = types.into_iter().chain(kind).collect();
         filter.group = group_path;
@@ -426,18 +523,26 @@ impl KnowledgeTools {
             return Err(Failure::invalid("cursor is not one that this tool gave"));
         }
         filter.after = cursor;
-        // An answer has each record twice: as data, and as text.
-        let max = self.limits.max_answer_bytes.get() / 2;
+        let size = AnswerSize::of(limit.is_some(), self.limits.max_answer_bytes.get());
         let (objects, next_cursor) = access
-            .listed(filter, max, |record| {
-                let view = ObjectView::of(record).within(max / 8);
-                let size = view.size();
-                Some((view, size))
+            .listed(filter, size.room(), |record| {
+                let listed = if details {
+                    // Several records fit, whatever their attributes.
+                    let share = size.room() / 8;
+                    ListedObject::Whole(Box::new(ObjectView::of(record).within(size, share)))
+                } else {
+                    ListedObject::Short(ShortObject::of(record))
+                };
+                let cost = size.cost(&listed);
+                Some((listed, cost))
             })
             .await?;
         Ok(ObjectList { objects, next_cursor })
     }
 }
+
+/// Tags, readers and writers of a record whose lists are cut.
+const SHOWN_URIS: usize = 4;
 
 fn json_size(value: &Value) -> usize {
     serde_json::to_vec(value).map_or(0, |json| json.len())
@@ -467,5 +572,4 @@ const GET_DESCRIPTION: &str = "Reads a record by its am7:// URI. resources/read 
 const UPDATE_DESCRIPTION: &str =
     "Changes a record; omitted arguments change nothing. Searches use its new text.";
 const DELETE_DESCRIPTION: &str = "Permanently removes a record and its searchable passages.";
-const LIST_DESCRIPTION: &str =
-    "Lists the records that you may read, in pages. am7_vector_search searches their text.";
+const LIST_DESCRIPTION: &str = "Lists the records that you may read, in pages. am7_get_object shows one whole, am7_vector_search searches their text.";

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{KnowledgeTools, SEARCH};
+use super::{KnowledgeTools, SEARCH, size::AnswerSize};
 use crate::{
     failure::Failure,
     search::{Passage, PassageQuery},
@@ -31,7 +31,7 @@ pub(super) struct SearchArguments {
     /// "common.vectorModelStore" for documents.
     #[serde(default)]
     vector_models: Vec<String>,
-    /// 10 by default.
+    /// By default up to 10, as many as 2,000 tokens hold.
     #[schemars(range(min = 1, max = 100))]
     limit: Option<usize>,
     /// Minimum relevance; 0.7 keeps passages with most of the words or nearly the same meaning.
@@ -66,19 +66,27 @@ impl From<SearchArguments> for PassageQuery {
 pub(super) struct Found {
     /// Passages, best first.
     results: Vec<Passage>,
-    /// Number of further passages that do not fit into one answer (limits.max_own_answer_bytes).
+    /// Number of further passages that do not fit into one answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     omitted: Option<usize>,
 }
 
 impl Found {
     /// Keeps as many of the best passages as one answer may have, and at least one.
-    fn within(mut passages: Vec<Passage>, max: usize) -> Self {
-        let mut bytes = 0;
+    fn within(mut passages: Vec<Passage>, size: AnswerSize) -> Self {
+        if let Some(first) = passages.first_mut() {
+            let how = format!("am7_extract_content with uri {} gives its text", first.uri);
+            size.cut(&mut first.text, &how);
+        }
+        let mut used = 0;
         let fitting = passages.iter().take_while(|passage| {
-            // Each passage appears as data and as text.
-            bytes += serde_json::to_vec(passage).map_or(0, |json| json.len()) + passage.text.len();
-            bytes <= max
+            used += match size {
+                // Each passage appears as data and as text.
+                AnswerSize::Bytes(_) => size.cost(passage) + passage.text.len(),
+                // The item has the details, too, for clients that show items as JSON.
+                AnswerSize::Default => size.cost(passage),
+            };
+            used <= size.room()
         });
         let count = fitting.count().max(1).min(passages.len());
         let omitted = Some(passages.len() - count).filter(|omitted| *omitted > 0);
@@ -97,7 +105,7 @@ impl Found {
         }
         self.omitted.map(|omitted| {
             format!(
-                "({omitted} more passages were found; a smaller limit, or scopeUri, shows others.)"
+                "({omitted} more passages were found; a limit asks for more of them, scopeUri for those of one record.)"
             )
         })
     }
@@ -197,8 +205,12 @@ impl KnowledgeTools {
             },
         };
         self.service.check_model(model, &access.knowledge).await?;
-        let max = self.limits.max_answer_bytes.get();
-        Ok(Found::within(access.search(&query).await?, max))
+        let size = match query.limit {
+            // The text of a passage is counted twice below.
+            Some(_) => AnswerSize::Bytes(self.limits.max_answer_bytes.get()),
+            None => AnswerSize::Default,
+        };
+        Ok(Found::within(access.search(&query).await?, size))
     }
 }
 

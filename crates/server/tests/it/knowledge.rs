@@ -461,7 +461,7 @@ async fn previews_of_chunks_have_pages() {
     let mut shown = 0;
     let mut from = json!(0);
     while !from.is_null() {
-        let arguments = json!({"content": text, "chunkType": "WORD", "chunkSize": 500, "preview": true, "from": from});
+        let arguments = json!({"content": text, "chunkType": "WORD", "chunkSize": 500, "preview": true, "from": from, "limit": 400});
         let (status, page) = chunk(arguments).await;
         assert_eq!((status, &page["totalChunks"]), (200, &json!(400)), "{page}");
         assert!(page.to_string().len() < 100_000, "a page has a size");
@@ -549,7 +549,7 @@ async fn answers_of_built_in_tools_are_bounded_and_say_how_to_continue() {
     }
     let (mut seen, mut pages, mut cursor) = (Vec::new(), 0, Value::Null);
     loop {
-        let mut arguments = json!({"type": "data.note", "limit": 500});
+        let mut arguments = json!({"type": "data.note", "limit": 500, "details": true});
         if !cursor.is_null() {
             arguments["cursor"] = cursor;
         }
@@ -577,7 +577,11 @@ async fn answers_of_built_in_tools_are_bounded_and_say_how_to_continue() {
     let (_, made) = server.tool("", "am7_create_object", new).await;
     let (mut read, mut start) = (String::new(), json!(0));
     while !start.is_null() {
-        let body = raw("am7_extract_content", json!({"uri": made["uri"], "start": start})).await;
+        let body = raw(
+            "am7_extract_content",
+            json!({"uri": made["uri"], "start": start, "length": 20_000}),
+        )
+        .await;
         assert!(body.len() < 25_000, "{} bytes", body.len());
         let part: Value = serde_json::from_str(&body).unwrap();
         read.push_str(part["structuredContent"]["content"].as_str().unwrap());
