@@ -10,13 +10,14 @@ use serde_json::{Value, value::RawValue};
 use crate::{
     audience::Audience,
     item::{ArtifactMaker, Task},
+    mime::is_text,
     notice::{self, Facts, notice},
     plan::{Call, Plan, PlannedStructured, Show, StructuredTask, WholeAnswer, plan, text_item},
     proposal::FindTools,
     redact,
     report::{
-        ItemReport, MAX_LISTED_ITEMS, META_KEY, Outcome, Report, Save, SaveStatus, SavedArtifact,
-        Status, StructuredReport, StructuredShown,
+        ItemReport, KeptFromModel, MAX_LISTED_ITEMS, META_KEY, Outcome, Report, Save, SaveStatus,
+        SavedArtifact, Status, StructuredReport, StructuredShown,
     },
     settings::{Oversize, Settings},
     shape::Shown,
@@ -541,6 +542,7 @@ impl ExecutedPlan {
                 answer.get(),
                 MAX_ESTIMATED_BYTES,
             ),
+            kept_from_model: KeptFromModel::default(),
             message: String::new(),
             truncated: self.plan.oversize,
             left_out: self.plan.left_out.clone(),
@@ -570,8 +572,24 @@ impl ExecutedPlan {
         };
         report.message = notice::message(&report, &facts);
         let notice = notice(&report, &facts);
-        let result = self.result(answer, &report, &notice, settings.report_max_bytes);
-        (result, report)
+        let mut members = self.members(answer, &report, &notice);
+        report.kept_from_model = self.kept_from_model(answer, report.estimated_tokens, &members);
+        let meta = self.meta_with(answer, report.json_within(settings.report_max_bytes));
+        members.push(("_meta", meta));
+        (object(&members), report)
+    }
+
+    /// Compares the answer with the members of the new one.
+    fn kept_from_model(
+        &self,
+        answer: &RawValue,
+        tokens: u64,
+        members: &[(&str, String)],
+    ) -> KeptFromModel {
+        let shown = members.iter().map(|(key, value)| (key.len() + value.len() + 4) as u64).sum();
+        let binary = self.artifacts().filter(|artifact| !is_text(&artifact.mime_type));
+        let media = binary.map(|artifact| artifact.size_bytes.div_ceil(3) * 4).sum();
+        KeptFromModel::of(answer.get().len() as u64, tokens, shown, media)
     }
 
     /// Gives each item the outcome of the whole answer, when intelligent processing is off.
@@ -733,14 +751,13 @@ impl ExecutedPlan {
             || (self.plan.malformed.is_some() && self.plan.oversize.is_some())
     }
 
-    /// Builds the new answer: the upstream's members in their order, with changes.
-    fn result(
-        &self,
+    /// Builds the new answer without `_meta`: the upstream's members in their order, with changes.
+    fn members<'a>(
+        &'a self,
         answer: &RawValue,
         report: &Report,
         notice: &str,
-        report_max_bytes: u64,
-    ) -> Box<RawValue> {
+    ) -> Vec<(&'a str, String)> {
         let mut members = Vec::new();
         for (key, span) in &self.plan.members {
             let value = &answer.get()[span.clone()];
@@ -750,15 +767,14 @@ impl ExecutedPlan {
                     let shown = self.structured_content(value, report, notice);
                     members.extend(shown.map(|shown| ("structuredContent", shown)));
                 }
-                _ => members.push((key, value.to_owned())),
+                _ => members.push((key.as_str(), value.to_owned())),
             }
         }
         // MCP requires `content`, and it is where the notice goes.
         if !members.iter().any(|(key, _)| *key == "content") {
             members.insert(0, ("content", self.content(answer, notice)));
         }
-        members.push(("_meta", self.meta_with(answer, report.json_within(report_max_bytes))));
-        object(&members)
+        members
     }
 
     fn content(&self, answer: &RawValue, notice: &str) -> String {

@@ -25,6 +25,9 @@ pub struct Report {
     /// Estimate of the tokens that the upstream's answer would cost a model. A long answer is
     /// estimated by its first 16 KiB.
     pub estimated_tokens: u64,
+    /// The part of the answer that the model does not get.
+    #[serde(default)]
+    pub kept_from_model: KeptFromModel,
     /// The outcome in a few sentences: the beginning of the notice that the model reads.
     pub message: String,
     /// Size of the text that is shown; only for answers over the limit.
@@ -123,6 +126,31 @@ pub struct Truncated {
     pub shown_bytes: u64,
     /// Size of the part before the first gap.
     pub head_bytes: u64,
+}
+
+/// The part of an answer that the model does not get: the answer of the upstream without the new
+/// one, and without the report.
+///
+/// The tokens are estimated: those bytes, at the tokens per byte of the answer's first 16 KiB.
+/// Images, sounds and other binary data count as bytes alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
+pub struct KeptFromModel {
+    /// Bytes of JSON.
+    pub bytes: u64,
+    /// Estimated tokens.
+    pub tokens: u64,
+}
+
+impl KeptFromModel {
+    /// Returns the difference between an answer with these bytes and tokens and what is shown of it,
+    /// of which `media` bytes are binary data in Base64.
+    pub(crate) fn of(answer: u64, tokens: u64, shown: u64, media: u64) -> Self {
+        let bytes = answer.saturating_sub(shown);
+        let text = u128::from(bytes.saturating_sub(media));
+        let tokens = u128::from(tokens) * text / u128::from(answer.max(1));
+        Self { bytes, tokens: u64::try_from(tokens).unwrap_or(u64::MAX) }
+    }
 }
 
 /// Members of an answer and of its `_meta` that were left out.

@@ -389,6 +389,15 @@ macro_rules! settings {
             /// Waits for the disk at each artifact in the directory store, so that it survives a
             /// power failure.
             pub durable: bool,
+            /// Tools of upstreams take the argument `_select`, a jq program over their answer, so
+            /// that one call gets a few fields of a large answer. Their output schemas are not
+            /// listed then.
+            pub projections: bool,
+            /// File for the daily figures of what shortened answers kept from models, which
+            /// `marquetry stats` and the console show. By default `savings.db` in the user's data
+            /// folder.
+            #[cfg_attr(feature = "schema", schemars(example = &"savings.db"))]
+            pub savings_database: Option<PathBuf>,
             /// Defaults of the four settings below: "standard" is for agents that read code;
             /// "small-context" saves above 2048 bytes, shows 4096, replaces images by links and
             /// saves text resources of any size.
@@ -426,6 +435,8 @@ macro_rules! settings {
                     directory_max_artifact_bytes: 1 << 30,
                     bucket_max_bytes: 10 << 30,
                     durable: true,
+                    projections: false,
+                    savings_database: None,
                     preset: ArtifactPreset::Standard,
                     $($preset_key: None,)*
                     $($key: $default,)*

@@ -79,6 +79,11 @@ pub(super) fn user_database(variable: &dyn Fn(&str) -> Option<OsString>) -> Opti
     Some(user_folder(variable, "XDG_DATA_HOME", ".local/share")?.join("marquetry/knowledge.db"))
 }
 
+/// Returns the user's file of what answers kept from models.
+pub(super) fn user_savings(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    Some(user_folder(variable, "XDG_DATA_HOME", ".local/share")?.join("marquetry/savings.db"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;

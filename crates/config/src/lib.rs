@@ -247,6 +247,10 @@ impl Config {
             self.knowledge.database =
                 database.and_then(|path| path.into_os_string().into_string().ok());
         }
+        if self.artifacts.savings_database.is_none() {
+            self.artifacts.savings_database =
+                knowledge::user_savings(&|name| std::env::var_os(name));
+        }
         if self.gateway.credentials_directory.is_none() {
             self.gateway.credentials_directory =
                 login::credentials_directory(&|name| std::env::var_os(name));
