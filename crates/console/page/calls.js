@@ -2,6 +2,7 @@
 
 import { data, list, text } from "./api.js";
 import {
+  KEPT_RULE,
   badge,
   button,
   bytes,
@@ -48,6 +49,9 @@ async function all(context) {
         "span.wide",
         it.shown_bytes === null ? "" : `${bytes(it.said_bytes ?? it.shown_bytes)} › ${bytes(it.shown_bytes)}`,
       ),
+      it.kept_tokens
+        ? h("span.wide.muted", { title: KEPT_RULE }, `−${it.kept_tokens.toLocaleString("en")} tokens`)
+        : null,
       time(it.started),
     );
   const fits = () => {

@@ -570,3 +570,7 @@ export function panes(name, kind, first, second) {
   set(now);
   return box;
 }
+
+/** How the tokens that an answer kept from the model are estimated. */
+export const KEPT_RULE =
+  "Tokens are estimated without a tokenizer, from the first 16 KiB of an answer; images and other binary data count as bytes alone.";

@@ -1,7 +1,7 @@
 // The first page, and the servers.
 
 import { data, post } from "./api.js";
-import { badge, button, bytes, copy, duration, empty, failure, fill, h, link, refill, table, time, to } from "./dom.js";
+import { KEPT_RULE, badge, button, bytes, copy, duration, empty, failure, fill, h, link, refill, table, time, to } from "./dom.js";
 import { literal, tree, visible } from "./result.js";
 
 const root = document.documentElement.dataset;
@@ -33,6 +33,17 @@ function callsTable(list) {
       bytes(call.shown_bytes),
       time(call.started),
     ]),
+  );
+}
+
+/** What shortened answers kept from models: newest day first, then the most tokens. */
+function savingsTable(rows) {
+  if (!rows.length) return empty("Every answer of the last 30 days was shown whole.");
+  const count = (number) => number.toLocaleString("en");
+  return table(
+    "By day and tool, last 30 days",
+    ["Day", "Tool", "Answers", "Bytes", "Tokens"],
+    rows.slice(0, 50).map((it) => [it.day, it.tool, count(it.answers), bytes(it.bytes), count(it.tokens)]),
   );
 }
 
@@ -89,6 +100,7 @@ export async function home(context) {
   const numbers = h("div.numbers");
   const last = h("section.card");
   const upstreams = h("section.card");
+  const kept = h("section.card");
   let status;
   const count = (stats) => {
     const number = (label, value) => h("div", h("strong", value), h("span.muted", label));
@@ -104,11 +116,12 @@ export async function home(context) {
     );
   };
   const draw = async () => {
-    const [state, { calls }] = await Promise.all([data("state"), data("calls")]);
+    const [state, { calls }, { savings }] = await Promise.all([data("state"), data("calls"), data("savings")]);
     status = state.server?.status;
     count(state.stats);
     refill(last, h("h2", "Last calls"), callsTable(calls.slice(0, 10)));
     refill(upstreams, h("h2", "Servers"), serversTable(state));
+    refill(kept, h("h2", "Kept from the model"), savingsTable(savings), h("p.muted", KEPT_RULE));
     return state;
   };
   const { questions } = await draw();
@@ -126,7 +139,7 @@ export async function home(context) {
   context.on("server.state", later);
   context.on("stats", ({ detail }) => count(detail));
   context.onLeave(() => clearTimeout(asked));
-  return [numbers, openQuestions(context, questions), last, upstreams, connect()];
+  return [numbers, openQuestions(context, questions), last, kept, upstreams, connect()];
 }
 
 function serversTable(state) {

@@ -155,6 +155,7 @@ pub(crate) fn router(console: Console, backend: Arc<dyn Backend>) -> Router {
         .route("/api/console/servers/{name}", get(server))
         .route("/api/console/servers/{name}/restart", post(restart))
         .route("/api/console/calls", get(calls))
+        .route("/api/console/savings", get(savings))
         .route("/api/console/calls/{id}", get(call))
         .route("/api/console/calls/{id}/with-limit", get(with_limit))
         .route("/api/console/calls/{id}/{part}", get(call_part))
@@ -299,6 +300,27 @@ async fn calls(
     let before = before.0.as_deref();
     let max = limit.get().into();
     Json(json!({"calls": api.console.calls().list(&viewer, tool, before, max)}))
+}
+
+#[derive(Deserialize)]
+#[serde(default)]
+struct SavingsQuery {
+    days: u32,
+}
+
+impl Default for SavingsQuery {
+    fn default() -> Self {
+        Self { days: 30 }
+    }
+}
+
+/// Returns what answers kept from models, by day and tool.
+async fn savings(
+    State(api): State<Arc<Api>>,
+    Extension(viewer): Extension<Viewer>,
+    Query(SavingsQuery { days }): Query<SavingsQuery>,
+) -> Json<Value> {
+    Json(json!({"savings": api.backend.savings(&viewer, days)}))
 }
 
 async fn call(

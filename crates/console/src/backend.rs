@@ -4,6 +4,8 @@ use async_trait::async_trait;
 use marquetry_protocol::types::Tool;
 use serde_json::{Value, value::RawValue};
 
+use crate::Viewer;
+
 /// Gives the console the state of the program, and carries out its requests. The program implements
 /// it.
 #[async_trait]
@@ -33,6 +35,14 @@ pub trait Backend: Send + Sync + 'static {
     ) -> Option<Box<RawValue>> {
         let _ = (tool, said, limit);
         None
+    }
+
+    /// Returns what answers kept from models in the last `days` days, newest first: a list of objects
+    /// with `day`, `tool`, `answers`, `bytes` and `tokens`. A viewer sees their own figures, and an
+    /// administrator those of all.
+    fn savings(&self, viewer: &Viewer, days: u32) -> Value {
+        let _ = (viewer, days);
+        Value::Array(Vec::new())
     }
 
     /// Ends the connection of an upstream and starts it again. Returns when the restart was

@@ -129,6 +129,7 @@ impl Calls {
             model: None,
             capture: None,
             decided: None,
+            kept: None,
             steps: Vec::new(),
             progress: None,
         };
@@ -365,6 +366,13 @@ impl RunningCall {
             record.decided = Some(settings.into());
         }
         self.calls.recount(&self.record);
+    }
+
+    /// Adds bytes and tokens of the answer that the model does not get.
+    pub fn kept_from_model(&self, bytes: u64, tokens: u64) {
+        let mut record = locked(&self.record);
+        let (all_bytes, all_tokens) = record.kept.unwrap_or_default();
+        record.kept = Some((all_bytes + bytes, all_tokens + tokens));
     }
 
     /// Tells pages that the call has saved an artifact. Does nothing while no page listens.

@@ -142,6 +142,8 @@ pub(crate) struct Record {
     pub(crate) capture: Option<StoredText>,
     /// The settings that decided what the model is shown, as a list of JSON.
     pub(crate) decided: Option<Box<str>>,
+    /// Bytes and tokens of the answer that the model does not get.
+    pub(crate) kept: Option<(u64, u64)>,
     pub(crate) steps: Vec<Step>,
     /// The last event of its progress, as JSON.
     pub(crate) progress: Option<Box<str>>,
@@ -194,6 +196,8 @@ impl Record {
             "problem": self.outcome.as_ref().and_then(Outcome::problem),
             "said_bytes": self.upstream.as_ref().map(|it| it.bytes),
             "shown_bytes": self.model.as_ref().map(|it| it.bytes),
+            "kept_bytes": self.kept.map(|(bytes, _)| bytes),
+            "kept_tokens": self.kept.map(|(_, tokens)| tokens),
         })
     }
 

@@ -33,6 +33,7 @@ use marquetry_protocol::server::{
     http::{self, ServeOptions},
     serve_pipe,
 };
+use marquetry_savings::Savings;
 use tokio::{
     io::{AsyncRead, AsyncWrite},
     net::TcpListener,
@@ -76,6 +77,7 @@ struct RunningServer {
     server: Server,
     gateway: Arc<Gateway>,
     knowledge: Knowledge,
+    savings: Savings,
     diagrams: Diagrams,
     health: Arc<Health>,
     router: Router,
@@ -278,6 +280,16 @@ impl App {
         _ = timeout_at(deadline, self.running.routed.wait()).await;
         // Calls need the upstreams, the database and the drawing engine, so these end last.
         self.running.gateway.stop().await;
+        self.running.savings.flush().await;
+        let kept = self.running.savings.of_this_run();
+        if kept.answers > 0 {
+            tracing::info!(
+                answers = kept.answers,
+                bytes = kept.bytes,
+                tokens = kept.tokens,
+                "kept from the models in this run; tokens are estimated"
+            );
+        }
         self.running.knowledge.close().await;
         self.running.diagrams.close().await;
     }

@@ -21,6 +21,7 @@ use marquetry_protocol::{
         ResourcesCapability, ServerCapabilities, Tool,
     },
 };
+use marquetry_savings::{Saving, Savings};
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
@@ -31,6 +32,7 @@ use crate::{
     clients::Clients,
     console::{CallRecord, Recorder},
     knowledge::Knowledge,
+    projections::{Projected, Projections, failed_selection},
     tools::{BuiltIns, CustomTools},
 };
 
@@ -54,6 +56,9 @@ pub(crate) struct GatewayHandler {
     pub(crate) limits: Limits,
     /// Records calls for the console.
     pub(crate) recorder: Recorder,
+    pub(crate) projections: Projections,
+    /// Counts what answers keep from models.
+    pub(crate) savings: Savings,
 }
 
 /// A call whose answer is captured.
@@ -111,7 +116,8 @@ impl Handler for GatewayHandler {
         let (range, next_cursor) = self.page(count, cursor)?;
         let all = self.listed_tools(&catalog).skip(range.start).take(range.len());
         let client = self.clients.of(cx);
-        let tools = all.map(|tool| client.listed(tool)).collect();
+        let tools =
+            all.map(|tool| self.projections.listed(client.listed(tool), &catalog, cx)).collect();
         Ok(ListToolsResult { tools, next_cursor })
     }
 
@@ -321,7 +327,7 @@ impl GatewayHandler {
     /// Answers a tool call, and records what happens.
     async fn answer(
         &self,
-        params: CallToolParams,
+        mut params: CallToolParams,
         cx: &RequestContext,
         record: &mut CallRecord,
     ) -> Result<Reply, RpcError> {
@@ -343,7 +349,12 @@ impl GatewayHandler {
         if let Some(upstream) = self.gateway.upstream_of_tool(&name) {
             record.sent_to(upstream.name());
         }
-        let ToolAnswer { result, capture, output_schema, is_stateless } =
+        let selection = match self.projections.take(&mut params, &self.gateway.catalog(), cx).await
+        {
+            Ok(selection) => selection,
+            Err(problem) => return Reply::json(&CallToolResult::error(problem)),
+        };
+        let ToolAnswer { mut result, capture, mut output_schema, is_stateless } =
             match self.gateway.call_tool(params, cx).await {
                 Ok(answer) => answer,
                 Err(CallFailure::Rpc(error)) => return Err(error),
@@ -353,6 +364,27 @@ impl GatewayHandler {
                 }
             };
         record.answered(&result);
+        if let Some(selection) = selection {
+            let size = result.get().len();
+            result = match self.projections.apply(selection, result).await {
+                Projected::Unchanged(result) => result,
+                Projected::Selected(selected, tokens) => {
+                    let bytes = size.saturating_sub(selected.get().len()) as u64;
+                    self.keep_from_model(&name, (bytes, tokens), cx, record);
+                    output_schema = None;
+                    selected
+                }
+                Projected::Failed(result, why) => {
+                    let settings = capture.unwrap_or_else(|| self.capture_settings.clone());
+                    let result = self.saved_whole(call, settings, (result, why), cx, record).await;
+                    return Ok(if is_stateless {
+                        Reply::complete(result)
+                    } else {
+                        Reply::raw(result)
+                    });
+                }
+            };
+        }
         let result = match capture {
             None => result,
             Some(settings) => {
@@ -382,6 +414,52 @@ impl GatewayHandler {
         cx: &RequestContext,
         record: &CallRecord,
     ) -> Box<RawValue> {
+        self.capture(call, settings, result, cx, record).await.into_result()
+    }
+
+    /// Saves an answer from which nothing could be selected, and returns an error that names its
+    /// artifacts.
+    async fn saved_whole(
+        &self,
+        call: CapturedCall<'_>,
+        mut settings: Settings,
+        (result, why): (Box<RawValue>, String),
+        cx: &RequestContext,
+        record: &CallRecord,
+    ) -> Box<RawValue> {
+        /// Bytes of the answer beside the error.
+        const SHOWN_BYTES: u64 = 2_048;
+        settings.mcp_tool_response_save_threshold_bytes = 0;
+        settings.mcp_tool_llm_return_max_bytes = SHOWN_BYTES;
+        let captured = self.capture(call, &settings, result, cx, record).await;
+        failed_selection(captured, &why)
+    }
+
+    /// Counts the bytes and tokens that an answer keeps from the model.
+    fn keep_from_model(
+        &self,
+        tool: &str,
+        (bytes, tokens): (u64, u64),
+        cx: &RequestContext,
+        record: &CallRecord,
+    ) {
+        if bytes == 0 {
+            return;
+        }
+        record.kept_from_model(bytes, tokens);
+        let owner = cx.principal().map(|principal| principal.id());
+        self.savings.add(Saving { owner, tool: tool.to_owned(), bytes, tokens });
+    }
+
+    async fn capture(
+        &self,
+        call: CapturedCall<'_>,
+        settings: &Settings,
+        result: Box<RawValue>,
+        cx: &RequestContext,
+        record: &CallRecord,
+    ) -> Captured {
+        let tool = call.name;
         let scope = self.artifacts.scope_of(cx);
         let client = self.clients.of(cx);
         let call = ToolCall::new(&scope, call.name)
@@ -390,10 +468,14 @@ impl GatewayHandler {
             .with_audience(Some(client.audience(settings)));
         let captured = self.capturer.capture(call, settings, result).await;
         record.captured(&captured, settings);
+        if let Some(report) = captured.report() {
+            let kept = report.kept_from_model;
+            self.keep_from_model(tool, (kept.bytes, kept.tokens), cx, record);
+        }
         if matches!(captured, Captured::Changed { .. }) {
             self.artifacts.of(cx).announce_change();
         }
-        captured.into_result()
+        captured
     }
 
     /// Returns a check whether a custom tool or an upstream has a prompt with a name; records do

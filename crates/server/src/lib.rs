@@ -23,6 +23,7 @@ mod limits;
 #[cfg(feature = "cli")]
 mod logging;
 mod printable;
+mod projections;
 mod rest;
 mod tools;
 mod watched_store;

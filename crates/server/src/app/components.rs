@@ -15,6 +15,7 @@ use marquetry_protocol::{
     },
     types::Tool,
 };
+use marquetry_savings::Savings;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -36,6 +37,7 @@ use crate::{
     http::{MESSAGES, Routes, metadata_routes, router},
     knowledge::Knowledge,
     limits::{protocol_limits, serve_options},
+    projections::Projections,
     rest::{McpV1, Rest},
     tools::{BuiltIns, CustomTools, Diagrams},
     watched_store::WatchedStore,
@@ -62,6 +64,7 @@ pub(super) struct Components {
     admin_routes: Router,
     /// Tool calls in flight.
     calls: TaskTracker,
+    savings: Savings,
     /// Cancelled when the server shuts down.
     stop: CancellationToken,
 }
@@ -91,6 +94,7 @@ impl Components {
         let diagrams = Diagrams::new(config.plantuml.url_base.clone())
             .with_engine(config.plantuml.engine_options());
         let artifacts = artifact_tools(&config, store.clone(), changes.clone(), recorder.clone());
+        let savings = Savings::start(config.artifacts.savings_database.as_deref());
         let metadata = metadata_routes(access.resource_server.clone());
         let authenticator = access.with_logins(console.as_ref());
         Ok(Self {
@@ -108,6 +112,7 @@ impl Components {
             metadata,
             admin_routes,
             calls: TaskTracker::new(),
+            savings,
             stop: CancellationToken::new(),
         })
     }
@@ -144,6 +149,7 @@ impl Components {
                 stop: self.stop,
                 serving: TaskTracker::new(),
                 calls: self.calls,
+                savings: self.savings,
                 routed: TaskTracker::new(),
             }),
         }
@@ -164,6 +170,8 @@ impl Components {
             clients: Clients::new(self.config.clients.clone()),
             limits: self.config.limits.clone(),
             recorder: self.recorder.clone(),
+            projections: Projections::new(self.config.artifacts.projections),
+            savings: self.savings.clone(),
         };
         let limits = protocol_limits(&self.config.limits, self.shutdown_grace());
         self.knowledge.add_methods(Server::with_limits(views.wrap(handler), limits))
@@ -195,6 +203,7 @@ impl Components {
             artifacts: self.artifacts.clone(),
             capture: self.config.artifacts.settings(),
             knowledge: self.knowledge.clone(),
+            savings: self.savings.clone(),
         };
         Some((console, Arc::new(backend)))
     }

@@ -19,6 +19,7 @@ mod man;
 mod problems;
 mod prompt;
 mod serve;
+mod stats;
 
 use std::{
     ffi::OsString,
@@ -72,6 +73,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Index(arguments) => library::index(&arguments),
         Command::Search(arguments) => library::search(&arguments),
         Command::Records(arguments) => library::records(&arguments),
+        Command::Stats(arguments) => stats::stats(&arguments),
         Command::Test(arguments) => {
             with_environment(|environment| test_command::test(&arguments, environment))
         }
@@ -216,6 +218,17 @@ Examples:
   marquetry records show am7://default/data.data/ID --content
   marquetry records delete am7://default/data.data/ID")]
     Records(library_command::RecordsArgs),
+    /// Show how many tokens and bytes shortened answers kept from models, by day and tool.
+    ///
+    /// Tokens are estimated without a tokenizer, from the first 16 KiB of an answer; images and
+    /// other binary data count as bytes alone. Days are in UTC. The figures of all callers are added
+    /// up; a running server writes them every 10 seconds.
+    #[command(after_help = "\
+Examples:
+  marquetry stats
+  marquetry stats --days 7 --json
+  marquetry stats --savings-database savings.db")]
+    Stats(stats::StatsArgs),
     /// Test an MCP server with scenarios, or with cases in which a model works and a judge decides.
     ///
     /// The server is a URL, or a command that speaks MCP over standard input and output and is

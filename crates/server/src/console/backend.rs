@@ -6,9 +6,12 @@ use async_trait::async_trait;
 use marquetry_artifact_tools::ArtifactTools;
 use marquetry_artifacts::{Capturer, MemoryStore, Scope, Settings, ToolCall};
 use marquetry_config::SERVER_NAME;
-use marquetry_console::{Audience, Backend, ChangedLists, Console, RestartError, ServerTools};
+use marquetry_console::{
+    Audience, Backend, ChangedLists, Console, RestartError, ServerTools, Viewer,
+};
 use marquetry_gateway::{Gateway, RestartRefused};
 use marquetry_protocol::types::Tool;
+use marquetry_savings::Savings;
 use serde_json::{Value, json, value::RawValue};
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +28,8 @@ pub(crate) struct ServerBackend {
     pub(crate) artifacts: ArtifactTools,
     /// Capture settings of tools that belong to no upstream.
     pub(crate) capture: Settings,
+    /// What answers kept from models.
+    pub(crate) savings: Savings,
     /// Chats and documents, for the page of chats.
     pub(crate) knowledge: Knowledge,
 }
@@ -87,6 +92,15 @@ impl Backend for ServerBackend {
         // Artifacts of a trial capture go to memory and are dropped.
         let capturer = Capturer::new(Arc::new(MemoryStore::default()));
         Some(capturer.capture(call, &settings, said).await.into_result())
+    }
+
+    fn savings(&self, viewer: &Viewer, days: u32) -> Value {
+        let rows = if viewer.is_admin {
+            self.savings.rows_of_all(days)
+        } else {
+            self.savings.rows(viewer.owner.as_deref(), days)
+        };
+        json!(rows)
     }
 
     async fn restart(&self, name: &str) -> Result<(), RestartError> {

@@ -136,6 +136,13 @@ impl CallRecord {
         }
     }
 
+    /// Records the bytes and tokens that the answer keeps from the model.
+    pub(crate) fn kept_from_model(&self, bytes: u64, tokens: u64) {
+        if let Some(running) = self.running() {
+            running.kept_from_model(bytes, tokens);
+        }
+    }
+
     /// Records that the upstream gave no answer.
     pub(crate) fn unreachable(&mut self, problem: String) {
         self.unreachable = Some(problem);

@@ -137,7 +137,7 @@ fn configuration_errors_name_the_place_and_exit_2() {
 }
 
 /// Every command with settings, with its other arguments. Each fails before it does anything.
-const WITH_SETTINGS: [&[&str]; 8] = [
+const WITH_SETTINGS: [&[&str]; 9] = [
     &["serve", "--listen", "127.0.0.1:99999"],
     &["stdio"],
     &["check"],
@@ -145,6 +145,7 @@ const WITH_SETTINGS: [&[&str]; 8] = [
     &["index", "none.txt"],
     &["search", "anything"],
     &["records", "list"],
+    &["stats"],
     &["records", "delete", "am7://default/data.data/1"],
 ];
 
