@@ -250,15 +250,12 @@ impl ArtifactTools {
         let bytes = self.store.read_range(&self.scope, name, version, range).await?;
         let wanted = usize::try_from(wanted).unwrap_or(limit.bytes());
         let text = view::characters(&bytes).filter(|_| is_text(&record.mime_type));
-        let (part, skipped) = match text {
-            Some((text, skipped)) => {
-                let wanted = wanted.saturating_sub(skipped) as u64;
-                (view::bytes(text.as_bytes(), 0..wanted, limit.in_bytes_of(text)).content, skipped)
-            }
-            None => {
-                let wanted = wanted.min(limit.in_binary_bytes());
-                (Piece::Binary(bytes.get(..wanted).unwrap_or(&bytes)), 0)
-            }
+        let (part, skipped) = if let Some((text, skipped)) = text {
+            let wanted = wanted.saturating_sub(skipped) as u64;
+            (view::bytes(text.as_bytes(), 0..wanted, limit.in_bytes_of(text)).content, skipped)
+        } else {
+            let wanted = wanted.min(limit.in_binary_bytes());
+            (Piece::Binary(bytes.get(..wanted).unwrap_or(&bytes)), 0)
         };
         let length = match part {
             Piece::Text(text) => text.len(),

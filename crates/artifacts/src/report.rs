@@ -26,7 +26,7 @@ pub struct Report {
     /// estimated by its first 16 KiB.
     pub estimated_tokens: u64,
     /// The part of the answer that the model does not get.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "KeptFromModel::is_nothing")]
     pub kept_from_model: KeptFromModel,
     /// The outcome in a few sentences: the beginning of the notice that the model reads.
     pub message: String,
@@ -143,6 +143,12 @@ pub struct KeptFromModel {
 }
 
 impl KeptFromModel {
+    /// Returns whether the new answer is as long as the answer, or longer.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.bytes == 0
+    }
+
     /// Returns the difference between an answer with these bytes and tokens and what is shown of it,
     /// of which `media` bytes are binary data in Base64.
     pub(crate) fn of(answer: u64, tokens: u64, shown: u64, media: u64) -> Self {
@@ -320,4 +326,18 @@ pub enum Outcome {
 
 fn is_zero(number: &usize) -> bool {
     *number == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn binary_data_cost_no_tokens() {
+        let text = KeptFromModel::of(1_000, 250, 200, 0);
+        assert_eq!(text, KeptFromModel { bytes: 800, tokens: 200 });
+        let picture = KeptFromModel::of(1_000, 600, 200, 800);
+        assert_eq!(picture, KeptFromModel { bytes: 800, tokens: 0 });
+        assert!(KeptFromModel::of(100, 25, 300, 0).is_nothing());
+    }
 }

@@ -86,8 +86,7 @@ impl Totals {
         let owner = shortened(owner.unwrap_or_default());
         let mut key = Key { day, owner, tool: shortened(tool) };
         if self.all.len() >= MAX_ROWS && !self.all.contains_key(&key) {
-            key.tool = OTHER_TOOLS.to_owned();
-            key.owner.clear();
+            key = Key { day, owner: String::new(), tool: OTHER_TOOLS.to_owned() };
         }
         let sums = Sums { answers: 1, bytes, tokens };
         self.of_this_run.add(sums);

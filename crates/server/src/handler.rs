@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use marquetry_artifact_tools::{ArtifactTools, LIST, QUERY, READ, SEARCH};
-use marquetry_artifacts::{Captured, Capturer, Settings, ToolCall};
+use marquetry_artifacts::{Captured, Capturer, Settings, ToolCall, report::SaveStatus};
 use marquetry_config::{SERVER_NAME, sections::Limits};
 use marquetry_gateway::{CallFailure, Catalog, Gateway, List, ToolAnswer, Unreachable};
 use marquetry_protocol::{
@@ -422,16 +422,23 @@ impl GatewayHandler {
     async fn saved_whole(
         &self,
         call: CapturedCall<'_>,
-        mut settings: Settings,
+        settings: Settings,
         (result, why): (Box<RawValue>, String),
         cx: &RequestContext,
         record: &CallRecord,
     ) -> Box<RawValue> {
         /// Bytes of the answer beside the error.
         const SHOWN_BYTES: u64 = 2_048;
-        settings.mcp_tool_response_save_threshold_bytes = 0;
-        settings.mcp_tool_llm_return_max_bytes = SHOWN_BYTES;
-        let captured = self.capture(call, &settings, result, cx, record).await;
+        let mut as_saved = settings.clone();
+        as_saved.mcp_tool_response_save_threshold_bytes = 0;
+        as_saved.mcp_tool_llm_return_max_bytes = SHOWN_BYTES;
+        let mut captured = self.capture(call, &as_saved, result.clone(), cx, record).await;
+        let is_saved =
+            captured.report().is_some_and(|report| report.save.status == SaveStatus::Success);
+        if !is_saved {
+            // The store is full or fails: the model gets as much as without a selection.
+            captured = self.capture(call, &settings, result, cx, record).await;
+        }
         failed_selection(captured, &why)
     }
 

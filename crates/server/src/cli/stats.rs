@@ -27,16 +27,15 @@ pub(super) struct StatsArgs {
 }
 
 pub(super) fn stats(arguments: &StatsArgs) -> Result<(), Failure> {
-    let file = match &arguments.savings_database {
-        Some(file) => Some(file.clone()),
-        None => {
-            let loaded = marquetry_config::load(arguments.config.as_deref())
-                .map_err(|error| Failure { code: 2, message: error.to_string() })?;
-            for warning in &loaded.warnings {
-                logging::warn(warning);
-            }
-            loaded.config.with_user_folders().artifacts.savings_database
+    let file = if let Some(file) = &arguments.savings_database {
+        Some(file.clone())
+    } else {
+        let loaded = marquetry_config::load(arguments.config.as_deref())
+            .map_err(|error| Failure { code: 2, message: error.to_string() })?;
+        for warning in &loaded.warnings {
+            logging::warn(warning);
         }
+        loaded.config.with_user_folders().artifacts.savings_database
     };
     let Some(file) = file else {
         return Err(Failure::new(

@@ -1,5 +1,7 @@
 //! What answers kept from models: in the answer, the console, and the file.
 
+use std::{path::Path, process::Command};
+
 use marquetry_protocol::Revision;
 use serde_json::{Value, json};
 
@@ -14,6 +16,15 @@ async fn rows(server: &Running, user: &str) -> Vec<Value> {
     let answer =
         server.http("GET", "/api/console/savings?days=1", &[("Authorization", &bearer)], b"").await;
     answer.json()["savings"].as_array().unwrap_or_else(|| panic!("{answer:?}")).clone()
+}
+
+/// Runs `marquetry stats` on a file, and returns what it prints.
+fn stats(file: &Path, arguments: &[&str]) -> String {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_marquetry"));
+    let output =
+        command.arg("stats").arg("--savings-database").arg(file).args(arguments).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    String::from_utf8(output.stdout).unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -56,6 +67,10 @@ async fn figures_belong_to_the_caller_and_survive_the_server() {
     // Stopping has written the rest.
     let stored = marquetry_savings::read(&file, 1).await.unwrap();
     assert_eq!((stored.len(), stored[0].answers), (1, 2));
+    let json: Value = serde_json::from_str(&stats(&file, &["--json", "--days", "1"])).unwrap();
+    assert_eq!(json["savings"][0]["tool"], "data__rows", "{json}");
+    let table = stats(&file, &[]);
+    assert!(table.contains("data__rows\nall ") && table.contains("estimated"), "{table}");
     let again = Running::start(&toml).await;
     crate::support::until("the file is read", async || !rows(&again, "alice").await.is_empty())
         .await;
