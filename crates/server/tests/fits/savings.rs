@@ -44,7 +44,7 @@ async fn figures_belong_to_the_caller_and_survive_the_server() {
     let answer = call(&alice, "data__rows", json!({})).await.unwrap();
     let kept = &answer["_meta"]["marquetry/capture"]["kept_from_model"];
     let (bytes, tokens) = (kept["bytes"].as_u64().unwrap(), kept["tokens"].as_u64().unwrap());
-    assert!(bytes > 700_000 && tokens > 150_000 && tokens < bytes, "{kept}");
+    assert!(bytes > 90_000 && tokens > 20_000 && tokens < bytes, "{kept}");
     call(&alice, "data__rows", json!({"_select": "length"})).await.unwrap();
     // An answer that passes unchanged keeps nothing.
     call(&alice, "data__shown", json!({})).await.unwrap();
@@ -55,7 +55,7 @@ async fn figures_belong_to_the_caller_and_survive_the_server() {
     let rows_of_alice = rows(&server, "alice").await;
     assert_eq!(rows_of_alice.len(), 1, "{rows_of_alice:?}");
     assert_eq!(rows_of_alice[0]["tool"], "data__rows");
-    assert!(rows_of_alice[0]["bytes"].as_u64().unwrap() > bytes + 700_000);
+    assert!(rows_of_alice[0]["bytes"].as_u64().unwrap() > bytes + 90_000);
     assert!(rows(&server, "bob").await.is_empty(), "figures of others are not shown");
     let bearer = format!("Bearer {}", token_of("alice"));
     let calls =

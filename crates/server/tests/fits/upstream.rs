@@ -18,8 +18,9 @@ use serde_json::{Value, json};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
-/// Rows of the tools `rows` and `structured`.
-const ROWS: u64 = 10_000;
+/// Rows of the tools `rows` and `structured`: few, because builds for tests are slow, and a program
+/// has two seconds.
+const ROWS: u64 = 2_000;
 
 #[derive(Clone, Default)]
 pub(crate) struct DataUpstream {
