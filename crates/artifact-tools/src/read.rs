@@ -678,10 +678,9 @@ mod tests {
                 let (name, version) = named("a", None).unwrap();
                 let record =
                     artifacts.store.record(&artifacts.scope, &name, version).await.unwrap();
-                let part = artifacts
-                    .read_lines(&record, first, count, TextLimit::Bytes(limit))
-                    .await
-                    .unwrap();
+                let read =
+                    artifacts.read_lines(&record, first, count, TextLimit::Bytes(limit)).await;
+                let part = read.unwrap();
                 let case = format!("{content:?} {first} {count} {limit}");
                 assert_eq!(part, lines_answer(&record, &whole), "{case}");
             }
