@@ -537,13 +537,13 @@ mod tests {
             (
                 "application/zip",
                 200 << 10,
-                "It is binary and has 204800 bytes, more than the 16384 of one answer. Read parts as base64 with start_byte and end_byte, \
+                "It is binary and has 204800 bytes, more than the 2048 of one answer. Read parts as base64 with start_byte and end_byte, \
                  give max_bytes=204800 for all of it, or let the client read the resource artifact://a?version=0.",
             ),
             (
                 "application/zip",
                 300 << 10,
-                "It is binary and has 307200 bytes, more than the 16384 of one answer. Read parts as base64 with start_byte and end_byte, \
+                "It is binary and has 307200 bytes, more than the 2048 of one answer. Read parts as base64 with start_byte and end_byte, \
                  or let the client read the resource artifact://a?version=0.",
             ),
             (

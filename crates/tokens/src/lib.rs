@@ -133,9 +133,12 @@ pub fn beginning_within(text: &str, max_tokens: u64) -> &str {
     }
     let mut fitting = 0;
     while too_long - fitting > 1 {
-        let middle = text.floor_char_boundary(fitting.midpoint(too_long));
-        // All bytes between the two belong to one character.
+        let mut middle = text.floor_char_boundary(fitting.midpoint(too_long));
         if middle == fitting {
+            middle = text.ceil_char_boundary(fitting + 1);
+        }
+        // All bytes between the two belong to one character.
+        if middle == too_long {
             break;
         }
         if estimate(&text[..middle]) <= max_tokens {
