@@ -13,6 +13,8 @@ const MAX_ESTIMATED_BYTES: usize = 16 * 1024;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Audience {
+    /// Name of the profile that these values come from, for the report.
+    pub profile: Option<String>,
     /// Maximum number of tokens of the shown part, as estimated.
     pub max_tokens: Option<u64>,
     /// Maximum number of characters of the shown part.
@@ -27,15 +29,37 @@ pub struct Audience {
     pub image_types: Option<Vec<String>>,
     /// Largest image that reaches the model, in bytes after decoding.
     pub max_image_bytes: Option<u64>,
+    /// Maximum number of characters of an error.
+    pub max_error_chars: Option<u64>,
+    /// Largest answer that the client can receive, in bytes of JSON. Links replace the largest
+    /// images of a longer one.
+    pub max_answer_bytes: Option<u64>,
+}
+
+/// The use of an answer by a View (MCP Apps), beside the model.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ViewUse {
+    /// The tool has no View.
+    #[default]
+    NoView,
+    /// The tool has a View, which the client does not show. An answer that the model gets whole has
+    /// no notice.
+    NotShown,
+    /// The client gives the answer to a View, too. It stays as sent, and is saved beside that if it
+    /// is large.
+    Shown,
 }
 
 impl Audience {
     /// Returns the limit of the shown part in bytes: that of the settings, or less if a text like
     /// `sample` has more tokens or characters within it.
-    pub(crate) fn limit(&self, settings: &Settings, sample: &RawValue) -> u64 {
+    pub(crate) fn limit(&self, settings: &Settings, sample: &RawValue, is_error: bool) -> u64 {
         let limit = settings.mcp_tool_llm_return_max_bytes;
+        let max_error_chars = self.max_error_chars.filter(|_| is_error);
+        let max_chars = self.max_chars.into_iter().chain(max_error_chars).min();
         // Every character has at least one byte, and every token too.
-        let by_chars = limit.min(self.max_chars.unwrap_or(u64::MAX));
+        let by_chars = limit.min(max_chars.unwrap_or(u64::MAX));
         let limits = [self.max_tokens, settings.mcp_tool_llm_return_max_tokens];
         let max_tokens = limits.into_iter().flatten().min();
         let Some(max_tokens) = max_tokens.filter(|tokens| *tokens < by_chars) else {
@@ -70,18 +94,21 @@ mod tests {
         let mut audience = Audience::default();
         let mut settings = Settings::default();
         let prose = sample(&"The quick brown fox jumps over the lazy dog. ".repeat(2_000));
-        assert_eq!(audience.limit(&settings, &prose), 65_536);
+        assert_eq!(audience.limit(&settings, &prose, false), 65_536);
         audience.max_tokens = Some(8_000);
-        let of_prose = audience.limit(&settings, &prose);
+        let of_prose = audience.limit(&settings, &prose, false);
         assert!((32_000..45_000).contains(&of_prose), "{of_prose}");
         let numbers = sample(&"8.31,4.77,0.02\n".repeat(2_000));
-        assert!(audience.limit(&settings, &numbers) < of_prose);
+        assert!(audience.limit(&settings, &numbers, false) < of_prose);
         settings.mcp_tool_llm_return_max_tokens = Some(800);
-        assert_eq!(audience.limit(&settings, &prose), of_prose / 10);
+        assert_eq!(audience.limit(&settings, &prose, false), of_prose / 10);
         settings.mcp_tool_llm_return_max_tokens = Some(9_000);
-        assert_eq!(audience.limit(&settings, &prose), of_prose);
+        assert_eq!(audience.limit(&settings, &prose, false), of_prose);
         audience.max_chars = Some(7_000);
-        assert_eq!(audience.limit(&settings, &prose), 7_000);
+        assert_eq!(audience.limit(&settings, &prose, false), 7_000);
+        audience.max_error_chars = Some(5_000);
+        assert_eq!(audience.limit(&settings, &prose, false), 7_000);
+        assert_eq!(audience.limit(&settings, &prose, true), 5_000);
     }
 
     #[test]

@@ -8,8 +8,9 @@ use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
-    audience::Audience,
+    audience::{Audience, ViewUse},
     item::{ArtifactMaker, Task},
+    json::Members,
     mime::is_text,
     notice::{self, Facts, notice},
     plan::{Call, Plan, PlannedStructured, Show, StructuredTask, WholeAnswer, plan, text_item},
@@ -30,12 +31,15 @@ use crate::{
 const INLINE_BYTES: usize = 8 * 1024;
 /// The audience of a call without one.
 static ANY_AUDIENCE: Audience = Audience {
+    profile: None,
     max_tokens: None,
     max_chars: None,
     replaces_text: false,
     shows_both: false,
     image_types: None,
     max_image_bytes: None,
+    max_error_chars: None,
+    max_answer_bytes: None,
 };
 /// Beginning of an answer by which its tokens are estimated. The estimate takes 0.2 ms at most.
 const MAX_ESTIMATED_BYTES: usize = 16 * 1024;
@@ -70,13 +74,22 @@ pub struct ToolCall<'a> {
     pub output_schema: Option<&'a Value>,
     /// What the client shows its model.
     pub audience: Option<&'a Audience>,
+    /// Whether a View gets the answer, too.
+    pub view: ViewUse,
 }
 
 impl<'a> ToolCall<'a> {
     /// Creates a call of this tool. Its artifacts go to `scope`.
     #[must_use]
     pub fn new(scope: &'a Scope, tool: &'a str) -> Self {
-        Self { scope, tool, arguments: None, output_schema: None, audience: None }
+        Self {
+            scope,
+            tool,
+            arguments: None,
+            output_schema: None,
+            audience: None,
+            view: ViewUse::default(),
+        }
     }
 
     /// Sets the arguments.
@@ -95,6 +108,12 @@ impl<'a> ToolCall<'a> {
     #[must_use]
     pub fn with_audience(self, audience: Option<&'a Audience>) -> Self {
         Self { audience, ..self }
+    }
+
+    /// Sets whether a View gets the answer, too.
+    #[must_use]
+    pub fn with_view(self, view: ViewUse) -> Self {
+        Self { view, ..self }
     }
 }
 
@@ -519,6 +538,14 @@ impl ExecutedPlan {
         if self.plan.whole_answer == WholeAnswer::Only {
             self.apply_whole_answer_to_items();
         }
+        let is_as_sent = match call.view {
+            ViewUse::NoView => false,
+            ViewUse::NotShown => self.shows_every_item(),
+            ViewUse::Shown => true,
+        };
+        if is_as_sent {
+            self.plan.show_as_sent();
+        }
         // Before the report, which has the size of what is shown. A failed save must not cost the
         // model the text (seed 000/3.2; SAM loses it).
         self.show_texts_without_artifacts();
@@ -558,6 +585,7 @@ impl ExecutedPlan {
                     artifact: done.uri(),
                 },
             ),
+            profile: call.audience.and_then(|audience| audience.profile.clone()),
         };
         let facts = Facts {
             tool: call.tool,
@@ -568,15 +596,38 @@ impl ExecutedPlan {
             structured: self.plan.structured.as_ref().map(|planned| planned.shown),
             whole_structured: self.whole_structured(),
             is_whole: self.is_shown_whole(),
-            is_lossy: self.is_lossy(),
+            is_lossy: !is_as_sent && self.is_lossy(),
         };
         report.message = notice::message(&report, &facts);
+        if is_as_sent {
+            let json = report.json_within(settings.report_max_bytes);
+            return (with_report(answer, json), report);
+        }
         let notice = notice(&report, &facts);
-        let mut members = self.members(answer, &report, &notice);
+        let max_report = settings.report_max_bytes;
+        let mut result = self.result(answer, &mut report, &notice, max_report);
+        let max_bytes = call.audience.and_then(|audience| audience.max_answer_bytes);
+        let excess = (result.get().len() as u64).saturating_sub(max_bytes.unwrap_or(u64::MAX));
+        if excess > 0 && self.replace_images(excess) {
+            result = self.result(answer, &mut report, &notice, max_report);
+        }
+        (result, report)
+    }
+
+    /// Builds the new answer: the upstream's members in their order, with changes. The report, which
+    /// is a part of it, gets the size of the others.
+    fn result(
+        &self,
+        answer: &RawValue,
+        report: &mut Report,
+        notice: &str,
+        report_max_bytes: u64,
+    ) -> Box<RawValue> {
+        let mut members = self.members(answer, report, notice);
         report.kept_from_model = self.kept_from_model(answer, report.estimated_tokens, &members);
-        let meta = self.meta_with(answer, report.json_within(settings.report_max_bytes));
+        let meta = self.meta_with(answer, report.json_within(report_max_bytes));
         members.push(("_meta", meta));
-        (object(&members), report)
+        object(&members)
     }
 
     /// Compares the answer with the members of the new one.
@@ -590,6 +641,48 @@ impl ExecutedPlan {
         let binary = self.artifacts().filter(|artifact| !is_text(&artifact.mime_type));
         let media = binary.map(|artifact| artifact.size_bytes.div_ceil(3) * 4).sum();
         KeptFromModel::of(answer.get().len() as u64, tokens, shown, media)
+    }
+
+    /// Returns whether the new answer has every item as sent.
+    fn shows_every_item(&self) -> bool {
+        self.plan.oversize.is_none()
+            && self.plan.malformed.is_none()
+            && self
+                .plan
+                .items
+                .iter()
+                .all(|item| matches!(item.show, Show::AsSent(_) | Show::AsSentAndLink(_)))
+    }
+
+    /// Replaces the largest stored images by links until the answer is `excess` bytes shorter.
+    /// Returns whether it has replaced any.
+    fn replace_images(&mut self, excess: u64) -> bool {
+        let items = self.plan.items.iter_mut().zip(&self.outcomes);
+        let mut images: Vec<_> = items
+            .filter(|(planned, done)| planned.kind == "image" && done.uri().is_some())
+            .filter_map(|(planned, done)| {
+                let bytes = match &planned.show {
+                    Show::AsSent(span) | Show::AsSentAndLink(span) => span.len(),
+                    Show::RewrittenAndLink(item) => item.len(),
+                    _ => return None,
+                };
+                Some((bytes as u64, planned, done))
+            })
+            .collect();
+        images.sort_by_key(|(bytes, ..)| std::cmp::Reverse(*bytes));
+        let mut saved_bytes = 0;
+        for (bytes, planned, done) in images {
+            if saved_bytes >= excess {
+                break;
+            }
+            saved_bytes += bytes;
+            planned.show = match &done.artifact {
+                Some(_) => Show::Link { otherwise: None },
+                // The shared artifact has it.
+                None => Show::Nothing,
+            };
+        }
+        saved_bytes > 0
     }
 
     /// Gives each item the outcome of the whole answer, when intelligent processing is off.
@@ -843,6 +936,28 @@ impl ExecutedPlan {
         });
         Some(object(&[(META_KEY, note.to_string())]).get().to_owned())
     }
+}
+
+/// Returns an answer as sent, with a report in its `_meta`. An answer that is not an object has no
+/// place for one.
+fn with_report(answer: &RawValue, report: String) -> Box<RawValue> {
+    let Some(members) = Members::read(answer) else { return answer.to_owned() };
+    let meta = members.get("_meta").and_then(Members::read);
+    let mut all: Vec<_> = members
+        .iter()
+        .filter(|(key, _)| *key != "_meta")
+        .map(|(key, value)| (key, value.get().to_owned()))
+        .collect();
+    let mut new_meta: Vec<_> = meta
+        .iter()
+        .flat_map(Members::iter)
+        // Only our own report may be under this key.
+        .filter(|(key, _)| *key != META_KEY)
+        .map(|(key, value)| (key, value.get().to_owned()))
+        .collect();
+    new_meta.push((META_KEY, report));
+    all.push(("_meta", object(&new_meta).get().to_owned()));
+    object(&all)
 }
 
 /// Writes a JSON object of values that are JSON already.

@@ -4,10 +4,10 @@ mod audience;
 mod base64;
 mod capture;
 pub mod detect;
+mod elide;
 #[cfg(all(any(test, fuzzing), feature = "detection"))]
 #[doc(hidden)]
 pub mod fuzz;
-mod elide;
 mod item;
 mod json;
 mod measure;
@@ -17,8 +17,8 @@ pub mod name;
 mod notice;
 mod options;
 mod plan;
-mod proposal;
 pub mod policy;
+mod proposal;
 mod redact;
 pub mod report;
 pub mod settings;
@@ -31,7 +31,7 @@ mod structure;
 #[cfg(feature = "directory")]
 pub use crate::store::{DirectoryOptions, DirectoryStore};
 pub use crate::{
-    audience::Audience,
+    audience::{Audience, ViewUse},
     capture::{Captured, Capturer, ToolCall},
     metadata::Metadata,
     name::{ArtifactName, ArtifactUri},

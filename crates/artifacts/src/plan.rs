@@ -101,6 +101,18 @@ pub(crate) struct Plan {
     pub(crate) left_out: Option<LeftOut>,
 }
 
+impl Plan {
+    /// Shows the answer as sent, whatever its size.
+    pub(crate) fn show_as_sent(&mut self) {
+        self.oversize = None;
+        self.left_out = None;
+        if let Some(structured) = &mut self.structured {
+            structured.shown = StructuredShown::Whole;
+            structured.shortened = None;
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(crate) struct PlannedItem {
     pub(crate) kind: String,
@@ -201,7 +213,7 @@ pub(crate) enum WholeAnswer {
 pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
     let settings = call.settings;
     let mut parts = Parts::read(answer, settings);
-    let limit = call.audience.limit(settings, parts.sample(answer));
+    let limit = call.audience.limit(settings, parts.sample(answer), parts.is_error());
     // An answer that is cut is always saved, whatever the threshold for saving (seed 000/1.3).
     let threshold = if settings.save {
         limit.min(settings.mcp_tool_response_save_threshold_bytes)
@@ -317,6 +329,12 @@ impl<'a> Parts<'a> {
         });
         let longest = texts.chain(self.structured).max_by_key(|raw| raw.get().len());
         longest.unwrap_or(answer)
+    }
+
+    /// Returns whether the answer says that the call failed.
+    fn is_error(&self) -> bool {
+        let is_error = self.members.as_ref().and_then(|members| members.get("isError"));
+        is_error.is_some_and(|is_error| is_error.get() == "true")
     }
 
     /// Returns whether the answer is captured whatever its size: it is malformed, has too many
@@ -850,8 +868,7 @@ impl<'a> Planner<'a> {
 
     /// Returns whether bytes are an image of this type that the client's model gets.
     fn reaches_model(&self, mime_type: &str, content: &[u8]) -> bool {
-        self.sees_image(mime_type, content.len() as u64)
-            && mime::is_image_of(mime_type, content)
+        self.sees_image(mime_type, content.len() as u64) && mime::is_image_of(mime_type, content)
     }
 
     /// Returns whether an image of this type and size may stay in the answer.

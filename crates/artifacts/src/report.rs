@@ -46,6 +46,9 @@ pub struct Report {
     /// Outcome of `structuredContent`, if the answer has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub structured: Option<StructuredReport>,
+    /// Name of the client profile that decided what is shown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
 }
 
 impl Report {
