@@ -1,13 +1,19 @@
 #![doc = include_str!("../README.md")]
 
+mod description;
+mod names;
 mod overrides;
 mod profile;
+mod schema;
 mod settings;
 mod table;
 
 pub use crate::{
+    description::shortened_description,
+    names::ToolNames,
     overrides::ClientOverrides,
-    profile::{ClientProfile, Shows},
+    profile::{ClientProfile, Shows, USUAL_IMAGE_TYPES},
+    schema::{SimplifiedSchema, simplified_schema},
     settings::ClientSettings,
     table::known_clients,
 };

@@ -17,14 +17,20 @@ pub struct ClientOverrides(pub BTreeMap<String, ClientSettings>);
 const DEFAULT: &str = "default";
 
 impl ClientOverrides {
-    /// Returns the profile of a client by its `clientInfo.name`, with these settings.
+    /// Returns the profile of a client by its `clientInfo.name` and `clientInfo.version`, with
+    /// these settings.
     #[must_use]
-    pub fn profile(&self, client_name: &str) -> ClientProfile {
+    pub fn profile(&self, client_name: &str, version: &str) -> ClientProfile {
         let name = without_proxy(client_name);
         let known = known_clients()
             .iter()
             .filter(|client| client.name.as_deref().is_some_and(|known| is_prefix(known, name)))
-            .max_by_key(|client| client.name.as_ref().map_or(0, String::len));
+            .filter(|client| {
+                client.before.as_deref().is_none_or(|before| is_before(version, before))
+            })
+            .max_by_key(|client| {
+                (client.name.as_ref().map_or(0, String::len), client.before.is_some())
+            });
         let named = self
             .0
             .iter()
@@ -46,7 +52,8 @@ impl ClientOverrides {
 }
 
 impl ClientProfile {
-    /// Returns the profile of a client by its `clientInfo.name`, or that of unknown clients.
+    /// Returns the profile of the newest version of a client by its `clientInfo.name`, or that of
+    /// unknown clients.
     ///
     /// The name is a hint about formats. It must never decide about rights.
     ///
@@ -59,13 +66,25 @@ impl ClientProfile {
     /// ```
     #[must_use]
     pub fn of(client_name: &str) -> Self {
-        ClientOverrides::default().profile(client_name)
+        ClientOverrides::default().profile(client_name, "")
     }
 }
 
 /// Returns a name without the part that `mcp-remote` adds.
 fn without_proxy(name: &str) -> &str {
     name.split_once(" (via ").map_or(name, |(client, _)| client).trim()
+}
+
+/// Returns whether a version is older than `limit`. One that does not begin with a number is not.
+fn is_before(version: &str, limit: &str) -> bool {
+    let version = numbers(version);
+    !version.is_empty() && version < numbers(limit)
+}
+
+/// Returns the numbers at the beginning of a version: `1.0.56-beta.2` has 1, 0 and 56.
+fn numbers(version: &str) -> Vec<u64> {
+    let release = version.trim().trim_start_matches('v').split(['-', '+', ' ']).next();
+    release.unwrap_or_default().split('.').map_while(|part| part.parse().ok()).collect()
 }
 
 /// Returns whether `prefix` is the beginning of `name`, up to a character that ends a word:
@@ -100,6 +119,23 @@ mod tests {
         check("mcp", None);
     }
 
+    #[test]
+    fn older_versions_have_profiles_of_their_own() {
+        for (version, want) in [
+            ("1.0.55", Shows::Structured),
+            ("0.9", Shows::Structured),
+            ("v1.0.9-beta.3", Shows::Structured),
+            ("1.0.56", Shows::Both),
+            ("1.0.100", Shows::Both),
+            ("2", Shows::Both),
+            ("", Shows::Both),
+            ("unknown", Shows::Both),
+        ] {
+            let profile = overrides("").profile("github-copilot-developer", version);
+            assert_eq!(profile.shows, want, "{version}");
+        }
+    }
+
     fn overrides(toml: &str) -> ClientOverrides {
         toml::from_str(toml).unwrap()
     }
@@ -107,19 +143,19 @@ mod tests {
     #[test]
     fn settings_replace_parts_of_a_profile() {
         let clients = overrides("[claude-code]\nmax_tokens = 50000\n[my-agent]\nshows = 'content'");
-        let claude = clients.profile("claude-code");
+        let claude = clients.profile("claude-code", "1.0");
         assert_eq!((claude.max_tokens, claude.max_chars), (Some(50_000), Some(50_000)));
-        let mine = clients.profile("my-agent/2");
+        let mine = clients.profile("my-agent/2", "1.0");
         assert_eq!((mine.shows, mine.name.as_deref()), (Shows::Content, Some("my-agent")));
-        assert_eq!(clients.profile("other"), ClientProfile::default());
+        assert_eq!(clients.profile("other", "1.0"), ClientProfile::default());
     }
 
     #[test]
     fn default_stands_for_unknown_clients() {
         let clients = overrides("[default]\nshows = 'structured'\nmax_chars = 10000");
-        assert!(clients.profile("other").replaces_text());
-        assert_eq!(clients.profile("other").shown_chars(), Some(9_000));
-        assert_eq!(clients.profile("Zed").shows, Shows::Content);
+        assert!(clients.profile("other", "1.0").replaces_text());
+        assert_eq!(clients.profile("other", "1.0").shown_chars(), Some(9_000));
+        assert_eq!(clients.profile("Zed", "1.0").shows, Shows::Content);
     }
 
     #[test]

@@ -42,6 +42,30 @@ pub struct ClientProfile {
     pub image_types: Vec<String>,
     /// Size of an image that reaches the model, in bytes after decoding.
     pub image_max_bytes: Option<u64>,
+    /// Characters of an error beyond which the client cuts it.
+    pub max_error_chars: Option<u64>,
+    /// Largest message that the client can receive, in bytes of JSON.
+    pub max_message_bytes: Option<u64>,
+    /// Whether the client shows Views (MCP Apps) even if it does not declare that.
+    pub shows_views: bool,
+    /// Longest name of a tool that the client keeps as it is, in characters.
+    pub max_name_chars: Option<u64>,
+    /// Characters that names of tools may have beside ASCII letters and digits.
+    pub name_punctuation: Option<String>,
+    /// Characters of a description of a tool beyond which the client cuts it.
+    pub max_description_chars: Option<u64>,
+    /// Whether the client takes only input schemas that are a plain object, without combinators
+    /// at the root and without lists of types.
+    pub plain_schemas: bool,
+    /// Longest input schema that the client takes, in bytes of JSON.
+    pub max_schema_bytes: Option<u64>,
+    /// Number of tools beyond which the client leaves some out.
+    pub max_tools: Option<u64>,
+    /// Whether the client reads every page of a list.
+    pub reads_pages: bool,
+    /// The first version of the client that this profile is not for. `None` means every version
+    /// without a profile of its own.
+    pub before: Option<String>,
     /// Where this is known from; empty for unknown clients.
     pub source: String,
     /// Day on which the source was read, as `YYYY-MM-DD`.
@@ -61,6 +85,17 @@ impl Default for ClientProfile {
             result_size_key: None,
             image_types: USUAL_IMAGE_TYPES.map(str::to_owned).to_vec(),
             image_max_bytes: None,
+            max_error_chars: None,
+            max_message_bytes: Some(Self::CAREFUL_MESSAGE_BYTES),
+            shows_views: false,
+            max_name_chars: None,
+            name_punctuation: None,
+            max_description_chars: None,
+            plain_schemas: false,
+            max_schema_bytes: None,
+            max_tools: None,
+            reads_pages: true,
+            before: None,
             source: String::new(),
             read: String::new(),
         }
@@ -70,6 +105,10 @@ impl Default for ClientProfile {
 impl ClientProfile {
     /// Tokens of an answer that are shown, unless the client's limits are lower.
     pub const DEFAULT_SHOWN_TOKENS: u64 = 8_000;
+
+    /// Size of a message that every known client can receive, in bytes. The official client in
+    /// Python fails at an event of more.
+    pub const CAREFUL_MESSAGE_BYTES: u64 = 1 << 20;
 
     /// Returns whether the client shows structured content in place of text, so that an answer with
     /// a shortened one must not have it.
@@ -103,6 +142,19 @@ impl ClientProfile {
     #[must_use]
     pub fn shown_chars(&self) -> Option<u64> {
         self.max_chars.map(nine_tenths)
+    }
+
+    /// Returns the characters that an error may have, if the client has a limit.
+    #[must_use]
+    pub fn error_chars(&self) -> Option<u64> {
+        self.max_error_chars.map(nine_tenths)
+    }
+
+    /// Returns the bytes that an answer may have, if the client has a limit of a message: the rest
+    /// is for the envelope of JSON-RPC.
+    #[must_use]
+    pub fn answer_bytes(&self) -> Option<u64> {
+        self.max_message_bytes.map(|max| max.saturating_sub(4_096))
     }
 
     /// Returns whether an image of this type and size reaches the model.

@@ -39,6 +39,48 @@ pub struct ClientSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(example = &10_485_760))]
     pub image_max_bytes: Option<u64>,
+    /// Characters of an error beyond which the client cuts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(example = &11_000))]
+    pub max_error_chars: Option<u64>,
+    /// Largest message that the client can receive, in bytes of JSON. 1 MiB for clients that are
+    /// not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(example = &1_048_576))]
+    pub max_message_bytes: Option<u64>,
+    /// Whether the client shows Views (MCP Apps) even if it does not declare that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(example = true))]
+    pub shows_views: Option<bool>,
+    /// Longest name of a tool that the client keeps as it is, in characters.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(example = &40))]
+    pub max_name_chars: Option<u64>,
+    /// Characters that names of tools may have beside ASCII letters and digits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(example = &"_-"))]
+    pub name_punctuation: Option<String>,
+    /// Characters of a description of a tool beyond which the client cuts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(example = &2_048))]
+    pub max_description_chars: Option<u64>,
+    /// Whether the client takes only input schemas that are a plain object, without combinators
+    /// at the root and without lists of types.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(example = true))]
+    pub plain_schemas: Option<bool>,
+    /// Longest input schema that the client takes, in bytes of JSON.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(example = &5_000))]
+    pub max_schema_bytes: Option<u64>,
+    /// Number of tools beyond which the client leaves some out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(example = &40))]
+    pub max_tools: Option<u64>,
+    /// Whether the client reads every page of a list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(example = false))]
+    pub reads_pages: Option<bool>,
 }
 
 impl ClientSettings {
@@ -53,6 +95,16 @@ impl ClientSettings {
             result_size_key,
             image_types,
             image_max_bytes,
+            max_error_chars,
+            max_message_bytes,
+            shows_views,
+            max_name_chars,
+            name_punctuation,
+            max_description_chars,
+            plain_schemas,
+            max_schema_bytes,
+            max_tools,
+            reads_pages,
         } = self.clone();
         ClientProfile {
             shows: shows.unwrap_or(profile.shows),
@@ -62,6 +114,16 @@ impl ClientSettings {
             result_size_key: result_size_key.or(profile.result_size_key),
             image_types: image_types.unwrap_or(profile.image_types),
             image_max_bytes: image_max_bytes.or(profile.image_max_bytes),
+            max_error_chars: max_error_chars.or(profile.max_error_chars),
+            max_message_bytes: max_message_bytes.or(profile.max_message_bytes),
+            shows_views: shows_views.unwrap_or(profile.shows_views),
+            max_name_chars: max_name_chars.or(profile.max_name_chars),
+            name_punctuation: name_punctuation.or(profile.name_punctuation),
+            max_description_chars: max_description_chars.or(profile.max_description_chars),
+            plain_schemas: plain_schemas.unwrap_or(profile.plain_schemas),
+            max_schema_bytes: max_schema_bytes.or(profile.max_schema_bytes),
+            max_tools: max_tools.or(profile.max_tools),
+            reads_pages: reads_pages.unwrap_or(profile.reads_pages),
             ..profile
         }
     }

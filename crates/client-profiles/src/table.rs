@@ -15,14 +15,24 @@ struct Table {
 struct Row {
     name: String,
     title: String,
+    before: Option<String>,
     source: String,
     read: String,
     settings: ClientSettings,
 }
 
 impl From<Row> for ClientProfile {
-    fn from(Row { name, title, source, read, settings }: Row) -> Self {
-        let profile = Self { name: Some(name), title, source, read, ..Self::default() };
+    fn from(Row { name, title, before, source, read, settings }: Row) -> Self {
+        let profile = Self {
+            name: Some(name),
+            title,
+            before,
+            source,
+            read,
+            // A client in the table has a limit only if the table says so.
+            max_message_bytes: None,
+            ..Self::default()
+        };
         settings.applied_to(profile)
     }
 }
@@ -56,7 +66,8 @@ mod tests {
     #[test]
     fn names_are_unique() {
         let clients = known_clients();
-        let names: std::collections::BTreeSet<_> = clients.iter().map(|it| &it.name).collect();
+        let names: std::collections::BTreeSet<_> =
+            clients.iter().map(|it| (&it.name, &it.before)).collect();
         assert_eq!(names.len(), clients.len());
     }
 }

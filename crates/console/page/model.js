@@ -46,6 +46,8 @@ export function modelView(record) {
             h("code", "[artifacts]"),
             ", or for a server or a tool in ",
             h("code", "capture"),
+            "; those of the client in ",
+            h("code", "[clients]"),
             ".",
           ),
         )

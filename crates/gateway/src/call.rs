@@ -7,7 +7,7 @@ use std::{
 };
 
 use futures_util::{FutureExt as _, future::join_all};
-use marquetry_apps_ext::types::is_ui_enabled;
+use marquetry_apps_ext::types::{ToolUi, is_ui_enabled};
 use marquetry_artifacts::Settings;
 use marquetry_protocol::{
     Era, Feature, RpcError,
@@ -53,6 +53,8 @@ pub struct ToolAnswer {
     pub capture: Option<Settings>,
     /// Output schema that the captured structured content must satisfy.
     pub output_schema: Option<Arc<Value>>,
+    /// The View of the tool, and who may call it.
+    pub ui: ToolUi,
     /// The upstream speaks a stateless revision, so the result has the members that such a revision
     /// requires.
     pub is_stateless: bool,
@@ -102,7 +104,8 @@ impl Gateway {
             let is_stateless = is_stateless(&client);
             let capture = route.capture.clone();
             let output_schema = route.output_schema.clone();
-            Ok(ToolAnswer { result, capture, output_schema, is_stateless })
+            let ui = route.ui.clone();
+            Ok(ToolAnswer { result, capture, output_schema, ui, is_stateless })
         }
         .instrument(span)
         .await

@@ -4,8 +4,9 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use marquetry_apps_ext::types::ToolUi;
 use marquetry_artifact_tools::{ArtifactTools, LIST, QUERY, READ, SEARCH};
-use marquetry_artifacts::{Captured, Capturer, Settings, ToolCall, report::SaveStatus};
+use marquetry_artifacts::{Captured, Capturer, Settings, ToolCall, ViewUse, report::SaveStatus};
 use marquetry_config::{SERVER_NAME, sections::Limits};
 use marquetry_gateway::{CallFailure, Catalog, Gateway, List, ToolAnswer, Unreachable};
 use marquetry_protocol::{
@@ -67,6 +68,7 @@ struct CapturedCall<'a> {
     name: &'a str,
     arguments: Option<&'a RawValue>,
     output_schema: Option<&'a Value>,
+    ui: &'a ToolUi,
 }
 
 #[async_trait]
@@ -113,21 +115,31 @@ impl Handler for GatewayHandler {
         self.gateway.list_ready(List::Tools, cx).await?;
         let catalog = self.gateway.catalog();
         let count = self.listed_tools(&catalog).count();
-        let (range, next_cursor) = self.page(count, cursor)?;
-        let all = self.listed_tools(&catalog).skip(range.start).take(range.len());
         let client = self.clients.of(cx);
-        let tools =
-            all.map(|tool| self.projections.listed(client.listed(tool), &catalog, cx)).collect();
+        client.check_number_of_tools(count);
+        let (range, next_cursor) =
+            if client.reads_pages() { self.page(count, cursor)? } else { (0..count, None) };
+        let names = client.tool_names(self.listed_names(&catalog));
+        let tools = self
+            .listed_tools(&catalog)
+            .skip(range.start)
+            .take(range.len())
+            .map(|tool| self.projections.listed(tool.clone(), &catalog, &client, cx))
+            .map(|tool| client.listed(tool, &names))
+            .collect();
         Ok(ListToolsResult { tools, next_cursor })
     }
 
     async fn call_tool(
         &self,
-        params: CallToolParams,
+        mut params: CallToolParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         let _in_flight = self.calls.token();
         let catalog = self.gateway.catalog();
+        if let Some(name) = self.own_name(&params.name, &catalog, cx) {
+            params.name = name;
+        }
         let mut record =
             self.recorder.begin(&params, || self.input_schema_of(&params.name, &catalog), cx);
         let answer = self.answer(params, cx, &mut record).await;
@@ -258,7 +270,7 @@ impl Handler for GatewayHandler {
         cx: &RequestContext,
     ) -> Result<CompleteResult, RpcError> {
         if let Some(result) = self.artifacts.of(cx).complete(&params).await {
-            return result;
+            return Captured::Unchanged(result);
         }
         if let Some(result) = self.knowledge.complete(&params, self.is_taken_prompt(), cx).await? {
             return Ok(result);
@@ -336,8 +348,13 @@ impl GatewayHandler {
         }
         let name = params.name.clone();
         let arguments = params.arguments.clone();
-        let call =
-            CapturedCall { name: &name, arguments: arguments.as_deref(), output_schema: None };
+        let no_ui = ToolUi::default();
+        let call = CapturedCall {
+            name: &name,
+            arguments: arguments.as_deref(),
+            output_schema: None,
+            ui: &no_ui,
+        };
         if let Some((tool, result)) = self.custom.call(&params, cx).await {
             let result =
                 to_raw_value(&result).map_err(|error| RpcError::internal(error.to_string()))?;
@@ -349,12 +366,13 @@ impl GatewayHandler {
         if let Some(upstream) = self.gateway.upstream_of_tool(&name) {
             record.sent_to(upstream.name());
         }
-        let selection = match self.projections.take(&mut params, &self.gateway.catalog(), cx).await
-        {
+        let catalog = self.gateway.catalog();
+        let client = self.clients.of(cx);
+        let selection = match self.projections.take(&mut params, &catalog, &client, cx).await {
             Ok(selection) => selection,
             Err(problem) => return Reply::json(&CallToolResult::error(problem)),
         };
-        let ToolAnswer { mut result, capture, mut output_schema, is_stateless } =
+        let ToolAnswer { mut result, capture, mut output_schema, ui, is_stateless } =
             match self.gateway.call_tool(params, cx).await {
                 Ok(answer) => answer,
                 Err(CallFailure::Rpc(error)) => return Err(error),
@@ -364,6 +382,7 @@ impl GatewayHandler {
                 }
             };
         record.answered(&result);
+        let call = CapturedCall { ui: &ui, ..call };
         if let Some(selection) = selection {
             let size = result.get().len();
             result = match self.projections.apply(selection, result).await {
@@ -403,6 +422,20 @@ impl GatewayHandler {
     /// Returns all tools that `tools/list` shows, in its order.
     fn listed_tools<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = &'a Tool> {
         self.built_ins.listed().iter().chain(self.custom.tools()).chain(&catalog.tools)
+    }
+
+    fn listed_names<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = &'a str> {
+        self.listed_tools(catalog).map(|tool| tool.name.as_str())
+    }
+
+    /// Returns the own name of a tool that the client calls by the name for this client. A tool is
+    /// found by its own name first.
+    fn own_name(&self, name: &str, catalog: &Catalog, cx: &RequestContext) -> Option<String> {
+        if self.built_ins.has(name) || self.custom.has_tool(name) || catalog.tool(name).is_some() {
+            return None;
+        }
+        let names = self.clients.of(cx).tool_names(self.listed_names(catalog));
+        names.original(name).map(str::to_owned)
     }
 
     /// Captures the answer of a tool, and tells clients when that has made artifacts.
@@ -469,12 +502,18 @@ impl GatewayHandler {
         let tool = call.name;
         let scope = self.artifacts.scope_of(cx);
         let client = self.clients.of(cx);
-        let call = ToolCall::new(&scope, call.name)
+        let view = client.view_use(call.ui, &result, cx);
+        if view == ViewUse::Shown && !call.ui.visibility.model {
+            // The model does not see the answer, so nothing of it needs to be saved.
+            return Captured::Unchanged(result);
+        }
+        let call = ToolCall::new(&scope, tool)
             .with_arguments(call.arguments)
             .with_output_schema(call.output_schema)
-            .with_audience(Some(client.audience(settings)));
+            .with_audience(Some(client.audience(settings)))
+            .with_view(view);
         let captured = self.capturer.capture(call, settings, result).await;
-        record.captured(&captured, settings);
+        record.captured(&captured, settings, client.profile());
         if let Some(report) = captured.report() {
             let kept = report.kept_from_model;
             self.keep_from_model(tool, (kept.bytes, kept.tokens), cx, record);

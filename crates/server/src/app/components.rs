@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use axum::Router;
 use marquetry_artifact_tools::ArtifactTools;
 use marquetry_artifacts::ArtifactStore;
-use marquetry_config::{Config, ConfigError};
+use marquetry_config::{Config, ConfigError, sections::Gating};
 use marquetry_console::Console;
 use marquetry_gateway::{Gateway, GatewayOptions};
 use marquetry_protocol::{
@@ -167,7 +167,10 @@ impl Components {
             knowledge: self.knowledge.clone(),
             capturer: capturer(self.store.clone(), &self.config),
             capture_settings: self.config.artifacts.settings(),
-            clients: Clients::new(self.config.clients.clone()),
+            clients: Clients::new(
+                self.config.clients.clone(),
+                self.config.apps.gating == Gating::Always,
+            ),
             limits: self.config.limits.clone(),
             recorder: self.recorder.clone(),
             projections: Projections::new(self.config.artifacts.projections),

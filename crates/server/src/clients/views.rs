@@ -134,7 +134,7 @@ async fn each_client_sees_the_notice_and_no_more_than_fits() {
     let profiles = known_clients().iter().cloned().chain([ClientProfile::default()]);
     for profile in profiles {
         writeln!(table, "{}", profile.title).unwrap();
-        let client = Client::new(profile.clone());
+        let client = Client::new(profile.clone(), false);
         for (name, answer, schema) in answers() {
             let (result, report) = captured(&client, &answer, schema.as_ref()).await;
             let (seen, images) = view(&profile, &result);

@@ -5,11 +5,39 @@ use marquetry_artifacts::{
     report::Report,
     settings::{Oversize, TextResources},
 };
+use marquetry_client_profiles::{ClientProfile, Shows};
 use serde_json::{Value, json};
 
-/// Lists the settings that decided about an answer, each with its value and a sentence about its
-/// effect. Empty if no setting had an effect: an answer without text, for example, is always saved.
-pub(crate) fn decisions(captured: &Captured, settings: &Settings) -> Vec<Value> {
+/// Lists the profile of the client and the settings that decided about an answer, each with its
+/// value and a sentence about its effect.
+pub(crate) fn decisions(
+    captured: &Captured,
+    settings: &Settings,
+    profile: &ClientProfile,
+) -> Vec<Value> {
+    let mut decided = vec![profile_decision(profile)];
+    decided.extend(setting_decisions(captured, settings));
+    decided
+}
+
+/// Describes the profile of the client.
+fn profile_decision(profile: &ClientProfile) -> Value {
+    let shown = match profile.shows {
+        Shows::Content => "text",
+        Shows::Structured => "structured content in place of text",
+        _ => "text and structured content",
+    };
+    let tokens = profile.shown_tokens();
+    let chars = profile.shown_chars().map(|chars| format!(" and {chars} characters"));
+    let limit = chars.unwrap_or_default();
+    let effect = format!("the client shows its model {shown}, of which {tokens} tokens{limit} fit");
+    let name = profile.name.as_deref().unwrap_or("default");
+    decision(&format!("clients.{name}"), json!(profile.title), &effect)
+}
+
+/// Lists the settings that decided. Empty if no setting had an effect: an answer without text, for
+/// example, is always saved.
+fn setting_decisions(captured: &Captured, settings: &Settings) -> Vec<Value> {
     let Some(report) = captured.report() else {
         return vec![threshold(
             settings,
@@ -109,7 +137,7 @@ mod tests {
         let answer = to_raw_value(&json!({"content": content})).unwrap();
         let scope = Scope::local();
         let captured = capturer.capture(ToolCall::new(&scope, "tool"), settings, answer).await;
-        decisions(&captured, settings)
+        setting_decisions(&captured, settings)
             .into_iter()
             .map(|it| (it["setting"].as_str().unwrap().to_owned(), it["value"].clone()))
             .collect()
@@ -170,6 +198,21 @@ mod tests {
                 )
             ]
         );
+    }
+
+    #[test]
+    fn the_profile_of_the_client_is_named() {
+        let known = profile_decision(&ClientProfile::of("claude-code"));
+        assert_eq!(
+            (&known["setting"], &known["value"]),
+            (&json!("clients.claude-code"), &json!("Claude Code"))
+        );
+        assert_eq!(
+            known["effect"],
+            "the client shows its model structured content in place of text, of which 8000 tokens and 45000 characters fit"
+        );
+        let unknown = profile_decision(&ClientProfile::of("agent"));
+        assert_eq!(unknown["setting"], "clients.default");
     }
 
     #[tokio::test]

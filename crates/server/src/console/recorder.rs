@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use axum::http::{header, request::Parts};
 use marquetry_artifact_tools::ChangedFor;
 use marquetry_artifacts::{Captured, Settings};
+use marquetry_client_profiles::ClientProfile;
 use marquetry_console::{
     Audience, Console, NewCall, Outcome, RecordSlot, Recorded, RunningCall, secret_names,
 };
@@ -123,13 +124,18 @@ impl CallRecord {
     }
 
     /// Records how the answer was captured, and the settings that decided what the model is shown.
-    pub(crate) fn captured(&self, captured: &Captured, settings: &Settings) {
+    pub(crate) fn captured(
+        &self,
+        captured: &Captured,
+        settings: &Settings,
+        profile: &ClientProfile,
+    ) {
         let Some(running) = self.running() else { return };
         running.step("captured");
         // Limited as it is for the model: a report of thousands of items is of no use in the
         // console either.
         let report = captured.report().map(|report| report.json_within(settings.report_max_bytes));
-        running.decided(report.as_deref(), decisions(captured, settings));
+        running.decided(report.as_deref(), decisions(captured, settings, profile));
         let save = captured.report().map(|report| &report.save);
         for it in save.iter().flat_map(|it| it.artifacts.iter().chain(&it.fallback_artifact)) {
             running.saved(it.name.as_str(), it.version);

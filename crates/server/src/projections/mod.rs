@@ -6,9 +6,8 @@ mod listing;
 use std::{sync::Arc, time::Duration};
 
 use indexmap::IndexMap;
-use marquetry_apps_ext::types::is_ui_enabled;
 use marquetry_data_query::{JqError, QueryLimits, jq};
-use marquetry_gateway::{Catalog, ToolRoute};
+use marquetry_gateway::Catalog;
 use marquetry_protocol::{
     server::RequestContext,
     types::{CallToolParams, Tool},
@@ -21,6 +20,7 @@ use tokio::sync::Semaphore;
 
 use self::answer::Answer;
 pub(crate) use self::answer::failed_selection;
+use crate::clients::Client;
 
 /// Name of the argument.
 pub(crate) const SELECT: &str = "_select";
@@ -63,9 +63,15 @@ impl Projections {
     }
 
     /// Returns a listed tool with the argument, if it is a tool of an upstream that takes it.
-    pub(crate) fn listed(&self, mut tool: Tool, catalog: &Catalog, cx: &RequestContext) -> Tool {
+    pub(crate) fn listed(
+        &self,
+        mut tool: Tool,
+        catalog: &Catalog,
+        client: &Client,
+        cx: &RequestContext,
+    ) -> Tool {
         let route = catalog.tool(&tool.name);
-        if self.running.is_some() && route.is_some_and(|route| !shows_view(route, cx)) {
+        if self.running.is_some() && route.is_some_and(|route| !client.shows_view(&route.ui, cx)) {
             listing::announce(&mut tool);
         }
         tool
@@ -81,6 +87,7 @@ impl Projections {
         &self,
         params: &mut CallToolParams,
         catalog: &Catalog,
+        client: &Client,
         cx: &RequestContext,
     ) -> Result<Option<Selection>, String> {
         let Some(running) = &self.running else { return Ok(None) };
@@ -107,7 +114,7 @@ impl Projections {
             Some(Ok(Value::Null)) | None => return Ok(None),
             _ => return Err(format!("{SELECT} must be a jq program, as a string")),
         };
-        if shows_view(route, cx) {
+        if client.shows_view(&route.ui, cx) {
             // The View needs the whole answer.
             return Ok(None);
         }
@@ -128,11 +135,6 @@ impl Projections {
 /// Returns whether a tool has a parameter of this name itself.
 fn has_own(tool: &Tool) -> bool {
     tool.input_schema["properties"].get(SELECT).is_some()
-}
-
-/// Returns whether the client shows the tool's answers in a View.
-fn shows_view(route: &ToolRoute, cx: &RequestContext) -> bool {
-    route.ui.resource.is_some() && is_ui_enabled(cx.capabilities())
 }
 
 /// Compiles a program, and runs it over `null` for a moment.
