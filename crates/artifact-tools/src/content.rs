@@ -4,11 +4,11 @@ use std::{borrow::Cow, time::Duration};
 
 use marquetry_artifacts::{
     Record,
-    detect::csv_delimiter,
     mime::{is_document, is_spreadsheet, is_text},
 };
 use marquetry_data_query::{Table, TableError};
 use marquetry_extract::{Extracted, Hint, Limits, Sheet, Stop, extract, sheets};
+use marquetry_text_format::csv_delimiter;
 
 use super::ReadError;
 

@@ -252,7 +252,9 @@ struct OutputLimit {
 
 impl OutputLimit {
     fn query_limits(self) -> QueryLimits {
-        QueryLimits { max_output_bytes: self.bytes, ..QueryLimits::default() }
+        let mut limits = QueryLimits::default();
+        limits.max_output_bytes = self.bytes;
+        limits
     }
 
     /// Runs a search or query; if its output has too many tokens, runs it again for as many bytes as

@@ -1,15 +1,10 @@
 //! The functions of the fuzz targets in `fuzz/`. Compiled only for them and for the test that
 //! replays their corpora.
 
+use marquetry_text_format::{TextFormat, csv_delimiter, detect};
 use serde_json::value::RawValue;
 
-use crate::{
-    base64,
-    detect::{TextFormat, csv_delimiter, detect},
-    metadata::outline,
-    mime,
-    settings::Settings,
-};
+use crate::{base64, metadata::outline, mime, settings::Settings};
 
 /// A fuzz target: panics if its input is treated wrongly.
 pub type Target = fn(&[u8]);

@@ -4,12 +4,12 @@ use std::{borrow::Cow, time::SystemTime};
 
 use bytes::Bytes;
 use marquetry_image_types::{ImageError, USUAL_IMAGE_TYPES, examine};
+use marquetry_text_format::{Detected, SAMPLE_BYTES, TextFormat, csv_delimiter, detect, shortened};
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
 use crate::{
     base64::{self, Form},
-    detect::{Detected, SAMPLE_BYTES, TextFormat, csv_delimiter, detect},
     json::{self, Members},
     metadata::{
         ContentType, MAX_PARSED_BYTES, Metadata, Outline, ResourceMetadata, outline, small,
@@ -19,7 +19,6 @@ use crate::{
     settings::{ResourceLinks, Settings},
     source::Ids,
     store::NewArtifact,
-    structure::shortened,
 };
 
 /// An item, parsed only as deep as its classification needs.
@@ -321,7 +320,7 @@ impl ArtifactMaker<'_> {
         if let Some(format) = format_of(&essence) {
             let delimiter =
                 if essence == "text/tab-separated-values" { b'\t' } else { csv_delimiter(&text) };
-            let detected = Detected { delimiter: Some(delimiter), ..Detected::new(format, 100) };
+            let detected = Detected::new(format, 100).with_delimiter(delimiter);
             let outline = outline(&text, detected, &mime_type, self.settings);
             metadata.parsed_data_summary = outline.summary;
             metadata.schema = outline.schema;
@@ -555,7 +554,7 @@ impl TextKind {
             TextFormat::Csv => ("text/csv", "csv", ".csv"),
             TextFormat::Yaml => (settings.yaml_mime_type.as_str(), "yaml", ".yaml"),
             TextFormat::Markdown => ("text/markdown", "markdown", ".md"),
-            TextFormat::Plain => ("text/plain", "text", ".txt"),
+            _ => ("text/plain", "text", ".txt"),
         };
         Self { mime_type, prefix, extension }
     }

@@ -3,11 +3,11 @@
 mod audience;
 mod base64;
 mod capture;
-pub mod detect;
 mod elide;
 #[cfg(all(any(test, fuzzing), feature = "detection"))]
 #[doc(hidden)]
 pub mod fuzz;
+pub mod glob;
 mod item;
 mod json;
 mod measure;
@@ -17,7 +17,6 @@ pub mod name;
 mod notice;
 mod options;
 mod plan;
-pub mod policy;
 mod proposal;
 mod redact;
 pub mod report;
@@ -26,7 +25,6 @@ mod shape;
 pub mod shorten;
 pub mod source;
 pub mod store;
-mod structure;
 
 #[cfg(feature = "directory")]
 pub use crate::store::{DirectoryOptions, DirectoryStore};

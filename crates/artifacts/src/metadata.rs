@@ -1,17 +1,16 @@
 //! Facts about an artifact beside its bytes.
 
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, value::RawValue};
-
-#[cfg(feature = "detection")]
-use crate::{
-    detect::Detected,
-    settings::Settings,
+use marquetry_text_format::{
+    Detected,
     structure::{Inspection, Node, inspect_json},
 };
 #[cfg(feature = "detection")]
-use crate::{detect::Table, structure::inspect_yaml};
-pub use crate::{detect::TextFormat, structure::Structure};
+use marquetry_text_format::{Table, structure::inspect_yaml};
+pub use marquetry_text_format::{TextFormat, structure::Structure};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, value::RawValue};
+
+use crate::settings::Settings;
 
 /// The largest JSON or CSV text that is summarised, in bytes.
 pub(crate) const MAX_PARSED_BYTES: usize = 16 * 1024 * 1024;
@@ -221,11 +220,8 @@ pub(crate) fn outline(
         Err(format!("text is {} bytes, more than the {max} that are looked into", text.len()))
     } else {
         match detected.format {
-            TextFormat::Plain | TextFormat::Markdown => return Outline::default(),
             TextFormat::Json => inspect_json(text, max_keys, max_levels)
                 .map(|found| of_document(&found, "json", keys, levels)),
-            #[cfg(not(feature = "detection"))]
-            TextFormat::Yaml | TextFormat::Csv => return Outline::default(),
             #[cfg(feature = "detection")]
             TextFormat::Yaml => inspect_yaml(text, max_keys, max_levels)
                 .map(|found| of_document(&found, "yaml", keys, levels)),
@@ -239,6 +235,7 @@ pub(crate) fn outline(
                 let delimiter = detected.delimiter.unwrap_or(b',');
                 Table::read(text, delimiter, MAX_COLUMNS).map(|table| of_table(table, delimiter))
             }
+            _ => return Outline::default(),
         }
     };
     let mime_type = mime_type.to_owned();
@@ -327,7 +324,7 @@ mod tests {
     use expect_test::{Expect, expect};
 
     use super::*;
-    use crate::detect::detect;
+    use marquetry_text_format::detect;
 
     #[test]
     fn outlines() {

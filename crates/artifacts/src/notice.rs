@@ -280,7 +280,7 @@ fn outlined_names(names: Option<&[String]>) -> String {
 
 /// Quotes text from outside: on one line, without our own marks, and short.
 pub(crate) fn plain(text: &str, bytes: usize) -> String {
-    let front = crate::structure::shortened(text, bytes);
+    let front = marquetry_text_format::shortened(text, bytes);
     let clean = front.chars().map(|char| match char {
         '\'' | '[' | ']' => ' ',
         char if is_deceptive(char) => ' ',

@@ -7,6 +7,7 @@ use std::{
     time::SystemTime,
 };
 
+use marquetry_text_format::shortened;
 use serde::Serialize;
 use serde_json::{Value, value::RawValue};
 
@@ -23,7 +24,6 @@ use crate::{
     shorten::{ShortenedJson, shorten},
     source::Ids,
     store::NewArtifact,
-    structure::shortened,
 };
 
 /// Up to this many bytes beside the text of a text item do not count; if there are more, all of

@@ -1,5 +1,6 @@
 //! Proposes the call that finds something in an artifact.
 
+use marquetry_text_format::structure::Structure;
 use serde_json::{Value, json};
 
 use crate::{
@@ -7,7 +8,6 @@ use crate::{
     mime,
     name::ArtifactName,
     report::SavedArtifact,
-    structure::Structure,
 };
 
 /// A smaller artifact is read, in bytes.
@@ -79,10 +79,8 @@ fn record(value: &Structure, path: &str, levels: usize) -> Option<String> {
         }
         Structure::Object(members) if levels > 0 => {
             let dot = path.strip_suffix('.').map_or(path, |_| "");
-            let fields = members.iter().filter(|(key, _)| is_identifier(key));
-            fields
-                .filter_map(|(key, value)| record(value, &format!("{dot}.{key}"), levels - 1))
-                .next()
+            let mut fields = members.iter().filter(|(key, _)| is_identifier(key));
+            fields.find_map(|(key, value)| record(value, &format!("{dot}.{key}"), levels - 1))
         }
         _ => None,
     }

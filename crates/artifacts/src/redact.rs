@@ -7,8 +7,8 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use serde_json::{Map, Value, value::RawValue};
 
 use crate::{
+    glob::Glob,
     json::{self, Members},
-    policy::Glob,
 };
 
 /// Values (members, elements, scalars) of the arguments that are kept.

@@ -7,8 +7,8 @@ use std::{
 };
 
 use expect_test::expect_file;
-use marquetry_artifacts::detect::{Detected, SAMPLE_BYTES, TextFormat, csv_delimiter, detect};
 use marquetry_artifacts::mime::is_text;
+use marquetry_text_format::{Detected, SAMPLE_BYTES, TextFormat, csv_delimiter, detect};
 use proptest::prelude::*;
 
 #[path = "detection/binaries.rs"]

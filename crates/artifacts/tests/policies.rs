@@ -7,9 +7,11 @@ use expect_test::expect;
 use marquetry_artifacts::{
     Artifact, ArtifactStore, Audience, Captured, Capturer, MemoryStore, Scope, Settings, ToolCall,
     Version,
-    policy::{Capture, CaptureLevel, CapturePolicy, Glob},
+    glob::Glob,
     report::{Outcome, Report, SaveStatus, Status},
-    settings::{ArtifactOptions, Oversize, Processing, SettingsPatch},
+    settings::{
+        ArtifactOptions, Capture, CaptureLevel, CapturePolicy, Oversize, Processing, SettingsPatch,
+    },
     source::{FixedClock, SeededIds},
     store::Page,
 };
@@ -274,7 +276,7 @@ async fn a_limit_in_tokens_decides_beside_the_one_in_bytes() {
 
 #[tokio::test]
 async fn images_stay_by_their_type() {
-    let gif = json!({"type": "image", "data": STANDARD.encode(b"GIF89a\x01\0\x01\0\0\0\0;"), "mimeType": "image/gif"});
+    let gif = json!({"type": "image", "data": STANDARD.encode(b"GIF89a\x02\0\x01\0\0\0\0,\0\0\0\0\x02\0\x01\0\0\x02\x02D\x01\0;"), "mimeType": "image/gif"});
     let svg = json!({"type": "image", "data": STANDARD.encode("<svg xmlns='http://www.w3.org/2000/svg'/>"), "mimeType": "image/svg+xml"});
     let answer = json!({"content": [image(300), gif, svg]});
     for (types, inlined) in [

@@ -12,7 +12,7 @@ pub use crate::{
     description::shortened_description,
     names::ToolNames,
     overrides::ClientOverrides,
-    profile::{ClientProfile, Shows, USUAL_IMAGE_TYPES},
+    profile::{ClientProfile, Shows},
     schema::{SimplifiedSchema, simplified_schema},
     settings::ClientSettings,
     table::known_clients,

@@ -43,10 +43,12 @@ impl ToolNames {
             if takes(profile, name) || changed.shown.contains_key(name) {
                 continue;
             }
-            let is_free =
-                |shown: &str| !all.contains(shown) && !changed.originals.contains_key(shown);
-            let shown = (0..).map(|round| hashed(profile, name, round)).find(|it| is_free(it));
-            let shown = shown.expect("there are more rounds than names");
+            let mut round = 0;
+            let mut shown = hashed(profile, name, round);
+            while all.contains(shown.as_str()) || changed.originals.contains_key(&shown) {
+                round += 1;
+                shown = hashed(profile, name, round);
+            }
             changed.originals.insert(shown.clone(), name.to_owned());
             changed.shown.insert(name.to_owned(), shown);
         }

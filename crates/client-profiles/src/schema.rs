@@ -347,8 +347,7 @@ mod tests {
 
     #[test]
     fn a_schema_over_the_limit_loses_remarks_first() {
-        let mut profile = ClientProfile::default();
-        profile.max_schema_bytes = Some(100);
+        let profile = ClientProfile { max_schema_bytes: Some(100), ..ClientProfile::default() };
         let nested = json!({"type": "object", "properties": {"x": {"type": "string", "description": "y".repeat(90)}}});
         let simplified = simplified_schema(&nested, &profile).unwrap();
         assert_eq!(simplified.schema["properties"]["x"], json!({"type": "string"}));

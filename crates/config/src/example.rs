@@ -226,7 +226,9 @@ fn the_reference_has_every_setting() {
 fn settings_in_comments_are_valid() {
     let mut text = String::new();
     for line in example().lines() {
-        let key = line.strip_prefix("# ").filter(|l| l.starts_with('[') || l.contains(" = "));
+        let key = line
+            .strip_prefix("# ")
+            .filter(|l| (l.starts_with('[') && l.ends_with(']')) || l.contains(" = "));
         // The file shows two ways to reach one upstream; this removes one.
         let http = ["url", "headers", "type", "auth"]
             .iter()

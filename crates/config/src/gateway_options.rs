@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
-use marquetry_artifacts::policy::CaptureLevel;
+use marquetry_artifacts::settings::CaptureLevel;
 use marquetry_gateway::{GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, UpstreamOptions};
 use marquetry_protocol::client::{AuthorizationError, Authorizer, ClientError, Network};
 

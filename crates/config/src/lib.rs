@@ -56,10 +56,13 @@ pub use crate::{
 
 /// The sections of the configuration, and the values of their settings.
 pub mod sections {
-    pub use marquetry_artifacts::policy::{Capture, CapturePolicy, Glob};
     pub use marquetry_artifacts::settings::{
         InferenceDepth, InferenceDepthError, Oversize, Processing, ProcessingPatch, ResourceLinks,
         SettingsPatch, SizeMeasure, TextResources, YamlMimeType,
+    };
+    pub use marquetry_artifacts::{
+        glob::Glob,
+        settings::{Capture, CapturePolicy},
     };
     pub use marquetry_client_profiles::{ClientOverrides, ClientSettings, Shows};
     pub use marquetry_gateway::ToolFilter;

@@ -1,6 +1,6 @@
 //! Policies of `[artifacts]` that can never apply.
 
-use marquetry_artifacts::policy::{CapturePolicy, Glob};
+use marquetry_artifacts::{glob::Glob, settings::CapturePolicy};
 use marquetry_nearest::nearest;
 
 use crate::Config;

@@ -3,7 +3,7 @@
 use std::{num::NonZeroU64, path::PathBuf};
 
 use indexmap::IndexMap;
-use marquetry_artifacts::policy::Capture;
+use marquetry_artifacts::settings::Capture;
 use marquetry_client_files::{
     ToolLists, Transport, Variables,
     transport::{TransportError, TransportParts},

@@ -19,11 +19,13 @@ pub const TARGETS: &[(&str, Target)] = &[("query", query)];
 pub fn query(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let (query, data) = text.split_once('\n').unwrap_or((&text, ""));
-    let mut limits = QueryLimits::default();
-    limits.time = Duration::from_millis(200);
-    limits.max_value_bytes = 1 << 20;
-    limits.max_output_bytes = 100;
-    limits.max_rows = 5;
+    let limits = QueryLimits {
+        time: Duration::from_millis(200),
+        max_value_bytes: 1 << 20,
+        max_output_bytes: 100,
+        max_rows: 5,
+        ..QueryLimits::default()
+    };
 
     let started = Instant::now();
     let request = SearchRequest::new(Pattern::Regex(query.to_owned()));

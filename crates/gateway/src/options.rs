@@ -4,7 +4,7 @@ use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use indexmap::IndexMap;
-use marquetry_artifacts::{Settings, policy::Glob};
+use marquetry_artifacts::{Settings, glob::Glob};
 use marquetry_protocol::{
     Revision, RpcError,
     client::{AuthorizationError, Authorizer, ClientError, Network},

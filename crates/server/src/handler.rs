@@ -270,7 +270,7 @@ impl Handler for GatewayHandler {
         cx: &RequestContext,
     ) -> Result<CompleteResult, RpcError> {
         if let Some(result) = self.artifacts.of(cx).complete(&params).await {
-            return Captured::Unchanged(result);
+            return result;
         }
         if let Some(result) = self.knowledge.complete(&params, self.is_taken_prompt(), cx).await? {
             return Ok(result);

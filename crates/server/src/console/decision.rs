@@ -148,7 +148,8 @@ mod tests {
     }
 
     fn image() -> Value {
-        json!({"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"})
+        let data = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+        json!({"type": "image", "data": data, "mimeType": "image/png"})
     }
 
     #[tokio::test]

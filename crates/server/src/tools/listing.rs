@@ -78,7 +78,7 @@ fn is_implied_default(value: &Value) -> bool {
         Value::Number(number) => number.as_u64() == Some(0),
         Value::Array(values) => values.is_empty(),
         Value::Object(values) => values.is_empty(),
-        _ => false,
+        Value::String(_) => false,
     }
 }
 

@@ -165,10 +165,11 @@ async fn two_servers_share_a_directory() {
 async fn two_servers_share_a_bucket() {
     let bucket = Arc::new(object_store::memory::InMemory::new());
     let web = HttpUpstream::start().await;
+    let toml = format!("{}{SAVED_IMAGES}", web.toml("web"));
     let start = async || {
         let address = "s3://bucket/artifacts".parse().unwrap();
         let store = BucketStore::open(bucket.clone(), &address, BucketOptions::default());
-        let mut config = Config::from_toml(&web.toml("web"), "m.toml").unwrap();
+        let mut config = Config::from_toml(&toml, "m.toml").unwrap();
         config.knowledge.enabled = false;
         let builder = App::builder(config).store(Arc::new(store.await.unwrap()));
         let app = builder.start().await.unwrap();

@@ -1,13 +1,10 @@
-//! Detects the format of a text by its beginning.
-//!
-//! Formats are tried from the least to the most ambiguous: JSON, NDJSON, CSV, Markdown, YAML,
-//! plain. At most [`SAMPLE_BYTES`] are read, so the time does not grow with the text. A JSON text
-//! that is longer counts as JSON until the parser that summarises it finds an error.
+#![doc = include_str!("../README.md")]
 
 #[cfg(feature = "detection")]
 mod csv;
 #[cfg(feature = "detection")]
 mod markdown;
+pub mod structure;
 #[cfg(feature = "detection")]
 mod yaml;
 
@@ -15,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 #[cfg(feature = "detection")]
-pub(crate) use self::csv::Table;
+pub use self::csv::Table;
 
 /// Beginning of a text that is read, in bytes.
 pub const SAMPLE_BYTES: usize = 64 * 1024;
@@ -57,17 +54,31 @@ pub struct Detected {
 }
 
 impl Detected {
-    pub(crate) const PLAIN: Self = Self::new(TextFormat::Plain, 50);
+    /// No other format was found.
+    pub const PLAIN: Self = Self::new(TextFormat::Plain, 50);
 
-    pub(crate) const fn new(format: TextFormat, confidence: u8) -> Self {
+    /// Creates the detection of a format without a delimiter.
+    #[must_use]
+    pub const fn new(format: TextFormat, confidence: u8) -> Self {
         Self { format, confidence, delimiter: None }
+    }
+
+    /// Sets the delimiter of CSV.
+    #[must_use]
+    pub const fn with_delimiter(mut self, delimiter: u8) -> Self {
+        self.delimiter = Some(delimiter);
+        self
     }
 }
 
-/// Detects the format of a text.
+/// Detects the format of a text by its beginning.
+///
+/// Formats are tried from the least to the most ambiguous: JSON, NDJSON, CSV, Markdown, YAML,
+/// plain. At most [`SAMPLE_BYTES`] are read, so the time does not grow with the text. A JSON text
+/// that is longer counts as JSON until the parser that summarises it finds an error.
 ///
 /// ```
-/// use marquetry_artifacts::detect::{TextFormat, detect};
+/// use marquetry_text_format::{TextFormat, detect};
 ///
 /// let found = detect("name;price\nscrew;1,25\nnut;0,75\n");
 /// assert_eq!((found.format, found.delimiter), (TextFormat::Csv, Some(b';')));
@@ -90,7 +101,7 @@ pub fn detect(text: &str) -> Detected {
 /// frequent in the first row.
 ///
 /// ```
-/// use marquetry_artifacts::detect::csv_delimiter;
+/// use marquetry_text_format::csv_delimiter;
 ///
 /// assert_eq!(csv_delimiter("\"a,b,c\";d\n1;2\n"), b';');
 /// ```
@@ -223,6 +234,15 @@ fn ndjson_confidence(sample: &Sample<'_>) -> Option<u8> {
         (0, false) => 90,
         _ => 70,
     })
+}
+
+/// Cuts a long text to this many bytes, and adds an ellipsis.
+#[must_use]
+pub fn shortened(text: &str, bytes: usize) -> String {
+    match text.floor_char_boundary(bytes) {
+        end if end == text.len() => text.to_owned(),
+        end => format!("{}…", &text[..end]),
+    }
 }
 
 #[cfg(test)]

@@ -1,10 +1,13 @@
 //! Settings of captures and stores, with their defaults.
 
+mod policy;
+
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
-use crate::policy::{CapturePolicy, Glob};
+pub use self::policy::{Capture, CaptureLevel, CapturePolicy};
+use crate::glob::Glob;
 
 /// Settings for splitting answers into items: the keys under `mcp_intelligent_processing`.
 ///

@@ -161,18 +161,22 @@ fn reader(bytes: &[u8], delimiter: u8) -> csv::Reader<&[u8]> {
 
 /// Facts about a whole table.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Table {
+pub struct Table {
     /// Number of rows below the first, which has the names of the columns.
-    pub(crate) rows: u64,
+    pub rows: u64,
     /// Number of cells of the first row.
-    pub(crate) columns: u64,
+    pub columns: u64,
     /// The first cells of the first row.
-    pub(crate) headers: Vec<String>,
+    pub headers: Vec<String>,
 }
 
 impl Table {
     /// Counts the rows of the text, and reads at most `max_headers` cells of the first row.
-    pub(crate) fn read(text: &str, delimiter: u8, max_headers: usize) -> Result<Self, String> {
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text is not CSV.
+    pub fn read(text: &str, delimiter: u8, max_headers: usize) -> Result<Self, String> {
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let mut reader = reader(text.as_bytes(), delimiter);
         let mut row = csv::ByteRecord::new();
@@ -183,8 +187,7 @@ impl Table {
                 is_header = false;
                 table.columns = row.len() as u64;
                 let cells = row.iter().take(max_headers).map(String::from_utf8_lossy);
-                table.headers =
-                    cells.map(|cell| crate::structure::shortened(cell.trim(), 100)).collect();
+                table.headers = cells.map(|cell| crate::shortened(cell.trim(), 100)).collect();
             } else {
                 table.rows += 1;
             }

@@ -86,26 +86,42 @@ impl<'de> Deserialize<'de> for Structure {
 
 /// The result of one pass over a document.
 #[derive(Debug)]
-#[cfg_attr(not(feature = "detection"), expect(dead_code, reason = "only YAML is judged by it"))]
-pub(crate) struct Inspection {
-    pub(crate) root: Node,
-    /// Number of strings among the values, and of those that read like sentences.
-    pub(crate) strings: u64,
-    pub(crate) sentences: u64,
+pub struct Inspection {
+    /// The whole value.
+    pub root: Node,
+    /// Number of strings among the values.
+    pub strings: u64,
+    /// Number of strings that read like sentences.
+    pub sentences: u64,
     /// Number of keys that are unlikely in data.
-    pub(crate) odd_keys: u64,
+    pub odd_keys: u64,
 }
 
+/// A value of a document.
 #[derive(Debug)]
-pub(crate) enum Node {
+pub enum Node {
+    /// The type of a scalar.
     Leaf(&'static str),
-    Object { members: Vec<(String, Self)>, count: u64 },
-    Array { first: Option<Box<Self>>, length: u64 },
+    /// An object.
+    Object {
+        /// The first members, in the order of the text.
+        members: Vec<(String, Self)>,
+        /// Number of members.
+        count: u64,
+    },
+    /// An array.
+    Array {
+        /// The first element.
+        first: Option<Box<Self>>,
+        /// Number of elements.
+        length: u64,
+    },
 }
 
 impl Inspection {
     /// Returns the structure with at most this many keys of an object and levels.
-    pub(crate) fn structure(&self, max_keys: usize, levels: usize) -> Structure {
+    #[must_use]
+    pub fn structure(&self, max_keys: usize, levels: usize) -> Structure {
         self.root.structure(max_keys, levels)
     }
 }
@@ -135,11 +151,11 @@ impl Node {
 }
 
 /// Inspects JSON text, and keeps `max_keys` keys of an object and `levels` levels.
-pub(crate) fn inspect_json(
-    text: &str,
-    max_keys: usize,
-    levels: usize,
-) -> Result<Inspection, String> {
+///
+/// # Errors
+///
+/// Returns an error if the text is not JSON.
+pub fn inspect_json(text: &str, max_keys: usize, levels: usize) -> Result<Inspection, String> {
     let cx = Context::new(max_keys, levels);
     let mut reader = serde_json::Deserializer::from_str(text);
     let root = cx.root().deserialize(&mut reader).and_then(|root| reader.end().map(|()| root));
@@ -147,12 +163,12 @@ pub(crate) fn inspect_json(
 }
 
 /// Inspects one YAML document.
+///
+/// # Errors
+///
+/// Returns an error if the text is not one YAML document, or too deep.
 #[cfg(feature = "detection")]
-pub(crate) fn inspect_yaml(
-    text: &str,
-    max_keys: usize,
-    levels: usize,
-) -> Result<Inspection, String> {
+pub fn inspect_yaml(text: &str, max_keys: usize, levels: usize) -> Result<Inspection, String> {
     let options = serde_yaml::options! {
         budget: serde_yaml::budget! { max_depth: MAX_YAML_DEPTH, max_documents: 1, max_aliases: 100, max_anchors: 100, },
         // `yes` and `no` are words, as in YAML 1.2.
@@ -339,7 +355,7 @@ impl<'de> Deserialize<'de> for Key {
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<Key, E> {
-                Ok(Key(shortened(text, MAX_KEY_BYTES)))
+                Ok(Key(crate::shortened(text, MAX_KEY_BYTES)))
             }
 
             fn visit_bool<E: Error>(self, value: bool) -> Result<Key, E> {
@@ -367,17 +383,9 @@ impl<'de> Deserialize<'de> for Key {
     }
 }
 
-/// Cuts a long text, and adds an ellipsis.
-pub(crate) fn shortened(text: &str, bytes: usize) -> String {
-    match text.floor_char_boundary(bytes) {
-        end if end == text.len() => text.to_owned(),
-        end => format!("{}…", &text[..end]),
-    }
-}
-
 /// Returns whether a text has six words or more, or two and a full stop: seldom in data, nearly
 /// always in prose.
-pub(crate) fn reads_like_a_sentence(text: &str) -> bool {
+fn reads_like_a_sentence(text: &str) -> bool {
     // Text of several lines is deliberate in data (`|` in YAML).
     if text.trim_end().contains('\n') {
         return false;
