@@ -22,15 +22,14 @@ use crate::{
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct ChunkArguments {
     uri: Option<String>,
-    /// A text, instead of uri. null has no passages.
+    /// A text, instead of uri.
     #[serde(default, deserialize_with = "text_or_null")]
     #[schemars(with = "Option<String>")]
     content: Option<Option<String>>,
     /// "SENTENCE" by default. "UNKNOWN" keeps the text in one piece.
     chunk_type: Option<ChunkType>,
-    /// Sentences or words in a passage, 5 by default. Below 1 counts as 1.
+    /// Sentences or words in a passage, 5 by default.
     chunk_size: Option<i64>,
-    /// Units that consecutive passages share.
     overlap: Option<usize>,
     /// 512 by default.
     max_tokens: Option<NonZeroUsize>,
@@ -40,7 +39,7 @@ struct ChunkArguments {
     /// The nextIndex of an earlier answer.
     #[serde(default)]
     from: usize,
-    /// Passages to return; by default as many as 2,000 tokens hold.
+    /// By default as many as 2,000 tokens hold.
     limit: Option<NonZeroUsize>,
 }
 

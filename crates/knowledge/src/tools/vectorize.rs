@@ -59,7 +59,6 @@ struct VectorizeArguments {
     /// Sentences or words in a passage, 5 by default.
     #[schemars(range(min = 1))]
     chunk_size: Option<i64>,
-    /// Units that consecutive passages share.
     overlap: Option<usize>,
     /// 512 by default.
     max_tokens: Option<NonZeroUsize>,
@@ -159,5 +158,5 @@ fn name_of(content: &str) -> String {
     line.chars().filter(|character| !character.is_control()).take(MAX_NAME_CHARS).collect()
 }
 
-const DESCRIPTION: &str = "Makes a document or note findable by am7_vector_search: cuts its text into passages, and embeds them. Reads text, code, HTML, PDF, EPUB \
+const DESCRIPTION: &str = "Makes a document or note findable by am7_vector_search. Reads text, code, HTML, PDF, EPUB \
      and office formats.";

@@ -223,7 +223,8 @@ async fn parts_join_to_the_whole_and_arguments_ask_for_more() {
         }
         let page = store.data("am7_list_objects", arguments).await;
         let objects = page["objects"].as_array().unwrap();
-        assert!(objects.len() >= 8, "{page}");
+        let is_last = page["nextCursor"].is_null();
+        assert!(objects.len() >= 8 || is_last, "{page}");
         uris.extend(objects.iter().map(|it| it["uri"].as_str().unwrap().to_owned()));
         cursor = page["nextCursor"].clone();
         if cursor.is_null() {
