@@ -1,7 +1,23 @@
 // The first page, and the servers.
 
 import { data, post } from "./api.js";
-import { KEPT_RULE, badge, button, bytes, copy, duration, empty, failure, fill, h, link, refill, table, time, to } from "./dom.js";
+import {
+  KEPT_RULE,
+  badge,
+  button,
+  bytes,
+  copy,
+  duration,
+  empty,
+  failure,
+  fill,
+  h,
+  link,
+  refill,
+  table,
+  time,
+  to,
+} from "./dom.js";
 import { literal, tree, visible } from "./result.js";
 
 const root = document.documentElement.dataset;

@@ -29,6 +29,8 @@ function standIn({ tool, server, said, outputSchema, decided }) {
   const artifacts = {};
   for (const { setting, value } of decided ?? []) {
     const [key, inner] = setting.split(".");
+    // The profile is that of the client, which is another one in a scenario.
+    if (key === "clients") continue;
     if (inner) artifacts[key] = { ...artifacts[key], [inner]: value };
     else artifacts[key] = value;
   }
