@@ -93,7 +93,8 @@ async fn kills_lose_nothing(target: &str, average: u64) {
             let got = store.get(&Scope::local(), &record.name, version).await.unwrap();
             found.insert((got.record.name, got.record.version), got.record.hash.to_string());
         }
-        assert_eq!(latest, versions[versions.len() - 1]);
+        // The server may still have been at work on the last put of a killed child.
+        assert!(versions.contains(&latest), "{latest:?}");
     }
     for (key, hash) in &acknowledged {
         assert_eq!(found.get(key), Some(hash), "{key:?}");
