@@ -5,9 +5,6 @@ use serde_json::value::RawValue;
 
 use crate::settings::Settings;
 
-/// Beginning of a text by which its tokens are estimated, in bytes: 0.2 ms at most.
-const MAX_ESTIMATED_BYTES: usize = 16 * 1024;
-
 /// What the client of a call shows its model, and how much of it. The limits apply beside those of
 /// [`Settings`](crate::Settings).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -52,22 +49,29 @@ pub enum ViewUse {
 }
 
 impl Audience {
-    /// Returns the limit of the shown part in bytes: that of the settings, or less if a text like
-    /// `sample` has more tokens or characters within it.
-    pub(crate) fn limit(&self, settings: &Settings, sample: &RawValue, is_error: bool) -> u64 {
+    /// Returns the limit of the shown part in bytes for an answer of `answer_bytes`: that of the
+    /// settings, or less if a text like `sample` has more tokens or characters within it.
+    pub(crate) fn limit(
+        &self,
+        settings: &Settings,
+        answer_bytes: usize,
+        sample: &RawValue,
+        is_error: bool,
+    ) -> u64 {
         let limit = settings.mcp_tool_llm_return_max_bytes;
         let max_error_chars = self.max_error_chars.filter(|_| is_error);
         let max_chars = self.max_chars.into_iter().chain(max_error_chars).min();
         // Every character has at least one byte, and every token too.
         let by_chars = limit.min(max_chars.unwrap_or(u64::MAX));
         let limits = [self.max_tokens, settings.mcp_tool_llm_return_max_tokens];
+        // An answer of fewer bytes has fewer tokens, too.
+        let most = by_chars.min(answer_bytes as u64);
         let max_tokens = limits.into_iter().flatten().min();
-        let Some(max_tokens) = max_tokens.filter(|tokens| *tokens < by_chars) else {
+        let Some(max_tokens) = max_tokens.filter(|tokens| *tokens < most) else {
             return by_chars;
         };
         let sample = sample.get();
-        let sample = &sample[..sample.floor_char_boundary(MAX_ESTIMATED_BYTES)];
-        let tokens = marquetry_tokens::estimate(sample).max(1);
+        let tokens = marquetry_tokens::estimate_by_pieces(sample).max(1);
         by_chars.min(max_tokens.saturating_mul(sample.len() as u64) / tokens)
     }
 
@@ -94,21 +98,21 @@ mod tests {
         let mut audience = Audience::default();
         let mut settings = Settings::default();
         let prose = sample(&"The quick brown fox jumps over the lazy dog. ".repeat(2_000));
-        assert_eq!(audience.limit(&settings, &prose, false), 65_536);
+        assert_eq!(audience.limit(&settings, prose.get().len(), &prose, false), 65_536);
         audience.max_tokens = Some(8_000);
-        let of_prose = audience.limit(&settings, &prose, false);
+        let of_prose = audience.limit(&settings, prose.get().len(), &prose, false);
         assert!((32_000..45_000).contains(&of_prose), "{of_prose}");
         let numbers = sample(&"8.31,4.77,0.02\n".repeat(2_000));
-        assert!(audience.limit(&settings, &numbers, false) < of_prose);
+        assert!(audience.limit(&settings, numbers.get().len(), &numbers, false) < of_prose);
         settings.mcp_tool_llm_return_max_tokens = Some(800);
-        assert_eq!(audience.limit(&settings, &prose, false), of_prose / 10);
+        assert_eq!(audience.limit(&settings, prose.get().len(), &prose, false), of_prose / 10);
         settings.mcp_tool_llm_return_max_tokens = Some(9_000);
-        assert_eq!(audience.limit(&settings, &prose, false), of_prose);
+        assert_eq!(audience.limit(&settings, prose.get().len(), &prose, false), of_prose);
         audience.max_chars = Some(7_000);
-        assert_eq!(audience.limit(&settings, &prose, false), 7_000);
+        assert_eq!(audience.limit(&settings, prose.get().len(), &prose, false), 7_000);
         audience.max_error_chars = Some(5_000);
-        assert_eq!(audience.limit(&settings, &prose, false), 7_000);
-        assert_eq!(audience.limit(&settings, &prose, true), 5_000);
+        assert_eq!(audience.limit(&settings, prose.get().len(), &prose, false), 7_000);
+        assert_eq!(audience.limit(&settings, prose.get().len(), &prose, true), 5_000);
     }
 
     #[test]

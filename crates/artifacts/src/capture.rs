@@ -41,8 +41,6 @@ static ANY_AUDIENCE: Audience = Audience {
     max_error_chars: None,
     max_answer_bytes: None,
 };
-/// Beginning of an answer by which its tokens are estimated. The estimate takes 0.2 ms at most.
-const MAX_ESTIMATED_BYTES: usize = 16 * 1024;
 
 /// Saves tool answers as artifacts and builds the answers that models see. Clones are cheap; one
 /// capturer serves all calls.
@@ -565,10 +563,7 @@ impl ExecutedPlan {
         let mut report = Report {
             status,
             size_bytes: self.plan.size,
-            estimated_tokens: marquetry_tokens::estimate_from_beginning(
-                answer.get(),
-                MAX_ESTIMATED_BYTES,
-            ),
+            estimated_tokens: marquetry_tokens::estimate_by_pieces(answer.get()),
             kept_from_model: KeptFromModel::default(),
             message: String::new(),
             truncated: self.plan.oversize,

@@ -213,7 +213,8 @@ pub(crate) enum WholeAnswer {
 pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
     let settings = call.settings;
     let mut parts = Parts::read(answer, settings);
-    let limit = call.audience.limit(settings, parts.sample(answer), parts.is_error());
+    let limit =
+        call.audience.limit(settings, answer.get().len(), parts.sample(answer), parts.is_error());
     // An answer that is cut is always saved, whatever the threshold for saving (seed 000/1.3).
     let threshold = if settings.save {
         limit.min(settings.mcp_tool_response_save_threshold_bytes)

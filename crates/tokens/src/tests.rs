@@ -53,13 +53,20 @@ fn words_in_camel_case_are_several() {
 }
 
 #[test]
-fn a_long_text_is_estimated_by_its_beginning() {
-    let text = "one two three\n".repeat(10_000);
-    let whole = estimate(&text);
-    let estimated = estimate_from_beginning(&text, 64 << 10);
-    assert!(estimated.abs_diff(whole) * 100 <= whole, "{estimated} of {whole}");
-    assert_eq!(estimate_from_beginning("é", 1), 0);
-    assert_eq!(estimate_from_beginning("", 10), 0);
+fn a_long_text_is_estimated_by_pieces() {
+    for sample in samples() {
+        let text = format!("{}\n", sample.text).repeat(30);
+        let exact = estimate(&text);
+        let by_pieces = estimate_by_pieces(&text);
+        let error = by_pieces.abs_diff(exact) as f64 / exact as f64;
+        assert!(error < 0.12, "{}: {by_pieces} of {exact}", sample.name);
+    }
+    // The beginning is not like the rest.
+    let text = format!("{}{}", "word ".repeat(2_000), "8.31,4.77\n".repeat(9_000));
+    let exact = estimate(&text);
+    assert!(estimate_by_pieces(&text).abs_diff(exact) * 10 < exact);
+    assert_eq!(estimate_by_pieces(""), 0);
+    assert!(estimate_by_pieces(&"é".repeat(5_000)) > 0);
 }
 
 /// One run of letters and digits is looked at once, not once for each of its parts.

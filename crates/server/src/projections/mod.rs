@@ -32,9 +32,6 @@ const MAX_AT_ONCE: usize = 4;
 /// Largest data that a program works on, and its largest output, in bytes.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Beginning of a text by which its tokens are estimated.
-const ESTIMATED_BYTES: usize = 16 << 10;
-
 /// Projections of answers, if `artifacts.projections` is on.
 pub(crate) struct Projections {
     running: Option<Arc<Semaphore>>,
@@ -167,11 +164,11 @@ fn select(selection: &Selection, result: Box<RawValue>) -> Projected {
     let mut limits = QueryLimits::default();
     limits.max_output_bytes = MAX_BYTES;
     limits.max_rows = usize::MAX;
-    let mut tokens = marquetry_tokens::estimate_from_beginning(data, ESTIMATED_BYTES);
+    let mut tokens = marquetry_tokens::estimate_by_pieces(data);
     let selected = match jq(data, &selection.program, &limits) {
         Ok(output) if output.has_more => Err(format!("the output has more than {MAX_BYTES} bytes")),
         Ok(output) => {
-            let shown = marquetry_tokens::estimate_from_beginning(&output.text, ESTIMATED_BYTES);
+            let shown = marquetry_tokens::estimate_by_pieces(&output.text);
             tokens = tokens.saturating_sub(shown);
             answer.with_text(&output.text).map_err(|error| error.to_string())
         }
