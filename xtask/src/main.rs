@@ -257,10 +257,15 @@ pub(crate) fn build_shared(kind: &str, name: &str) -> Result<PathBuf, Failed> {
         .current_dir(root())
         .stderr(Stdio::inherit())
         .output()?;
-    String::from_utf8_lossy(&output.stdout)
+    executable(&output.stdout, |target| target == name)
+        .ok_or_else(|| Failed::new(format!("`{name}` failed to build")))
+}
+
+/// Returns the path of a program that cargo has built, from its messages as JSON.
+pub(crate) fn executable(messages: &[u8], is_meant: impl Fn(&str) -> bool) -> Option<PathBuf> {
+    String::from_utf8_lossy(messages)
         .lines()
         .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .filter(|message| message["target"]["name"] == name)
+        .filter(|message| message["target"]["name"].as_str().is_some_and(&is_meant))
         .find_map(|message| message["executable"].as_str().map(PathBuf::from))
-        .ok_or_else(|| Failed::new(format!("`{name}` failed to build")))
 }

@@ -69,23 +69,34 @@ pub(super) async fn measure(
     server.check().await?;
     let file = server.load_file()?;
     wrk(&url, file.path(), CONNECTIONS, time / 5)?;
-    let before = proc_stat::cpu_time(running.pid())?;
-    let load = wrk(&url, file.path(), CONNECTIONS, time)?;
-    let cpu = proc_stat::cpu_time(running.pid())?.checked_sub(before).unwrap();
+    let load = || wrk(&url, file.path(), CONNECTIONS, time);
+    let (measurement, bytes) = measure_process(running.pid(), load)?;
+    if bytes < measurement.requests * row.bytes as u64 {
+        return Err(Failed::new("an answer to wrk lacks the echoed text"));
+    }
+    Ok(measurement)
+}
+
+/// Measures a process under load. Returns the bytes of its answers, too.
+pub(super) fn measure_process(
+    pid: u32,
+    load: impl FnOnce() -> Result<Load, Failed>,
+) -> Result<(Measurement, u64), Failed> {
+    let before = proc_stat::cpu_time(pid)?;
+    let load = load()?;
+    let cpu = proc_stat::cpu_time(pid)?.saturating_sub(before);
     if load.failed > 0 {
         return Err(Failed::new(format!("wrk saw {} errors", load.failed)));
     }
-    if load.bytes < load.requests * row.bytes as u64 {
-        return Err(Failed::new("an answer to wrk lacks the echoed text"));
-    }
-    Ok(Measurement {
+    let measurement = Measurement {
         requests: load.requests,
         time: load.time,
         cpu,
         p50: load.p50,
         p99: load.p99,
-        resident: proc_stat::resident(running.pid())?,
-    })
+        resident: proc_stat::resident(pid)?,
+    };
+    Ok((measurement, load.bytes))
 }
 
 /// Returns the mode in which a peer is started for [`open_session`].

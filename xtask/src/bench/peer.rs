@@ -6,7 +6,7 @@ use std::{
     process::{Child, Command, Stdio},
 };
 
-use crate::{Failed, cargo_command, root};
+use crate::{Failed, cargo_command, executable, root};
 
 /// A measured program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,10 +58,7 @@ pub(super) fn build(name: &str, arguments: &[String]) -> Result<PathBuf, Failed>
         .current_dir(root())
         .stderr(Stdio::inherit())
         .output()?;
-    String::from_utf8_lossy(&output.stdout)
-        .lines()
-        .filter_map(|line| serde_json::from_str::<serde_json::Value>(line).ok())
-        .find_map(|message| message["executable"].as_str().map(PathBuf::from))
+    executable(&output.stdout, |_| true)
         .ok_or_else(|| Failed::new(format!("{name} failed to build")))
 }
 

@@ -15,7 +15,7 @@ use super::{
     Row,
     server::RunningServer,
 };
-use crate::{Failed, proc_stat};
+use crate::Failed;
 
 /// Maximum time until a gateway answers and lists its upstream's tool.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
@@ -105,20 +105,8 @@ impl Session {
         if answer["id"] != 7 || !answer["result"]["content"][0]["text"].is_string() {
             return Err(Failed::new(format!("answered {answer}")));
         }
-        let before = proc_stat::cpu_time(server.pid())?;
-        let load = self.load(row, time)?;
-        let cpu = proc_stat::cpu_time(server.pid())?.saturating_sub(before);
-        if load.failed > 0 {
-            return Err(Failed::new(format!("wrk saw {} errors", load.failed)));
-        }
-        Ok(Measurement {
-            requests: load.requests,
-            time: load.time,
-            cpu,
-            p50: load.p50,
-            p99: load.p99,
-            resident: proc_stat::resident(server.pid())?,
-        })
+        let (measurement, _) = http::measure_process(server.pid(), || self.load(row, time))?;
+        Ok(measurement)
     }
 
     /// Calls the tool for `time`.

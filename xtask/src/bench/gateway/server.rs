@@ -21,8 +21,10 @@ use crate::{Failed, root};
 /// A measured gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Marquetry with its default settings.
+    /// Marquetry with its default settings, which store artifacts in memory.
     Marquetry,
+    /// Marquetry that stores artifacts in a directory.
+    Directory,
     /// Marquetry that captures no answers, which is the hop alone.
     WithoutCapture,
     /// Marquetry that neither captures answers nor has a console.
@@ -35,8 +37,9 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    pub(super) const ALL: [Self; 7] = [
+    pub(super) const ALL: [Self; 8] = [
         Self::Marquetry,
+        Self::Directory,
         Self::WithoutCapture,
         Self::WithoutConsole,
         Self::Floor,
@@ -48,6 +51,7 @@ impl Kind {
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Marquetry => "marquetry",
+            Self::Directory => "marquetry, directory",
             Self::WithoutCapture => "marquetry, no capture",
             Self::WithoutConsole => "marquetry, no capture, no console",
             Self::Floor => "floor",
@@ -63,7 +67,10 @@ impl Kind {
     }
 
     fn is_marquetry(self) -> bool {
-        matches!(self, Self::Marquetry | Self::WithoutCapture | Self::WithoutConsole)
+        matches!(
+            self,
+            Self::Marquetry | Self::Directory | Self::WithoutCapture | Self::WithoutConsole
+        )
     }
 }
 
@@ -176,13 +183,17 @@ fn command(kind: Kind, programs: &Programs, folder: &Path, port: u16) -> Result<
     let port = port.to_string();
     let mut command;
     match kind {
-        Kind::Marquetry | Kind::WithoutCapture | Kind::WithoutConsole => {
+        Kind::Marquetry | Kind::Directory | Kind::WithoutCapture | Kind::WithoutConsole => {
             let mut payload = programs.upstream();
-            if kind != Kind::Marquetry {
+            if matches!(kind, Kind::WithoutCapture | Kind::WithoutConsole) {
                 payload["capture"] = json!(false);
             }
+            let mut artifacts = json!({ "savings_database": folder.join("savings.db") });
+            if kind == Kind::Directory {
+                artifacts["directory"] = json!(folder.join("artifacts"));
+            }
             let config = json!({
-                "artifacts": { "directory": folder.join("artifacts") },
+                "artifacts": artifacts,
                 "knowledge": { "database": folder.join("knowledge.db") },
                 "console": { "enabled": kind != Kind::WithoutConsole },
                 "mcp_servers": { "payload": payload },

@@ -75,53 +75,45 @@ fn write_aims(
     system_calls: &[(Kind, SystemCalls)],
 ) -> std::fmt::Result {
     out.push_str("\nAims:\n");
-    let rows = |of: fn(Row) -> bool| -> Vec<Row> {
-        let floor = turns.iter().filter(|turns| turns.server == Kind::Floor);
-        floor.map(|turns| turns.row).filter(|row| of(*row)).collect()
-    };
     let aims = [
-        ("the hop, × floor", Kind::WithoutCapture, Kind::Floor, 1.6, rows(|_| true)),
+        ("the hop, × floor", Kind::WithoutCapture, Kind::Floor, 1.6, rows(turns, |_| true)),
         (
             "an answer that fits, × floor",
             Kind::Marquetry,
             Kind::Floor,
             1.6,
-            rows(|row| row.bytes <= UNTOUCHED),
+            rows(turns, |row| row.bytes <= UNTOUCHED),
         ),
         (
             "an answer that is saved, × the hop",
             Kind::Marquetry,
             Kind::WithoutCapture,
             1.5,
-            rows(|row| row.bytes > UNTOUCHED),
+            rows(turns, |row| row.bytes > UNTOUCHED),
         ),
         (
             "the console's record, × the hop without it",
             Kind::WithoutCapture,
             Kind::WithoutConsole,
             1.05,
-            rows(|_| true),
+            rows(turns, |_| true),
         ),
     ];
     for (what, ours, other, bound, rows) in aims {
-        let short: Vec<String> = rows
-            .iter()
-            .filter_map(|row| Some((row, ratio(turns, *row, ours, other)?)))
-            .filter(|(_, ratio)| *ratio > bound)
-            .map(|(row, ratio)| format!("{} × {} ({ratio:.2})", size(row.bytes), row.in_flight))
-            .collect();
-        writeln!(out, "- CPU of {what}, at most {bound}: {}", verdict(&short))?;
+        let ratios = rows
+            .into_iter()
+            .filter_map(|row| Some((row, ratio(turns, row, ours, other)?)))
+            .collect::<Vec<_>>();
+        writeln!(out, "- CPU of {what}, at most {bound}: {}", verdict(&ratios, bound))?;
     }
-    let short: Vec<String> = rows(|row| row.bytes <= UNTOUCHED)
-        .iter()
-        .filter_map(|row| Some((row, ratio_to_best_peer(turns, *row)?)))
-        .filter(|(_, ratio)| *ratio > 0.05)
-        .map(|(row, ratio)| format!("{} × {} ({ratio:.3})", size(row.bytes), row.in_flight))
-        .collect();
+    let ratios = rows(turns, |row| row.bytes <= UNTOUCHED)
+        .into_iter()
+        .filter_map(|row| Some((row, ratio_to_best_peer(turns, row)?)))
+        .collect::<Vec<_>>();
     writeln!(
         out,
         "- CPU of an answer that fits, × the best peer, at most 0.05: {}",
-        verdict(&short)
+        verdict(&ratios, 0.05)
     )?;
     let ours = system_calls.iter().find(|(kind, _)| *kind == Kind::Marquetry);
     if let Some((_, SystemCalls { all, futex, .. })) = ours {
@@ -131,11 +123,23 @@ fn write_aims(
     Ok(())
 }
 
-fn verdict(short: &[String]) -> String {
-    if short.is_empty() {
-        "met.".to_owned()
-    } else {
-        format!("**falls short** at {}.", short.join("; "))
+/// Returns the measured rows of some kind.
+fn rows(turns: &[Turns], is_meant: fn(Row) -> bool) -> Vec<Row> {
+    let floor = turns.iter().filter(|turns| turns.server == Kind::Floor);
+    floor.map(|turns| turns.row).filter(|row| is_meant(*row)).collect()
+}
+
+/// Names the rows whose ratio is larger than `bound`.
+fn verdict(ratios: &[(Row, f64)], bound: f64) -> String {
+    let short: Vec<_> = ratios
+        .iter()
+        .filter(|(_, ratio)| *ratio > bound)
+        .map(|(row, ratio)| format!("{} × {} ({ratio:.2})", size(row.bytes), row.in_flight))
+        .collect();
+    match (ratios, &short[..]) {
+        ([], _) => "not measured.".to_owned(),
+        (_, []) => "met.".to_owned(),
+        _ => format!("**falls short** at {}.", short.join("; ")),
     }
 }
 
@@ -181,6 +185,7 @@ mod tests {
         assert!(report.contains("the hop, × floor, at most 1.6: met."), "{report}");
         assert!(report.contains("fits, × floor, at most 1.6: **falls short** at 16 B × 1 (2.00)."));
         assert!(report.contains("no futex: **falls short** (7.5, 0.00)."), "{report}");
+        assert!(report.contains("the best peer, at most 0.05: not measured."), "{report}");
     }
 
     fn measurement(cpu_micros: u64) -> Measurement {
