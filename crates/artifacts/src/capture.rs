@@ -10,7 +10,7 @@ use serde_json::{Value, value::RawValue};
 use crate::{
     audience::{Audience, ViewUse},
     item::{ArtifactMaker, Task},
-    json::Members,
+    json::{self, Members},
     mime::is_text,
     notice::{self, Facts, notice},
     plan::{Call, Plan, PlannedStructured, Show, StructuredTask, WholeAnswer, plan, text_item},
@@ -546,7 +546,7 @@ impl ExecutedPlan {
         }
         // Before the report, which has the size of what is shown. A failed save must not cost the
         // model the text (seed 000/3.2; SAM loses it).
-        self.show_texts_without_artifacts();
+        self.show_texts_without_artifacts(answer);
         let save = if settings.save { self.save_report() } else { Save::off() };
         let cut = self.plan.oversize.map(|_| settings.oversize);
         let status = match (save.status, cut) {
@@ -693,18 +693,21 @@ impl ExecutedPlan {
         }
     }
 
-    /// Shows items whose artifact is missing up to the limit, instead of links.
-    fn show_texts_without_artifacts(&mut self) {
+    /// Shows texts whose artifact is missing up to the limit, instead of links.
+    fn show_texts_without_artifacts(&mut self, answer: &RawValue) {
         let Plan { items, budget, oversize, .. } = &mut self.plan;
         for (planned, done) in items.iter_mut().zip(&self.outcomes) {
-            let Show::LinkOrStart(text) = &planned.show else { continue };
-            planned.show = match &done.artifact {
-                Some(_) => Show::Link { otherwise: None },
-                None => match budget.text(text, 0) {
-                    Shown::Whole => Show::Rewritten(text_item(text, None, None)),
-                    Shown::Parts(parts) => Show::Parts(text_item(&parts, None, None)),
-                    Shown::Nothing => Show::Nothing,
-                },
+            let Show::LinkOrText(span) = &planned.show else { continue };
+            if done.artifact.is_some() {
+                planned.show = Show::Link { otherwise: None };
+                continue;
+            }
+            let raw = serde_json::from_str::<&RawValue>(&answer.get()[span.clone()]).ok();
+            let text = raw.and_then(json::string).map(|(text, _)| text).unwrap_or_default();
+            planned.show = match budget.text(&text, 0) {
+                Shown::Whole => Show::Rewritten(text_item(&text, None, None)),
+                Shown::Parts(parts) => Show::Parts(text_item(&parts, None, None)),
+                Shown::Nothing => Show::Nothing,
             };
         }
         if let Some(cut) = oversize {
@@ -876,7 +879,7 @@ impl ExecutedPlan {
             match &planned.show {
                 Show::AsSent(span) => items.push(sent(answer, span)),
                 Show::Rewritten(item) | Show::Parts(item) => items.push(item.clone()),
-                Show::LinkOrStart(_) => items.extend(link),
+                Show::LinkOrText(_) => items.extend(link),
                 Show::Link { otherwise } => {
                     items
                         .extend(link.or_else(|| otherwise.as_ref().map(|span| sent(answer, span))));

@@ -91,7 +91,12 @@ impl<'a> Item<'a> {
 
     /// Returns the text of an embedded resource.
     pub(crate) fn resource_text(&self) -> Option<Cow<'a, str>> {
-        self.member("resource").and_then(Members::read)?.string("text")
+        self.raw_resource_text().and_then(json::string).map(|(text, _)| text)
+    }
+
+    /// Returns the text of an embedded resource, as JSON.
+    pub(crate) fn raw_resource_text(&self) -> Option<&'a RawValue> {
+        self.member("resource").and_then(Members::read)?.get("text")
     }
 
     /// Rewrites the image with its decoded bytes and its true type.

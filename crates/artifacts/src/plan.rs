@@ -147,10 +147,9 @@ pub(crate) enum Show {
     Link {
         otherwise: Option<Range<usize>>,
     },
-    /// A link to the artifact; without an artifact, the start of this text as far as the budget
-    /// allows. The text is cut to a little more than the limit, so that [`Budget::text`] notices
-    /// the cut.
-    LinkOrStart(String),
+    /// A link to the artifact; without an artifact, the text at this position, a JSON string, as far
+    /// as the budget allows.
+    LinkOrText(Range<usize>),
     /// The item as sent, and a link to the artifact, if there is one.
     AsSentAndLink(Range<usize>),
     /// The rewritten item, and a link to the artifact.
@@ -166,7 +165,7 @@ impl Show {
             | Self::Rewritten(_)
             | Self::AsSentAndLink(_)
             | Self::RewrittenAndLink(_) => true,
-            Self::Parts(_) | Self::Link { .. } | Self::LinkOrStart(_) | Self::Nothing => false,
+            Self::Parts(_) | Self::Link { .. } | Self::LinkOrText(_) | Self::Nothing => false,
         }
     }
 }
@@ -229,8 +228,8 @@ pub(crate) fn plan(answer: &RawValue, call: &Call<'_>) -> Option<Plan> {
         .saturating_sub(parts.uncounted_bytes(settings.size_measure));
     let needs_capture = parts.needs_capture(settings);
     // Many servers send their data twice, as text and as structured content, but most clients show
-    // their model one of them, so it is measured once. The comparison reads all of both, and an answer
-    // that is small with both needs none.
+    // their model one of them, so it is measured once. The comparison reads all of both, and an
+    // answer that is small with both needs none.
     if size > threshold || needs_capture {
         parts.find_duplicate();
     }
@@ -728,13 +727,16 @@ impl<'a> Planner<'a> {
                 (task, show)
             }
             Kind::Image if whole_answer != WholeAnswer::Only && self.is_small(item.raw) => {
+                let max_content_items = settings.mcp_intelligent_processing.max_content_items;
                 // Decoded even after `max_content_items`: it is checked, and not saved.
                 let task = self.maker.task(index, item);
                 match self.show(item, &task, budget, total_bytes) {
                     Show::AsSentAndLink(span) => (Task::Inline(SMALL.into()), Show::AsSent(span)),
-                    show if index < settings.mcp_intelligent_processing.max_content_items => {
-                        (task, show)
+                    // The budget has counted it.
+                    Show::RewrittenAndLink(image) if index >= max_content_items => {
+                        (self.task(index, item, whole_answer), Show::Rewritten(image))
                     }
+                    show if index < max_content_items => (task, show),
                     _ => {
                         let task = self.task(index, item, whole_answer);
                         let show = self.show(item, &task, budget, total_bytes);
@@ -788,12 +790,9 @@ impl<'a> Planner<'a> {
                 if is_exact { Show::AsSent(sent) } else { Show::Rewritten(rewritten(item, &text)) }
             }
             Kind::Resource { is_text: true } if self.is_oversize => {
-                let text = item.resource_text().unwrap_or_default();
-                *total_bytes += text.len() as u64;
-                let limit = usize::try_from(self.limit()).unwrap_or(usize::MAX);
-                // One character more than the limit, so that `Budget::text` notices the cut.
-                let max = limit.saturating_add(char::MAX.len_utf8());
-                Show::LinkOrStart(text[..text.floor_char_boundary(max)].to_owned())
+                let Some(text) = item.raw_resource_text() else { return Show::Nothing };
+                *total_bytes += json::string(text).map_or(0, |(text, _)| text.len() as u64);
+                Show::LinkOrText(json::span(self.answer, text))
             }
             Kind::Resource { is_text: true } => Show::AsSent(sent),
             Kind::Link if self.is_oversize && !budget.take(sent.len() as u64) => Show::Nothing,

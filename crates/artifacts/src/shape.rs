@@ -105,9 +105,11 @@ pub(crate) enum Shown {
     Nothing,
 }
 
-/// Cuts a text that is longer than `room`: returns its beginning (70 % of the room), a mark and its
-/// end, which fit in `room` together, and the bytes of the text in it. JSON stays JSON, if possible. A model that sees the end
-/// knows what the data comes to: the last rows of a table, the summary of a log.
+/// Cuts a text that is longer than `room` to its beginning (70 % of the room), a mark, and its end,
+/// which fit in `room` together. JSON stays JSON, if possible.
+///
+/// A model that sees the end knows what the data comes to: the last rows of a table, the summary of
+/// a log.
 fn cut(text: &str, room: usize) -> Cut {
     if room < 4 * MAX_MARK_BYTES {
         let start = &text[..text.floor_char_boundary(room)];

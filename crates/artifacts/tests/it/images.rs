@@ -208,3 +208,14 @@ async fn limits_of_a_client_hold() {
         }
     }
 }
+
+#[tokio::test]
+async fn an_image_counts_once_towards_the_limit_of_all() {
+    // Room for this image, but not for it twice.
+    let settings = settings(
+        "inline_image_max_bytes = 1000\ninline_images_total_max_bytes = 100\n[mcp_intelligent_processing]\nmax_content_items = 0",
+    );
+    let seen = capture(&settings, image(GIF, json!("image/png"))).await;
+    assert_eq!(images(&seen).len(), 1, "{}", seen.raw_result());
+    assert_eq!(images(&seen)[0]["mimeType"], "image/gif");
+}

@@ -353,6 +353,17 @@ async fn when_saving_fails_the_text_of_a_resource_is_shown() {
         assert!(notice.contains("is lost") && !notice.contains("whole"), "{notice}");
     }
 
+    // The end is that of the whole text, and the mark counts all that is missing.
+    let lines: String = (0..1_000).map(|line| format!("line {line} of the file\n")).collect();
+    let resource_of_lines =
+        json!({"type": "resource", "resource": {"uri": "file:///a.txt", "text": lines}});
+    let answer = json!({"content": [resource_of_lines]}).to_string();
+    let seen = capture_into(FailingStore::new(|_| true), &Settings::small_context(), &answer).await;
+    let shown = seen.texts().concat();
+    assert!(shown.ends_with("line 998 of the file\nline 999 of the file\n"), "{shown}");
+    let missing = lines.len() as u64 - seen.report().truncated.unwrap().shown_bytes;
+    assert!(shown.contains(&format!("[… {missing} bytes are left out here …]")), "{shown}");
+
     // Only items with an artifact become links.
     let answer = json!({"content": [resource(3000), resource(3001)]}).to_string();
     let seen =
