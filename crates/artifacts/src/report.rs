@@ -101,19 +101,20 @@ fn keep_first<T>(list: &mut Vec<T>, count: usize) -> usize {
 pub enum Status {
     /// Saved; its text is shown whole.
     ProcessedAndSaved,
-    /// Saved; the beginning of its text is shown.
+    /// Saved; the beginning and the end of its text are shown.
     ProcessedSavedAndTruncated,
     /// Saved; nothing of it is shown.
     ProcessedSavedAndWithheld,
     /// Not saved; its text is shown whole.
     ProcessedSaveFailed,
-    /// Not saved; the beginning of its text is shown.
+    /// Not saved; the beginning and the end of its text are shown.
     ProcessedTruncatedSaveFailed,
     /// Not saved; nothing of it is shown.
     ProcessedWithheldSaveFailed,
     /// Not saved, because the setting `save` is off; its text is shown whole.
     Processed,
-    /// Not saved, because the setting `save` is off; the beginning of its text is shown.
+    /// Not saved, because the setting `save` is off; the beginning and the end of its text are
+    /// shown.
     ProcessedTruncated,
     /// Not saved, because the setting `save` is off; nothing of it is shown.
     ProcessedWithheld,
@@ -185,7 +186,7 @@ impl LeftOut {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Save {
-    /// Returns whether everything was saved.
+    /// Whether everything was saved.
     pub status: SaveStatus,
     /// The status as a sentence, with the first error.
     pub message: String,

@@ -44,7 +44,7 @@ pub struct Processing {
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Oversize {
-    /// The beginning, up to the limit.
+    /// The beginning and the end, up to the limit.
     #[default]
     Truncate,
     /// Only the names of the artifacts.
