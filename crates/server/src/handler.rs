@@ -6,7 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use marquetry_apps_ext::types::ToolUi;
 use marquetry_artifact_tools::{ArtifactTools, LIST, QUERY, READ, SEARCH};
-use marquetry_artifacts::{Captured, Capturer, Settings, ToolCall, ViewUse, report::SaveStatus};
+use marquetry_artifacts::{
+    Captured, Capturer, Settings, ToolCall, ViewUse,
+    report::{KeptFromModel, SaveStatus},
+};
 use marquetry_config::{SERVER_NAME, sections::Limits};
 use marquetry_gateway::{CallFailure, Catalog, Gateway, List, ToolAnswer, Unreachable};
 use marquetry_protocol::{
@@ -361,7 +364,9 @@ impl GatewayHandler {
             record.answered(&result);
             let call = CapturedCall { output_schema: tool.output_schema.as_ref(), ..call };
             let settings = &self.capture_settings;
-            return Ok(Reply::raw(self.captured(call, settings, result, cx, record).await));
+            let captured = self.capture(call, settings, result, cx, record).await;
+            self.count_kept(&name, kept_by(&captured), cx, record);
+            return Ok(Reply::raw(captured.into_result()));
         }
         if let Some(upstream) = self.gateway.upstream_of_tool(&name) {
             record.sent_to(upstream.name());
@@ -383,33 +388,36 @@ impl GatewayHandler {
             };
         record.answered(&result);
         let call = CapturedCall { ui: &ui, ..call };
+        let mut kept = KeptFromModel::default();
+        let mut failure = None;
         if let Some(selection) = selection {
-            let size = result.get().len();
             result = match self.projections.apply(selection, result).await {
                 Projected::Unchanged(result) => result,
-                Projected::Selected(selected, tokens) => {
-                    let bytes = size.saturating_sub(selected.get().len()) as u64;
-                    self.keep_from_model(&name, (bytes, tokens), cx, record);
+                Projected::Selected(selected, rest) => {
+                    kept = rest;
                     output_schema = None;
                     selected
                 }
                 Projected::Failed(result, why) => {
-                    let settings = capture.unwrap_or_else(|| self.capture_settings.clone());
-                    let result = self.saved_whole(call, settings, (result, why), cx, record).await;
-                    return Ok(if is_stateless {
-                        Reply::complete(result)
-                    } else {
-                        Reply::raw(result)
-                    });
+                    failure = Some(why);
+                    result
                 }
             };
         }
-        let result = match capture {
-            None => result,
-            Some(settings) => {
-                let call = CapturedCall { output_schema: output_schema.as_deref(), ..call };
-                self.captured(call, &settings, result, cx, record).await
-            }
+        let call = CapturedCall { output_schema: output_schema.as_deref(), ..call };
+        let captured = match (&capture, &failure) {
+            (None, _) => Captured::Unchanged(result),
+            (Some(settings), None) => self.capture(call, settings, result, cx, record).await,
+            (Some(settings), Some(_)) => self.saved_whole(call, settings, result, cx, record).await,
+        };
+        // One answer, whether a selection or the capture has shortened it, or both.
+        let by_capture = kept_by(&captured);
+        kept.bytes += by_capture.bytes;
+        kept.tokens += by_capture.tokens;
+        self.count_kept(&name, kept, cx, record);
+        let result = match failure {
+            Some(why) => failed_selection(captured, &why),
+            None => captured.into_result(),
         };
         Ok(if is_stateless { Reply::complete(result) } else { Reply::raw(result) })
     }
@@ -438,59 +446,50 @@ impl GatewayHandler {
         names.original(name).map(str::to_owned)
     }
 
-    /// Captures the answer of a tool, and tells clients when that has made artifacts.
-    async fn captured(
+    /// Saves an answer from which nothing could be selected, and shows little of it.
+    async fn saved_whole(
         &self,
         call: CapturedCall<'_>,
         settings: &Settings,
         result: Box<RawValue>,
         cx: &RequestContext,
         record: &CallRecord,
-    ) -> Box<RawValue> {
-        self.capture(call, settings, result, cx, record).await.into_result()
-    }
-
-    /// Saves an answer from which nothing could be selected, and returns an error that names its
-    /// artifacts.
-    async fn saved_whole(
-        &self,
-        call: CapturedCall<'_>,
-        settings: Settings,
-        (result, why): (Box<RawValue>, String),
-        cx: &RequestContext,
-        record: &CallRecord,
-    ) -> Box<RawValue> {
+    ) -> Captured {
         /// Bytes of the answer beside the error.
         const SHOWN_BYTES: u64 = 2_048;
         let mut as_saved = settings.clone();
         as_saved.mcp_tool_response_save_threshold_bytes = 0;
         as_saved.mcp_tool_llm_return_max_bytes = SHOWN_BYTES;
-        let mut captured = self.capture(call, &as_saved, result.clone(), cx, record).await;
-        let is_saved =
-            captured.report().is_some_and(|report| report.save.status == SaveStatus::Success);
-        if !is_saved {
-            // The store is full or fails: the model gets as much as without a selection.
-            captured = self.capture(call, &settings, result, cx, record).await;
+        if settings.save {
+            let captured = self.capture(call, &as_saved, result.clone(), cx, record).await;
+            let save = captured.report().map(|report| report.save.status);
+            if save == Some(SaveStatus::Success) {
+                return captured;
+            }
         }
-        failed_selection(captured, &why)
+        // Nothing may be saved, or the store is full or fails: the model gets as much as without a
+        // selection.
+        self.capture(call, settings, result, cx, record).await
     }
 
-    /// Counts the bytes and tokens that an answer keeps from the model.
-    fn keep_from_model(
+    /// Counts the part of an answer that the model does not get.
+    fn count_kept(
         &self,
         tool: &str,
-        (bytes, tokens): (u64, u64),
+        kept: KeptFromModel,
         cx: &RequestContext,
         record: &CallRecord,
     ) {
-        if bytes == 0 {
+        if kept.is_nothing() {
             return;
         }
+        let KeptFromModel { bytes, tokens, .. } = kept;
         record.kept_from_model(bytes, tokens);
         let owner = cx.principal().map(|principal| principal.id());
         self.savings.add(Saving { owner, tool: tool.to_owned(), bytes, tokens });
     }
 
+    /// Captures the answer of a tool, and tells clients when that has made artifacts.
     async fn capture(
         &self,
         call: CapturedCall<'_>,
@@ -514,10 +513,6 @@ impl GatewayHandler {
             .with_view(view);
         let captured = self.capturer.capture(call, settings, result).await;
         record.captured(&captured, settings, client.profile());
-        if let Some(report) = captured.report() {
-            let kept = report.kept_from_model;
-            self.keep_from_model(tool, (kept.bytes, kept.tokens), cx, record);
-        }
         if matches!(captured, Captured::Changed { .. }) {
             self.artifacts.of(cx).announce_change();
         }
@@ -555,6 +550,11 @@ impl GatewayHandler {
         text.push_str(&self.gateway.instructions(self.limits.max_instructions_bytes));
         text
     }
+}
+
+/// Returns the part of an answer that its capture keeps from the model.
+fn kept_by(captured: &Captured) -> KeptFromModel {
+    captured.report().map(|report| report.kept_from_model).unwrap_or_default()
 }
 
 /// Returns the answer to a call whose upstream cannot be reached.

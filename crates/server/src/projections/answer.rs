@@ -93,21 +93,25 @@ pub(crate) fn failed_selection(captured: Captured, why: &str) -> Box<RawValue> {
     let artifacts =
         saved.into_iter().flat_map(|it| it.artifacts.iter().chain(&it.fallback_artifact));
     let names: Vec<_> = artifacts.take(NAMED).map(|it| it.name.as_str().to_owned()).collect();
-    let place = if names.is_empty() {
-        "Its answer could not be saved; all of it that fits follows".to_owned()
-    } else {
-        format!(
+    let place = match saved {
+        None => "Its answer is not saved, and follows whole".to_owned(),
+        Some(_) if names.is_empty() => {
+            "Its answer could not be saved; all of it that fits follows".to_owned()
+        }
+        Some(_) => format!(
             "Its whole answer is saved as {}: query_artifact takes jq programs, too",
             names.join(", ")
-        )
+        ),
     };
     let text = format!("{SELECT}: {why}. The tool was called. {place}.");
+    let is_saved = !names.is_empty();
     let result = captured.into_result();
-    with_error(&result, &text).unwrap_or(result)
+    with_error(&result, &text, is_saved).unwrap_or(result)
 }
 
-/// Returns a result as an error that begins with a text.
-fn with_error(result: &RawValue, text: &str) -> Option<Box<RawValue>> {
+/// Returns a result as an error that begins with a text. Structured content stays if it is not
+/// saved, since it may be the only data.
+fn with_error(result: &RawValue, text: &str, is_saved: bool) -> Option<Box<RawValue>> {
     let mut members: IndexMap<Cow<'_, str>, &RawValue> = serde_json::from_str(result.get()).ok()?;
     let content = members.get("content").map_or("[]", |content| content.get());
     let mut items: Vec<&RawValue> = serde_json::from_str(content).ok()?;
@@ -116,7 +120,9 @@ fn with_error(result: &RawValue, text: &str) -> Option<Box<RawValue>> {
     let content = to_raw_value(&items).ok()?;
     let is_error = to_raw_value(&true).ok()?;
     members.insert("content".into(), &content);
-    members.shift_remove("structuredContent");
+    if is_saved {
+        members.shift_remove("structuredContent");
+    }
     members.insert("isError".into(), &is_error);
     to_raw_value(&members).ok()
 }

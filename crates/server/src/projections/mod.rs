@@ -6,17 +6,19 @@ mod listing;
 use std::{sync::Arc, time::Duration};
 
 use indexmap::IndexMap;
-use marquetry_data_query::{JqError, QueryLimits, jq};
+use marquetry_artifacts::report::KeptFromModel;
+use marquetry_data_query::{JqError, QueryLimits, jq_holding};
 use marquetry_gateway::Catalog;
 use marquetry_protocol::{
     server::RequestContext,
     types::{CallToolParams, Tool},
 };
+use marquetry_tokens::estimate_by_pieces;
 use serde_json::{
     Value,
     value::{RawValue, to_raw_value},
 };
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::answer::Answer;
 pub(crate) use self::answer::failed_selection;
@@ -47,9 +49,8 @@ pub(crate) struct Selection {
 pub(crate) enum Projected {
     /// The answer passes unchanged: it is an error or not yet an answer.
     Unchanged(Box<RawValue>),
-    /// The answer with the selected data in place of all, and an estimate of the tokens that the
-    /// others would have cost.
-    Selected(Box<RawValue>, u64),
+    /// The answer with the selected data in place of all, and the rest.
+    Selected(Box<RawValue>, KeptFromModel),
     /// The whole answer, and the reason why nothing was selected from it.
     Failed(Box<RawValue>, String),
 }
@@ -119,12 +120,16 @@ impl Projections {
         Ok(Some(Selection { program }))
     }
 
-    /// Applies a program to an answer.
+    /// Applies a program to an answer. The program ends early if this future is dropped.
     pub(crate) async fn apply(&self, selection: Selection, result: Box<RawValue>) -> Projected {
-        let Some(running) = self.running.clone() else { return Projected::Unchanged(result) };
-        // The semaphore is never closed.
-        let _permit = running.acquire_owned().await;
-        let done = tokio::task::spawn_blocking(move || select(&selection, result)).await;
+        let Some(running) = &self.running else { return Projected::Unchanged(result) };
+        let permit = permit(running).await;
+        let mut limits = QueryLimits::default();
+        limits.max_output_bytes = MAX_BYTES;
+        limits.max_rows = usize::MAX;
+        let _cancelled = limits.cancel.on_drop();
+        let work = move || select(&selection, result, &limits, permit);
+        let done = tokio::task::spawn_blocking(work).await;
         done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     }
 }
@@ -134,14 +139,23 @@ fn has_own(tool: &Tool) -> bool {
     tool.input_schema["properties"].get(SELECT).is_some()
 }
 
+/// A place among the programs that run at the same time. The work holds it, because it goes on for
+/// some time when its call is cancelled.
+type Permit = Option<OwnedSemaphorePermit>;
+
+async fn permit(running: &Arc<Semaphore>) -> Permit {
+    // The semaphore is never closed.
+    running.clone().acquire_owned().await.ok()
+}
+
 /// Compiles a program, and runs it over `null` for a moment.
 async fn check(program: &str, running: &Arc<Semaphore>) -> Result<(), String> {
-    let _permit = running.clone().acquire_owned().await;
+    let permit = permit(running).await;
     let program = program.to_owned();
     let mut limits = QueryLimits::default();
     limits.time = Duration::from_millis(20);
-    let checked = tokio::task::spawn_blocking(move || jq("null", &program, &limits)).await;
-    match checked {
+    let work = move || jq_holding("null", &program, &limits, permit);
+    match tokio::task::spawn_blocking(work).await {
         Ok(Err(error @ JqError::Program(_))) => {
             Err(format!("{SELECT}: {error}. The tool was not called."))
         }
@@ -150,7 +164,13 @@ async fn check(program: &str, running: &Arc<Semaphore>) -> Result<(), String> {
     }
 }
 
-fn select(selection: &Selection, result: Box<RawValue>) -> Projected {
+fn select(
+    selection: &Selection,
+    result: Box<RawValue>,
+    limits: &QueryLimits,
+    permit: Permit,
+) -> Projected {
+    let permit = Arc::new(permit);
     let answer = match Answer::parse(&result) {
         Ok(Some(answer)) => answer,
         Ok(None) => return Projected::Unchanged(result),
@@ -161,21 +181,54 @@ fn select(selection: &Selection, result: Box<RawValue>) -> Projected {
         let why = format!("the data has {} bytes, more than {MAX_BYTES}", data.len());
         return Projected::Failed(result, why);
     }
-    let mut limits = QueryLimits::default();
-    limits.max_output_bytes = MAX_BYTES;
-    limits.max_rows = usize::MAX;
-    let mut tokens = marquetry_tokens::estimate_by_pieces(data);
-    let selected = match jq(data, &selection.program, &limits) {
+    let tokens = estimate_by_pieces(data);
+    let selected = match jq_holding(data, &selection.program, limits, permit.clone()) {
         Ok(output) if output.has_more => Err(format!("the output has more than {MAX_BYTES} bytes")),
         Ok(output) => {
-            let shown = marquetry_tokens::estimate_by_pieces(&output.text);
-            tokens = tokens.saturating_sub(shown);
-            answer.with_text(&output.text).map_err(|error| error.to_string())
+            let shown = estimate_by_pieces(&output.text);
+            let selected = answer.with_text(&output.text).map_err(|error| error.to_string());
+            selected.map(|selected| (selected, tokens.saturating_sub(shown)))
         }
         Err(error) => Err(error.to_string()),
     };
     match selected {
-        Ok(selected) => Projected::Selected(selected, tokens),
+        Ok((selected, tokens)) => {
+            let mut kept = KeptFromModel::default();
+            kept.bytes = result.get().len().saturating_sub(selected.get().len()) as u64;
+            kept.tokens = if kept.is_nothing() { 0 } else { tokens };
+            Projected::Selected(selected, kept)
+        }
         Err(why) => Projected::Failed(result, why),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Instant;
+
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn cancelled_programs_end_and_hold_their_places_until_then() {
+        let projections = Projections::new(true);
+        let running = projections.running.as_ref().unwrap();
+        let result = to_raw_value(&json!({"content": [{"type": "text", "text": "1"}]})).unwrap();
+        let mut calls = Vec::new();
+        for _ in 0..MAX_AT_ONCE {
+            let selection = Selection { program: "def f: f; f".to_owned() };
+            calls.push(projections.apply(selection, result.clone()));
+        }
+        let all = futures_util::future::join_all(calls);
+        let cancelled = tokio::time::timeout(Duration::from_millis(200), all).await;
+        let places = running.available_permits();
+        assert!(cancelled.is_err() && places < MAX_AT_ONCE, "{places} places are free");
+        let start = Instant::now();
+        while running.available_permits() < MAX_AT_ONCE {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // Alone, the programs take two seconds.
+        assert!(start.elapsed() < Duration::from_secs(1), "{:?}", start.elapsed());
     }
 }

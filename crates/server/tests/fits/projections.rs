@@ -134,6 +134,22 @@ async fn failed_selections_lose_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_failed_selection_saves_nothing_where_capture_is_off() {
+    let policy = "[[artifacts.policies]]\nserver = \"data\"\ncapture = false";
+    let (server, _) = server(&format!("{ON}\n{policy}")).await;
+    let agent = server.agent().await;
+    let answer = call(&agent, "data__log", json!({"_select": "."})).await.unwrap();
+    let said = text(&answer);
+    assert!(said.contains("not JSON") && said.contains("not saved, and follows whole"), "{said}");
+    assert_eq!((&answer["isError"], &answer["content"][1]["text"]), (&json!(true), &json!(log())));
+    let structured = call(&agent, "data__structured", json!({"_select": ".rows.x"})).await.unwrap();
+    assert_eq!(structured["structuredContent"]["rows"].as_array().unwrap().len(), 2_000);
+    let list = call(&agent, "list_artifacts", json!({})).await.unwrap();
+    assert_eq!(list["structuredContent"]["artifacts"], json!([]));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_view_gets_the_whole_answer() {
     let (server, upstream) = server(ON).await;
     let mut options = ClientOptions::default();

@@ -46,10 +46,12 @@ async fn figures_belong_to_the_caller_and_survive_the_server() {
     let (bytes, tokens) = (kept["bytes"].as_u64().unwrap(), kept["tokens"].as_u64().unwrap());
     assert!(bytes > 90_000 && tokens > 20_000 && tokens < bytes, "{kept}");
     call(&alice, "data__rows", json!({"_select": "length"})).await.unwrap();
+    // Selected and saved: one answer.
+    call(&alice, "data__rows", json!({"_select": ".[] | {id, name, price}"})).await.unwrap();
     // An answer that passes unchanged keeps nothing.
     call(&alice, "data__shown", json!({})).await.unwrap();
     crate::support::until("the figures arrive", async || {
-        rows(&server, "alice").await.first().is_some_and(|row| row["answers"] == 2)
+        rows(&server, "alice").await.first().is_some_and(|row| row["answers"] == 3)
     })
     .await;
     let rows_of_alice = rows(&server, "alice").await;
@@ -62,11 +64,11 @@ async fn figures_belong_to_the_caller_and_survive_the_server() {
         server.http("GET", "/api/console/calls", &[("Authorization", &bearer)], b"").await.json();
     let kept_tokens: Vec<_> =
         calls["calls"].as_array().unwrap().iter().map(|it| it["kept_tokens"].as_u64()).collect();
-    assert_eq!((kept_tokens[0], kept_tokens[2]), (None, Some(tokens)), "{calls}");
+    assert_eq!((kept_tokens[0], kept_tokens[3]), (None, Some(tokens)), "{calls}");
     server.stop().await;
     // Stopping has written the rest.
     let stored = marquetry_savings::read(&file, 1).await.unwrap();
-    assert_eq!((stored.len(), stored[0].answers), (1, 2));
+    assert_eq!((stored.len(), stored[0].answers), (1, 3));
     let json: Value = serde_json::from_str(&stats(&file, &["--json", "--days", "1"])).unwrap();
     assert_eq!(json["savings"][0]["tool"], "data__rows", "{json}");
     let table = stats(&file, &[]);
