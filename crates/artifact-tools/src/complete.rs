@@ -10,7 +10,7 @@ use super::{ArtifactTools, ReadError};
 
 /// Maximum values of a completion, by MCP.
 const MAX_VALUES: usize = 100;
-/// Artifacts that are looked at, and versions.
+/// Artifacts and versions that one completion examines.
 const MAX_EXAMINED: usize = 10_000;
 const MAX_VERSIONS: u64 = 100;
 
@@ -41,15 +41,28 @@ impl ArtifactTools {
     /// Returns names that begin with a text: one more than a completion may have, if there are as
     /// many.
     async fn names(&self, typed: &str) -> Result<Vec<String>, ReadError> {
+        if typed.len() > ArtifactName::MAX_BYTES {
+            return Ok(Vec::new());
+        }
+        // Lists are ordered by name. So the names begin after the text, or after the longest
+        // beginning of it that can be a name.
+        let beginnings = (1..=typed.len()).rev().filter_map(|end| typed.get(..end));
+        let mut after = beginnings.map(ArtifactName::parse).find_map(Result::ok);
         let mut names = Vec::new();
-        let mut after = None;
+        if let Some(name) = after.as_ref().filter(|name| name.as_str() == typed)
+            && self.store.record(&self.scope, name, Version::Latest).await.is_ok()
+        {
+            names.push(typed.to_owned());
+        }
         let mut examined = 0;
         while names.len() <= MAX_VALUES && examined < MAX_EXAMINED {
-            let listing = self.store.list(&self.scope, &Page::new(after, Page::MAX_LIMIT)).await?;
+            let page = Page::new(after, MAX_VALUES + 1);
+            let listing = self.store.list(&self.scope, &page).await?;
             examined += listing.records.len();
-            let found = listing.records.into_iter().map(|record| record.name.as_str().to_owned());
-            names.extend(found.filter(|name| name.starts_with(typed)));
-            after = listing.next;
+            let listed = listing.records.iter().map(|record| record.name.as_str());
+            names.extend(listed.filter(|name| name.starts_with(typed)).map(str::to_owned));
+            let last = listing.records.last().map_or("", |record| record.name.as_str());
+            after = listing.next.filter(|_| last < typed || last.starts_with(typed));
             if after.is_none() {
                 break;
             }
@@ -111,7 +124,7 @@ mod tests {
             let new = NewArtifact::new(name, "text/plain", SystemTime::UNIX_EPOCH, "x".into());
             store.put(&Scope::local(), new).await.unwrap();
         }
-        let artifacts = ArtifactTools::new(store);
+        let artifacts = ArtifactTools::new(store.clone());
         let found = completed(&artifacts, json!({"name": "name", "value": "a"}), json!({})).await;
         assert_eq!((found.values, found.total), (vec!["a".to_owned()], Some(1)));
         let found =
@@ -122,6 +135,21 @@ mod tests {
         assert_eq!(found.values, ["1", "0"]);
         let found = completed(&artifacts, version, json!({"name": "b"})).await;
         assert_eq!(found.values, [""; 0]);
+        // Other names before them, however many, do not hide them; `log_.` is no name.
+        for number in 0..=MAX_EXAMINED {
+            let name = ArtifactName::parse(&format!("log_{number}")).unwrap();
+            let new = NewArtifact::new(name, "text/plain", SystemTime::UNIX_EPOCH, "x".into());
+            store.put(&Scope::local(), new).await.unwrap();
+        }
+        for name in ["log_.txt", "zeta", "zeta_2"] {
+            let name = ArtifactName::parse(name).unwrap();
+            let new = NewArtifact::new(name, "text/plain", SystemTime::UNIX_EPOCH, "x".into());
+            store.put(&Scope::local(), new).await.unwrap();
+        }
+        for (typed, want) in [("zeta", &["zeta", "zeta_2"][..]), ("log_.", &["log_.txt"])] {
+            let argument = json!({"name": "name", "value": typed});
+            assert_eq!(completed(&artifacts, argument, json!({})).await.values, want);
+        }
         let other = json!({"ref": {"type": "ref/resource", "uri": "x://{name}"}, "argument": {"name": "name", "value": ""}});
         assert!(artifacts.complete(&serde_json::from_value(other).unwrap()).await.is_none());
     }

@@ -8,7 +8,7 @@ use marquetry_artifacts::{
 };
 use marquetry_data_query::{Table, TableError};
 use marquetry_extract::{Extracted, Hint, Limits, Sheet, Stop, extract, sheets};
-use marquetry_text_format::csv_delimiter;
+use marquetry_text_format::{csv_delimiter, shortened};
 
 use super::ReadError;
 
@@ -16,6 +16,8 @@ use super::ReadError;
 pub(crate) const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
 /// Time to read a document.
 const MAX_DOCUMENT_TIME: Duration = Duration::from_secs(20);
+/// Longest name of a sheet or a column that an answer has whole, in bytes.
+pub(crate) const MAX_NAME_BYTES: usize = 64;
 /// Problems of a document that a note lists.
 const MAX_PROBLEMS: usize = 5;
 
@@ -106,9 +108,8 @@ fn table_of_sheet(sheet: &Sheet) -> Result<Table, TableError> {
         .map(|row| row.iter().map(|(column, text)| (*column, text.as_str())));
     let mut table = Table::from_rows(&sheet.name, rows)?;
     if header > 0 {
-        table
-            .notes
-            .push(format!("{header} rows above the header of {:?} are left out", sheet.name));
+        let name = shortened(&sheet.name, MAX_NAME_BYTES);
+        table.notes.push(format!("{header} rows above the header of {name:?} are left out"));
     }
     Ok(table)
 }

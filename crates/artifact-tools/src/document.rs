@@ -1,16 +1,19 @@
 //! `read_artifact` of pages and lines of a document, and of the facts about an artifact.
 
 use marquetry_artifacts::{ArtifactName, Record, Version, mime::is_spreadsheet};
+use marquetry_data_query::Table;
 use marquetry_extract::{Extracted, Stop};
 use marquetry_protocol::types::{CallToolResult, Content};
+use marquetry_text_format::shortened;
 use serde_json::{Value, json};
 
 use super::{
     ArtifactTools, ReadError,
-    content::{self, MAX_DOCUMENT_BYTES, is_extracted},
+    content::{self, MAX_DOCUMENT_BYTES, MAX_NAME_BYTES, is_extracted},
     find::with_sentences,
+    limits::TextLimit,
     list::details,
-    read::{TextLimit, answer, introduced, line_from_end},
+    read::{answer, introduced, line_from_end},
     view,
 };
 
@@ -71,6 +74,7 @@ impl ArtifactTools {
         &self,
         name: &ArtifactName,
         version: Version,
+        limit: TextLimit,
     ) -> Result<CallToolResult, ReadError> {
         let record = self.store.record(&self.scope, name, version).await?;
         let mut info = json!({
@@ -79,12 +83,12 @@ impl ArtifactTools {
             "warnings": record.metadata.warnings,
         });
         if is_spreadsheet(&record.mime_type) {
-            info["sheets"] = self.sheets(&record).await?;
+            info["sheets"] = self.sheets(&record, limit).await?;
         } else if is_extracted(&record) {
             let extracted = self.extracted(&record).await?;
             info["pages"] = json!(extracted.page_count);
             info["lines"] = json!(extracted.content.lines().count());
-            info["title"] = json!(extracted.title);
+            info["title"] = json!(extracted.title.as_deref().map(|it| shortened(it, 200)));
             let problems = extracted.problems.iter().take(5).map(ToString::to_string);
             info["problems"] = problems.collect();
         } else if let Ok(line) = self.find_line(&record, 1).await {
@@ -96,17 +100,17 @@ impl ArtifactTools {
             members
                 .retain(|_, value| !value.is_null() && *value != json!([]) && *value != json!(""));
         }
+        leave_out_details(&mut info, limit);
         Ok(CallToolResult::text(info.to_string()))
     }
 
-    /// Returns the names, columns and numbers of rows of the sheets of a workbook.
-    async fn sheets(&self, record: &Record) -> Result<Value, ReadError> {
+    /// Returns the names, columns and numbers of rows of the sheets of a workbook, with as many
+    /// columns as fit.
+    async fn sheets(&self, record: &Record, limit: TextLimit) -> Result<Value, ReadError> {
         let tables = self.read_on_pool(record, content::tables).await?;
-        let sheets = tables.iter().map(|table| {
-            let columns: Vec<_> = table.columns.iter().take(50).collect();
-            json!({"name": table.name, "rows": table.row_count(), "columns": columns})
-        });
-        Ok(sheets.take(50).collect())
+        let fitting = [50, 20, 5].map(|max_columns| described(&tables, max_columns));
+        let fitting = fitting.into_iter().find(|sheets| limit.fits(&sheets.to_string()));
+        Ok(fitting.unwrap_or_else(|| described(&tables, 0)))
     }
 
     async fn extracted(&self, record: &Record) -> Result<Extracted, ReadError> {
@@ -136,6 +140,36 @@ impl ArtifactTools {
             read(&record, &bytes, &work_stop)
         });
         done.await.map_err(|_| ReadError::Arguments("the read ended unexpectedly".to_owned()))?
+    }
+}
+
+/// Describes the sheets of a workbook, each with at most `max_columns` columns.
+fn described(tables: &[Table], max_columns: usize) -> Value {
+    const MAX_SHEETS: usize = 50;
+    let sheets = tables.iter().take(MAX_SHEETS).map(|table| {
+        let columns = table.columns.iter().take(max_columns);
+        let columns: Vec<_> = columns.map(|name| shortened(name, MAX_NAME_BYTES)).collect();
+        let not_listed = table.columns.len() - columns.len();
+        let name = shortened(&table.name, MAX_NAME_BYTES);
+        let mut sheet = json!({"name": name, "rows": table.row_count(), "columns": columns});
+        if not_listed > 0 {
+            sheet["columns_not_listed"] = json!(not_listed);
+        }
+        sheet
+    });
+    sheets.collect()
+}
+
+/// Leaves out the largest details of a description until it fits, and names them.
+fn leave_out_details(info: &mut Value, limit: TextLimit) {
+    let mut left_out = Vec::new();
+    while !limit.fits(&info.to_string()) {
+        let Some(details) = info["details"].as_object_mut() else { return };
+        let largest = details.iter().max_by_key(|(_, value)| value.to_string().len());
+        let Some(name) = largest.map(|(name, _)| name.clone()) else { return };
+        details.remove(&name);
+        left_out.push(name);
+        info["details_left_out"] = json!(left_out);
     }
 }
 

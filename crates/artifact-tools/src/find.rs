@@ -12,16 +12,17 @@ use marquetry_data_query::{
 };
 use marquetry_extract::Stop;
 use marquetry_protocol::types::{CallToolResult, Content};
-use marquetry_tokens::beginning_within;
+use marquetry_text_format::shortened;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    ArtifactTools, DEFAULT_TOKENS, ReadError,
-    content::{self, MAX_DOCUMENT_BYTES, is_extracted},
+    ArtifactTools, ReadError,
+    content::{self, MAX_DOCUMENT_BYTES, MAX_NAME_BYTES, is_extracted},
     kib,
+    limits::TextLimit,
     read::named,
 };
 
@@ -101,12 +102,11 @@ impl ArtifactTools {
         request.context = count(arguments.context, request.context, 50);
         request.max_matches = count(arguments.max_matches, request.max_matches, 1_000).max(1);
         request.from_end = arguments.last.unwrap_or(false);
-        let limit = self.output_limit(arguments.max_bytes);
-        let limits = limit.query_limits();
+        let (limit, limits) = self.output_limits(arguments.max_bytes);
         let cancel = limits.cancel.clone();
         let work = move |input: Input| {
             let text = content::text(&input.record, &input.bytes, &input.stop)?;
-            let found = limit.apply(&limits, |limits| {
+            let found = within(limit, &limits, |limits| {
                 search(&text.text, &request, limits)
                     .map_err(|error| ReadError::Arguments(error.to_string()))
             })?;
@@ -136,11 +136,10 @@ impl ArtifactTools {
             (None, Some(statement)) => Query::Sql(statement),
             _ => return Err(ReadError::Arguments("give either jq or sql".to_owned())),
         };
-        let limit = self.output_limit(arguments.max_bytes);
-        let mut limits = limit.query_limits();
+        let (limit, mut limits) = self.output_limits(arguments.max_bytes);
         limits.max_rows = count(arguments.max_rows.map(NonZeroU64::get), 100, 1_000);
         let cancel = limits.cancel.clone();
-        let work = move |input: Input| limit.apply(&limits, |limits| query.run(&input, limits));
+        let work = move |input: Input| within(limit, &limits, |limits| query.run(&input, limits));
         let factor = QUERY_MEMORY_FACTOR;
         let (record, found) = self.with_content(&arguments.name, factor, &cancel, work).await?;
         let plural = if found.rows == 1 { "" } else { "s" };
@@ -166,13 +165,13 @@ impl ArtifactTools {
         Ok(answer(found.text, with_sentences(note, &sentences), report))
     }
 
-    fn output_limit(&self, max_bytes: Option<u64>) -> OutputLimit {
-        let max = self.limits.max_bytes.get();
-        let default = self.limits.default_bytes.min(DEFAULT_BYTES).get();
-        OutputLimit {
-            bytes: count(max_bytes, default.min(max), max).max(1),
-            is_default: max_bytes.is_none(),
-        }
+    /// Returns how much a search or query shows, and its limits.
+    fn output_limits(&self, max_bytes: Option<u64>) -> (TextLimit, QueryLimits) {
+        let default = self.limits.default_bytes.min(DEFAULT_BYTES);
+        let limit = TextLimit::new(max_bytes, default, self.limits.max_bytes);
+        let mut limits = QueryLimits::default();
+        limits.max_output_bytes = limit.bytes();
+        (limit, limits)
     }
 
     /// Reads an artifact and works on it on Tokio's blocking pool. Artifacts in memory share the
@@ -242,43 +241,21 @@ struct Input {
     reserved: Arc<OwnedSemaphorePermit>,
 }
 
-/// How much text an answer shows.
-#[derive(Clone, Copy)]
-struct OutputLimit {
-    bytes: usize,
-    /// Whether the call names no size, so that the answer has at most [`DEFAULT_TOKENS`], too.
-    is_default: bool,
-}
-
-impl OutputLimit {
-    fn query_limits(self) -> QueryLimits {
-        let mut limits = QueryLimits::default();
-        limits.max_output_bytes = self.bytes;
-        limits
+/// Runs a search or query; if its output has too many tokens, runs it again for as many bytes as
+/// have fewer, so that its counts are those of the shorter output.
+fn within<T: ToString>(
+    limit: TextLimit,
+    limits: &QueryLimits,
+    mut run: impl FnMut(&QueryLimits) -> Result<T, ReadError>,
+) -> Result<T, ReadError> {
+    let found = run(limits)?;
+    let text = found.to_string();
+    if limit.fits(&text) {
+        return Ok(found);
     }
-
-    /// Runs a search or query; if its output has too many tokens, runs it again for as many bytes as
-    /// have fewer, so that its counts are those of the shorter output.
-    fn apply<T: ToString>(
-        self,
-        limits: &QueryLimits,
-        mut run: impl FnMut(&QueryLimits) -> Result<T, ReadError>,
-    ) -> Result<T, ReadError> {
-        /// Tokens of the longest note.
-        const NOTE_TOKENS: u64 = 200;
-        let found = run(limits)?;
-        if !self.is_default {
-            return Ok(found);
-        }
-        let text = found.to_string();
-        let fitting = beginning_within(&text, DEFAULT_TOKENS - NOTE_TOKENS).len();
-        if fitting >= text.len() {
-            return Ok(found);
-        }
-        let mut fewer = limits.clone();
-        fewer.max_output_bytes = fitting;
-        run(&fewer)
-    }
+    let mut fewer = limits.clone();
+    fewer.max_output_bytes = limit.in_bytes_of(&text);
+    run(&fewer)
 }
 
 /// Returns an argument within its range.
@@ -375,13 +352,18 @@ fn with_columns(error: &SqlError, tables: &[Table]) -> String {
         return error.to_string();
     }
     let described = tables.iter().take(MAX_TABLES).map(|table| {
-        let names = table.columns.iter().take(MAX_NAMED).map(|name| format!("{name:?}"));
+        let names = table.columns.iter().take(MAX_NAMED).map(|name| quoted(name));
         let more = if table.columns.len() > MAX_NAMED { ", …" } else { "" };
         let names = names.collect::<Vec<_>>().join(", ");
-        format!("The table {:?} has the columns {names}{more}", table.name)
+        format!("The table {} has the columns {names}{more}", quoted(&table.name))
     });
     let more = if tables.len() > MAX_TABLES { ". There are more tables" } else { "" };
     format!("{error}. {}{more}", described.collect::<Vec<_>>().join(". "))
+}
+
+/// Returns a name of a table or a column in quotes. It comes from the data and may be long.
+fn quoted(name: &str) -> String {
+    format!("{:?}", shortened(name, MAX_NAME_BYTES))
 }
 
 #[cfg(test)]
@@ -603,6 +585,59 @@ mod tests {
         assert_eq!(found["sheets"], sheets);
         let found = info(&artifacts("image/png", vec![0xff; 10]).await).await;
         assert_eq!((&found["lines"], &found["mime_type"]), (&Value::Null, &json!("image/png")));
+    }
+
+    #[tokio::test]
+    async fn long_names_do_not_make_long_answers() {
+        let long = "name ".repeat(20_000);
+        let sheet = format!(
+            "<worksheet><sheetData><row>{}{}</row><row>{}{}</row></sheetData></worksheet>",
+            cell(&long),
+            cell(&format!("other {long}")),
+            cell("a"),
+            cell("b")
+        );
+        let book = archive(&[
+            (
+                "xl/workbook.xml",
+                "<workbook xmlns:r='r'><sheets><sheet name='Staff' r:id='a'/></sheets></workbook>",
+            ),
+            (
+                "xl/_rels/workbook.xml.rels",
+                "<Relationships><Relationship Id='a' Type='x/worksheet' Target='worksheets/a.xml'/></Relationships>",
+            ),
+            ("xl/worksheets/a.xml", &sheet),
+        ]);
+        let book = artifacts(XLSX, book).await;
+        let info = serde_json::from_value(json!({"name": "a", "info": true})).unwrap();
+        let info = book.read(&info).await.unwrap();
+        assert!(texts(&info)[0].len() < 1_000, "{}", texts(&info)[0].len());
+        let error = query(&book, json!({"name": "a", "sql": "SELECT x FROM data"})).await;
+        assert!(error.unwrap_err().len() < 1_000);
+        let rows: String = (0..20).map(|row| format!("{row},b\n")).collect();
+        let csv = artifacts("text/csv", format!("{long},b\n{rows}x,b\n")).await;
+        let found = query(&csv, json!({"name": "a", "sql": "SELECT 1 FROM data LIMIT 1"})).await;
+        assert!(found.unwrap()[0].len() < 1_000);
+    }
+
+    #[tokio::test]
+    async fn a_long_schema_is_left_out_of_a_description() {
+        let store = Arc::new(MemoryStore::new(MemoryLimits::default()));
+        let name = ArtifactName::parse("a").unwrap();
+        let mut new = NewArtifact::new(name, "x/y", SystemTime::UNIX_EPOCH, "x".into());
+        new.metadata.meta = Some(json!({"k": "some words ".repeat(2_000)}));
+        store.put(&Scope::local(), new).await.unwrap();
+        let artifacts = ArtifactTools::new(store);
+        let read = async |arguments: Value| {
+            let arguments = serde_json::from_value(arguments).unwrap();
+            let info = artifacts.read(&arguments).await.unwrap();
+            serde_json::from_str::<Value>(texts(&info)[0]).unwrap()
+        };
+        let found = read(json!({"name": "a", "info": true})).await;
+        assert!(found.to_string().len() < 1_000, "{found}");
+        assert_eq!(found["details_left_out"].as_array().unwrap().len(), 1, "{found}");
+        let all = read(json!({"name": "a", "info": true, "max_bytes": 50_000})).await;
+        assert!(all.to_string().len() > 20_000, "{all}");
     }
 
     #[tokio::test]

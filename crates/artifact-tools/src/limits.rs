@@ -2,9 +2,10 @@
 
 use std::num::NonZeroUsize;
 
+use marquetry_tokens::beginning_within;
 use tokio::sync::Semaphore;
 
-use crate::kib;
+use crate::{DEFAULT_TOKENS, kib};
 
 /// Limits of `read_artifact` and `resources/read`: the largest answers, and the memory that all
 /// `resources/read` may use together.
@@ -46,4 +47,59 @@ impl Default for ReadLimits {
 
 fn nonzero(number: usize) -> NonZeroUsize {
     NonZeroUsize::new(number).expect("every default above is more than zero")
+}
+
+/// How much text an answer shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum TextLimit {
+    /// The call asks for at most this many bytes.
+    Bytes(usize),
+    /// The call asks for no size: at most this many bytes, and at most [`DEFAULT_TOKENS`] with the
+    /// note.
+    Default(usize),
+}
+
+impl TextLimit {
+    /// Returns the limit of a call that may ask for a size.
+    pub(crate) fn new(asked: Option<u64>, default: NonZeroUsize, max: NonZeroUsize) -> Self {
+        match asked {
+            Some(asked) => {
+                Self::Bytes(usize::try_from(asked).unwrap_or(max.get()).clamp(1, max.get()))
+            }
+            None => Self::Default(default.min(max).get()),
+        }
+    }
+
+    pub(crate) fn bytes(self) -> usize {
+        match self {
+            Self::Bytes(bytes) | Self::Default(bytes) => bytes,
+        }
+    }
+
+    /// Returns the limit for bytes that are shown as base64, which has 2 tokens for 3 characters.
+    pub(crate) fn in_binary_bytes(self) -> usize {
+        const DEFAULT_BYTES: usize = 2_048;
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Default(bytes) => bytes.min(DEFAULT_BYTES),
+        }
+    }
+
+    /// Returns the limit in bytes for a text.
+    pub(crate) fn in_bytes_of(self, text: &str) -> usize {
+        /// Tokens of the longest note.
+        const NOTE_TOKENS: u64 = 200;
+        match self {
+            Self::Bytes(bytes) => bytes,
+            Self::Default(bytes) => {
+                let fitting = beginning_within(text, DEFAULT_TOKENS - NOTE_TOKENS);
+                bytes.min(fitting.len())
+            }
+        }
+    }
+
+    /// Returns whether an answer shows all of a text.
+    pub(crate) fn fits(self, text: &str) -> bool {
+        text.len() <= self.in_bytes_of(text)
+    }
 }

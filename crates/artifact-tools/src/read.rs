@@ -6,14 +6,14 @@ use marquetry_artifacts::{
     mime::{is_text, readable_image},
 };
 use marquetry_protocol::types::{CallToolResult, Content, JsonObject, ResourceContents};
-use marquetry_tokens::beginning_within;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    ArtifactTools, DEFAULT_TOKENS, ReadError,
+    ArtifactTools, ReadError,
     content::is_extracted,
+    limits::TextLimit,
     uri_of,
     view::{self, Piece},
 };
@@ -73,19 +73,11 @@ impl ArtifactTools {
             let problem = "start_line is 0: lines count from 1, or from -1 at the end";
             return Err(ReadError::Arguments(problem.to_owned()));
         }
+        let default = self.limits.default_bytes;
+        let text_limit = TextLimit::new(arguments.max_bytes, default, self.limits.max_bytes);
         if arguments.info == Some(true) {
-            return self.info(&name, version).await;
+            return self.info(&name, version, text_limit).await;
         }
-        let max = self.limits.max_bytes.get();
-        let asked = arguments.max_bytes.map(|asked| usize::try_from(asked).unwrap_or(usize::MAX));
-        let limit = match asked {
-            Some(asked) => asked.clamp(1, max),
-            None => self.limits.default_bytes.get().min(max),
-        };
-        let text_limit = match asked {
-            Some(_) => TextLimit::Bytes(limit),
-            None => TextLimit::Default(limit),
-        };
         if by_bytes {
             let start = arguments.start_byte.unwrap_or(0);
             let end = arguments.end_byte.unwrap_or(u64::MAX);
@@ -100,10 +92,9 @@ impl ArtifactTools {
         let version = Version::Number(record.version);
         if !by_lines && !is_text(&record.mime_type) {
             let max = self.max_binary_bytes(&record);
-            // A part of an image is not an image.
-            let limit = asked.map_or(limit, |asked| asked.clamp(1, max));
-            let limit = match asked {
-                Some(_) => limit,
+            let limit = match arguments.max_bytes {
+                Some(asked) => usize::try_from(asked).unwrap_or(max).clamp(1, max),
+                // A part of an image is not an image.
                 None if is_image(&record) => max,
                 None => text_limit.in_binary_bytes(),
             };
@@ -144,6 +135,9 @@ impl ArtifactTools {
     fn binary_note(&self, record: &Record, limit: usize) -> CallToolResult {
         let size = record.size_bytes;
         let mut ways = vec!["Read parts as base64 with start_byte and end_byte".to_owned()];
+        if is_extracted(record) {
+            ways.insert(0, "Read its text with start_line=1".to_owned());
+        }
         if size <= self.max_binary_bytes(record) as u64 {
             ways.push(format!("give max_bytes={size} for all of it"));
         }
@@ -282,46 +276,6 @@ impl ArtifactTools {
 /// Returns the number of a line that is counted from the end; the first one if there are fewer.
 pub(super) fn line_from_end(start: i64, total: u64) -> u64 {
     (total + 1).saturating_sub(start.unsigned_abs()).max(1)
-}
-
-/// How much text an answer shows.
-#[derive(Clone, Copy)]
-pub(super) enum TextLimit {
-    /// The call asks for at most this many bytes.
-    Bytes(usize),
-    /// The call asks for no size: at most this many bytes, and at most [`DEFAULT_TOKENS`] with the
-    /// note.
-    Default(usize),
-}
-
-impl TextLimit {
-    fn bytes(self) -> usize {
-        match self {
-            Self::Bytes(bytes) | Self::Default(bytes) => bytes,
-        }
-    }
-
-    /// Returns the limit for bytes that are shown as base64, which has 2 tokens for 3 characters.
-    fn in_binary_bytes(self) -> usize {
-        const DEFAULT_BYTES: usize = 2_048;
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Default(bytes) => bytes.min(DEFAULT_BYTES),
-        }
-    }
-
-    /// Returns the limit in bytes for a text.
-    pub(super) fn in_bytes_of(self, text: &str) -> usize {
-        /// Tokens of the longest note.
-        const NOTE_TOKENS: u64 = 200;
-        match self {
-            Self::Bytes(bytes) => bytes,
-            Self::Default(bytes) => {
-                let fitting = beginning_within(text, DEFAULT_TOKENS - NOTE_TOKENS);
-                bytes.min(fitting.len())
-            }
-        }
-    }
 }
 
 /// Parses a name in the forms that models write: bare, or in a URI that may have a version.
@@ -583,6 +537,14 @@ mod tests {
         let answer = artifacts.read(&asked(json!({"name": "a"}))).await.unwrap();
         let Content::Resource { resource, .. } = &answer.content[0] else { panic!("{answer:?}") };
         assert_eq!(resource.mime_type.as_deref(), Some("application/octet-stream"));
+    }
+
+    #[tokio::test]
+    async fn a_document_is_offered_as_text() {
+        let (artifacts, _) = artifacts("application/pdf", vec![0xff; 20 << 10]).await;
+        let answer = artifacts.read(&asked(json!({"name": "a"}))).await.unwrap();
+        let want = "of one answer. Read its text with start_line=1, ";
+        assert!(text(&answer).contains(want), "{}", text(&answer));
     }
 
     #[tokio::test]

@@ -28,6 +28,8 @@ const MAX_TEXT_BYTES: usize = 1 << 30;
 const MANY_NUMBERS: usize = 10;
 /// Beginning of a cell that a note quotes, in characters.
 const QUOTED_CHARACTERS: usize = 20;
+/// Beginning of a name that a note quotes, in characters.
+const QUOTED_NAME_CHARACTERS: usize = 60;
 
 /// Rows with named columns.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -285,7 +287,7 @@ impl Table {
                     }
                 }
                 (numbers, Some((row, text))) if numbers >= MANY_NUMBERS => {
-                    let name = self.columns[column].clone();
+                    let name = quoted(&self.columns[column]);
                     self.note(format!(
                         "column {name:?} is text, because row {} has {text:?}; compare CAST({name:?} AS REAL)",
                         row + 1
@@ -375,6 +377,7 @@ impl JsonRows {
             _ => number(value.get()).unwrap_or(CellValue::Text(value.get())),
         };
         if !self.table.cells.set(column, value) {
+            let name = quoted(name);
             self.table.note(format!("{place} has the member {name:?} twice; the last one counts"));
         }
         Ok(())
@@ -386,6 +389,11 @@ impl JsonRows {
         }
         Ok(Table { name: "data".to_owned(), ..self.table })
     }
+}
+
+/// Returns the beginning of a name for a note.
+fn quoted(name: &str) -> String {
+    name.chars().take(QUOTED_NAME_CHARACTERS).collect()
 }
 
 /// The members of a JSON object in their order.
