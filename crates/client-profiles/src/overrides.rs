@@ -42,10 +42,12 @@ impl ClientOverrides {
             (None, None) => ClientProfile::default(),
         };
         match named {
-            Some((prefix, settings)) => {
-                let name = profile.name.clone().or_else(|| Some(prefix.clone()));
-                ClientProfile { name, ..settings.applied_to(profile) }
-            }
+            Some((_, settings)) if known.is_some() => settings.applied_to(profile),
+            Some((prefix, settings)) => ClientProfile {
+                name: Some(prefix.clone()),
+                title: prefix.clone(),
+                ..settings.applied_to(profile)
+            },
             None => profile,
         }
     }
@@ -147,7 +149,17 @@ mod tests {
         assert_eq!((claude.max_tokens, claude.max_chars), (Some(50_000), Some(50_000)));
         let mine = clients.profile("my-agent/2", "1.0");
         assert_eq!((mine.shows, mine.name.as_deref()), (Shows::Content, Some("my-agent")));
+        assert_eq!(mine.title, "my-agent");
         assert_eq!(clients.profile("other", "1.0"), ClientProfile::default());
+    }
+
+    #[test]
+    fn a_client_shows_both_only_if_that_is_known() {
+        let clients = overrides("[my-agent]\nmax_chars = 10000\n[other]\nshows = 'both'");
+        assert!(!clients.profile("my-agent", "1").shows_both());
+        assert!(clients.profile("other", "1").shows_both());
+        assert!(!clients.profile("third", "1").shows_both());
+        assert!(ClientProfile::of("Cline").shows_both());
     }
 
     #[test]

@@ -13,9 +13,12 @@ pub enum Shows {
     Content,
     /// `structuredContent` in place of the texts in `content`, if the answer has it.
     Structured,
-    /// Both, or unknown.
-    #[default]
+    /// Both.
     Both,
+    /// One of them or both: the client is unknown.
+    #[default]
+    #[serde(skip)]
+    Unknown,
 }
 
 /// What a client shows its model of a tool's answer, and its limits.
@@ -117,11 +120,10 @@ impl ClientProfile {
         self.shows == Shows::Structured
     }
 
-    /// Returns whether this is a known client that shows text and structured content beside each
-    /// other. An unknown client may show one of them.
+    /// Returns whether the client shows text and structured content beside each other.
     #[must_use]
-    pub fn is_known_to_show_both(&self) -> bool {
-        self.name.is_some() && self.shows == Shows::Both
+    pub fn shows_both(&self) -> bool {
+        self.shows == Shows::Both
     }
 
     /// Returns the tokens that the shown part of an answer may have: at most 90 % of the client's

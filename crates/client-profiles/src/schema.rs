@@ -21,6 +21,8 @@ const COMBINATORS: [&str; 10] = [
 ];
 /// Keywords without which a schema accepts the same arguments.
 const REMARKS: [&str; 5] = ["description", "title", "examples", "example", "$comment"];
+/// Keywords whose values are arguments, not schemas.
+const ARGUMENTS: [&str; 4] = ["enum", "const", "default", "examples"];
 /// Objects and arrays within each other that are rewritten; deeper ones stay.
 const MAX_DEPTH: usize = 64;
 /// Longest sentence about one part, in bytes.
@@ -196,8 +198,7 @@ fn single_types(schema: &mut Value, removed: &mut Removed, depth: usize) {
                 object.insert("type".to_owned(), one);
             }
             for (key, value) in object.iter_mut() {
-                // Values of the tool, not schemas.
-                if !matches!(key.as_str(), "enum" | "const" | "default" | "examples") {
+                if !ARGUMENTS.contains(&key.as_str()) {
                     single_types(value, removed, depth + 1);
                 }
             }
@@ -258,7 +259,7 @@ fn remove_remarks(schema: &mut Value, depth: usize) {
             // A property may have the name of a remark; its schema is then no text.
             object.retain(|key, value| !REMARKS.contains(&key.as_str()) || value.is_object());
             for (key, value) in object.iter_mut() {
-                if !matches!(key.as_str(), "enum" | "const") {
+                if !ARGUMENTS.contains(&key.as_str()) {
                     remove_remarks(value, depth + 1);
                 }
             }
@@ -343,6 +344,17 @@ mod tests {
             }}),
         );
         assert!(removed.contains("further types of some values"), "{removed}");
+    }
+
+    #[test]
+    fn arguments_that_look_like_remarks_stay() {
+        let profile = ClientProfile { max_schema_bytes: Some(140), ..ClientProfile::default() };
+        let default = json!({"title": "a title", "description": "a text"});
+        let schema = json!({
+            "type": "object", "description": "y".repeat(90), "properties": {"x": {"default": default}},
+        });
+        let simplified = simplified_schema(&schema, &profile).unwrap();
+        assert_eq!(simplified.schema["properties"]["x"]["default"], default);
     }
 
     #[test]

@@ -88,7 +88,7 @@ impl Client {
         at_most.max_tokens = profile.tokens_within_limit();
         at_most.max_chars = profile.shown_chars();
         at_most.replaces_text = profile.replaces_text();
-        at_most.shows_both = profile.is_known_to_show_both();
+        at_most.shows_both = profile.shows_both();
         at_most.image_types = Some(profile.image_types.clone());
         at_most.max_image_bytes = profile.image_max_bytes;
         at_most.max_error_chars = profile.error_chars();
@@ -171,7 +171,7 @@ impl Client {
     /// text, or beside it, gets no output schema, because answers that do not fit have no structured
     /// content.
     pub(crate) fn listed(&self, mut tool: Tool, names: &ToolNames) -> Tool {
-        if self.profile.replaces_text() || self.profile.is_known_to_show_both() {
+        if self.profile.replaces_text() || self.profile.shows_both() {
             tool.output_schema = None;
         }
         let name = names.shown(&tool.name).to_owned();
