@@ -19,6 +19,9 @@ use serde_json::{Value, value::RawValue};
 /// Clients whose profiles are kept; names come from outside.
 const MAX_CLIENTS: usize = 64;
 
+/// Name and version of a client whose profile is kept, in bytes.
+const MAX_KEPT_NAME_BYTES: usize = 512;
+
 /// Longest result that Claude Code takes without replacing it by a preview, in characters: the
 /// largest value that it accepts. The capture of answers has lower limits.
 const MAX_RESULT_CHARS: u64 = 500_000;
@@ -31,7 +34,7 @@ pub(crate) struct Clients {
     overrides: ClientOverrides,
     /// Whether every client shows Views, as a setting says.
     assumes_views: bool,
-    /// Clients that have called, the latest last.
+    /// Clients that have called, in the order of their first calls.
     known: Mutex<Vec<KnownClient>>,
 }
 
@@ -63,12 +66,19 @@ impl Clients {
         let info = cx.client();
         let name = info.map_or("", |client| client.name.as_str());
         let version = info.map_or("", |client| client.version.as_str());
+        self.named(name, version)
+    }
+
+    fn named(&self, name: &str, version: &str) -> Arc<Client> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(found) = known.iter().find(|it| it.name == name && it.version == version) {
             return found.client.clone();
         }
         let profile = self.overrides.profile(name, version);
         let client = Arc::new(Client::new(profile, self.assumes_views));
+        if name.len() + version.len() > MAX_KEPT_NAME_BYTES {
+            return client;
+        }
         if known.len() == MAX_CLIENTS {
             known.remove(0);
         }
@@ -227,6 +237,19 @@ mod tests {
 
     fn client(name: &str) -> Client {
         Client::new(ClientProfile::of(name), false)
+    }
+
+    #[test]
+    fn clients_with_short_names_are_kept() {
+        let clients = Clients::new(ClientOverrides::default(), false);
+        assert!(Arc::ptr_eq(&clients.named("agent", "1"), &clients.named("agent", "1")));
+        for number in 0..2 * MAX_CLIENTS {
+            clients.named("agent", &number.to_string());
+        }
+        clients.named(&"long".repeat(1_000), "1");
+        let known = clients.known.lock().unwrap();
+        assert_eq!(known.len(), MAX_CLIENTS);
+        assert!(known.iter().all(|it| it.name == "agent"));
     }
 
     /// Returns a tool as a client gets it alone.
