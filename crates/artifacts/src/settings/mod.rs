@@ -514,8 +514,8 @@ settings! {
     /// The report for programs in `_meta` of an answer is shortened to this size, in bytes of JSON.
     [with = "u64"]
     report_max_bytes: u64 = 32 * 1024;
-    /// Shown part of an answer over the limit: "truncate" shows its beginning, "withhold" only the
-    /// names of its artifacts.
+    /// Shown part of an answer over the limit: "truncate" shows its beginning and its end,
+    /// "withhold" only the names of its artifacts.
     [with = "String"]
     oversize: Oversize = Oversize::Truncate;
     /// Measure of an answer's size: "compact" is compact JSON in UTF-8; "sam-compatible" counts as

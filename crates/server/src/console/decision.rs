@@ -2,7 +2,7 @@
 
 use marquetry_artifacts::{
     Captured, Settings,
-    report::Report,
+    report::{Report, StructuredShown},
     settings::{Oversize, TextResources},
 };
 use marquetry_client_profiles::{ClientProfile, Shows};
@@ -25,7 +25,8 @@ fn profile_decision(profile: &ClientProfile) -> Value {
     let shown = match profile.shows {
         Shows::Content => "text",
         Shows::Structured => "structured content in place of text",
-        _ => "text and structured content",
+        Shows::Both => "text and structured content",
+        _ => "text, structured content or both",
     };
     let tokens = profile.shown_tokens();
     let chars = profile.shown_chars().map(|chars| format!(" and {chars} characters"));
@@ -46,18 +47,25 @@ fn setting_decisions(captured: &Captured, settings: &Settings) -> Vec<Value> {
     };
     let mut found = Vec::new();
     if report.truncated.is_some() {
-        let limit = json!(settings.mcp_tool_llm_return_max_bytes);
-        found.push(decision(
-            "mcp_tool_llm_return_max_bytes",
-            limit,
-            "the answer is larger, so the model does not get all of it",
-        ));
-        let effect = match settings.oversize {
-            Oversize::Withhold => "the model gets only the names of the artifacts",
-            _ if report.structured.is_some() => {
-                "the model gets the beginning of the text, up to the limit, and beside it the structured content, shortened"
+        let limit = settings.mcp_tool_llm_return_max_bytes;
+        // Otherwise the limit is one in tokens or one of the client.
+        if report.size_bytes > limit {
+            found.push(decision(
+                "mcp_tool_llm_return_max_bytes",
+                json!(limit),
+                "the answer is larger, so the model does not get all of it",
+            ));
+        }
+        let structured = report.structured.as_ref().map(|structured| structured.shown);
+        let effect = match (settings.oversize, structured) {
+            (Oversize::Withhold, _) => "the model gets only the names of the artifacts",
+            (_, Some(StructuredShown::Shortened)) => {
+                "the model gets the beginning and the end of the text, up to the limit, and beside it the structured content, shortened"
             }
-            _ => "the model gets the beginning, up to the limit",
+            (_, Some(StructuredShown::Replaced | StructuredShown::Dropped)) => {
+                "the model gets the beginning and the end of the text, up to the limit, without the structured content"
+            }
+            _ => "the model gets the beginning and the end of the text, up to the limit",
         };
         found.push(decision("oversize", json!(settings.oversize), effect));
         if let Some(tokens) = settings.mcp_tool_llm_return_max_tokens {
@@ -183,6 +191,10 @@ mod tests {
             names,
             ["mcp_tool_llm_return_max_bytes", "oversize", "mcp_tool_llm_return_max_tokens", "save"]
         );
+        // A setting that the answer does not exceed has not decided.
+        let tokens = decided(&unsaved, json!([text(1_000)])).await;
+        let names: Vec<_> = tokens.iter().map(|(name, _)| name.as_str()).collect();
+        assert_eq!(names, ["oversize", "mcp_tool_llm_return_max_tokens", "save"]);
         let audio = json!([{"type": "audio", "data": "AAAA", "mimeType": "audio/wav"}]);
         assert_eq!(decided(&standard, audio).await, []);
         let mut whole = standard;
