@@ -10,6 +10,7 @@ mod jq;
 #[cfg(any(feature = "jq", feature = "sql"))]
 mod json;
 mod limits;
+mod matcher;
 mod search;
 #[cfg(feature = "sql")]
 mod sql;

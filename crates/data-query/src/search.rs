@@ -2,27 +2,17 @@
 
 use std::{collections::VecDeque, fmt, time::Duration};
 
-use regex::RegexBuilder;
-
 use crate::{
     QueryLimits,
     limits::{Deadline, Stopped},
+    matcher::{LineMatcher, MatchError, MatcherOptions, WORD_BOUNDARY},
 };
 
-/// Memory of a compiled regular expression, in bytes. A repetition such as `(a{1000}){1000}` exceeds
-/// it.
-const MAX_REGEX_BYTES: usize = 1 << 20;
 /// Longest pattern, in bytes, and most words.
 const MAX_PATTERN_BYTES: usize = 4_000;
 const MAX_WORDS: usize = 20;
-/// Longest part of a line that is searched at once, in bytes. An expression may take time for each
-/// of its states at each byte, and cannot be stopped meanwhile.
-const PIECE_BYTES: usize = 16 << 10;
-/// Part of a piece that the next one has, too: the longest match in a longer line that is certainly
-/// found, in bytes.
-const OVERLAP_BYTES: usize = 4 << 10;
-/// Time of a line, in bytes of search.
-const LINE_WORK: usize = 64;
+/// Bytes of short lines between two looks at the clock. Each line counts as one more.
+const BYTES_PER_LOOK: usize = 4 << 10;
 /// Part of a long line that is shown before its match, in bytes.
 const BEFORE_MATCH_BYTES: usize = 100;
 
@@ -125,6 +115,12 @@ pub enum SearchError {
     /// The pattern is too long.
     #[error("the pattern has more than {MAX_PATTERN_BYTES} bytes or {MAX_WORDS} words")]
     TooLong,
+    /// A line is too long for a part of the regular expression.
+    #[error("line {line}: {WORD_BOUNDARY}")]
+    WordBoundary {
+        /// Number of the line, from 1.
+        line: u64,
+    },
     /// The search took too long.
     #[error("the search took longer than {} ms and was stopped", .0.as_millis())]
     Time(Duration),
@@ -133,8 +129,7 @@ pub enum SearchError {
     Cancelled,
 }
 
-/// Searches the lines of a text. The time is linear in the length of the text. In a line of more than
-/// 16 KiB, a match of more than 4 KiB may be missed.
+/// Searches the lines of a text. The time is linear in the length of the text.
 ///
 /// # Errors
 ///
@@ -144,65 +139,33 @@ pub fn search(
     request: &SearchRequest,
     limits: &QueryLimits,
 ) -> Result<SearchOutput, SearchError> {
-    let mut clock = Clock { deadline: Deadline::start(limits), limits, work: 0 };
+    let deadline = Deadline::start(limits);
     let matcher = Matcher::new(request)?;
     let mut window = Window::new(request, limits.max_output_bytes);
-    for (index, line) in text.lines().enumerate() {
-        clock.spend(LINE_WORK)?;
-        window.push(index as u64 + 1, line, matcher.find(line, &mut clock)?);
+    let mut look = || {
+        deadline.check().map_err(|stopped| match stopped {
+            Stopped::Cancelled => SearchError::Cancelled,
+            Stopped::Late | Stopped::Memory(_) => SearchError::Time(limits.time),
+        })
+    };
+    let mut bytes = BYTES_PER_LOOK;
+    for (number, line) in (1..).zip(text.lines()) {
+        bytes += line.len() + 1;
+        if bytes >= BYTES_PER_LOOK {
+            bytes = 0;
+            look()?;
+        }
+        let found = matcher.find(line, &mut look).map_err(|error| match error {
+            MatchError::Stopped(error) => error,
+            MatchError::WordBoundary => SearchError::WordBoundary { line: number },
+        })?;
+        window.push(number, line, found);
     }
     Ok(window.finish())
 }
 
-/// Checks the time of a search.
-struct Clock<'l> {
-    deadline: Deadline,
-    limits: &'l QueryLimits,
-    /// Bytes that were searched since the last check.
-    work: usize,
-}
-
-impl Clock<'_> {
-    /// Counts bytes that are searched next, and checks the time if they are many.
-    fn spend(&mut self, bytes: usize) -> Result<(), SearchError> {
-        self.work += bytes;
-        if self.work < PIECE_BYTES {
-            return Ok(());
-        }
-        self.work = 0;
-        self.deadline.check().map_err(|stopped| match stopped {
-            Stopped::Late => SearchError::Time(self.limits.time),
-            Stopped::Cancelled => SearchError::Cancelled,
-        })
-    }
-}
-
 /// Finds the pattern in a line.
-struct Matcher(Vec<Expression>);
-
-struct Expression {
-    regex: regex::Regex,
-    /// Whether the end of the text may decide whether it matches there.
-    depends_on_end: bool,
-}
-
-impl Expression {
-    /// Returns the place of the first match in a line, which is searched in pieces if it is long.
-    fn find(&self, line: &str, clock: &mut Clock<'_>) -> Result<Option<usize>, SearchError> {
-        let mut from = 0;
-        loop {
-            let end = line.floor_char_boundary(from + PIECE_BYTES);
-            clock.spend(end - from)?;
-            let found = self.regex.find_at(&line[..end], from);
-            let is_last = end == line.len();
-            let found = found.filter(|it| is_last || it.end() < end || !self.depends_on_end);
-            if is_last || found.is_some() {
-                return Ok(found.map(|found| found.start()));
-            }
-            from = line.floor_char_boundary(end - OVERLAP_BYTES);
-        }
-    }
-}
+struct Matcher(Vec<LineMatcher>);
 
 impl Matcher {
     fn new(request: &SearchRequest) -> Result<Self, SearchError> {
@@ -217,34 +180,27 @@ impl Matcher {
         if bytes > MAX_PATTERN_BYTES || sources.len() > MAX_WORDS {
             return Err(SearchError::TooLong);
         }
-        let built = sources.iter().map(|source| {
-            let regex = RegexBuilder::new(source)
-                .case_insensitive(!request.is_case_sensitive)
-                .size_limit(MAX_REGEX_BYTES)
-                .dfa_size_limit(MAX_REGEX_BYTES)
-                .build()
-                .map_err(|error| SearchError::Regex(reason(&error)))?;
-            let depends_on_end = ["$", "\\z", "\\b", "\\B"].iter().any(|end| source.contains(end));
-            Ok(Expression { regex, depends_on_end })
-        });
-        Ok(Self(built.collect::<Result<_, _>>()?))
+        let options = MatcherOptions {
+            case_insensitive: !request.is_case_sensitive,
+            ..MatcherOptions::default()
+        };
+        let built = sources.iter().map(|source| LineMatcher::new(source, options));
+        built.collect::<Result<_, _>>().map(Self).map_err(SearchError::Regex)
     }
 
     /// Returns the place of the first match in a line.
-    fn find(&self, line: &str, clock: &mut Clock<'_>) -> Result<Option<usize>, SearchError> {
+    fn find<E>(
+        &self,
+        line: &str,
+        look: &mut impl FnMut() -> Result<(), E>,
+    ) -> Result<Option<usize>, MatchError<E>> {
         let mut first = None;
-        for expression in &self.0 {
-            let Some(start) = expression.find(line, clock)? else { return Ok(None) };
+        for matcher in &self.0 {
+            let Some(start) = matcher.find(line, look)? else { return Ok(None) };
             first = Some(first.map_or(start, |first: usize| first.min(start)));
         }
         Ok(first)
     }
-}
-
-/// Returns the last line of an error: the lines before it repeat the pattern and point into it.
-fn reason(error: &regex::Error) -> String {
-    let text = error.to_string();
-    text.lines().last().unwrap_or_default().trim_start_matches("error: ").to_owned()
 }
 
 /// Collects matches and their context, within limits.
@@ -458,35 +414,6 @@ mod tests {
         let output = search(&text, &request, &QueryLimits::default()).unwrap();
         let shown = &output.lines[0].text;
         assert!(shown.contains("needle") && shown.len() < 50, "{shown}");
-    }
-
-    #[test]
-    fn long_lines_are_searched_in_pieces() {
-        let matches = |source: &str, text: &str| {
-            search(text, &regex(source), &QueryLimits::default()).unwrap().total == 1
-        };
-        for before in [PIECE_BYTES - 7, PIECE_BYTES - 6, PIECE_BYTES - 3, PIECE_BYTES, 100_000] {
-            let text = format!("{}needle{}", "x".repeat(before), "y".repeat(50_000));
-            assert!(matches("needle", &text) && matches("x(needle|no)y", &text), "{before}");
-            assert!(matches("^x+", &text) && matches("needle.*", &text), "{before}");
-            assert!(!matches("needle$", &text) && !matches("^y", &text), "{before}");
-            assert!(!matches(r"needle\b", &text) && matches("y{9}$", &text), "{before}");
-        }
-    }
-
-    #[test]
-    fn a_search_of_one_long_line_ends_in_time() {
-        let mut random = 1_u32;
-        let bits = std::iter::repeat_with(|| {
-            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            if random >> 31 == 0 { '0' } else { '1' }
-        });
-        let text: String = bits.take(8 << 20).collect();
-        let limits = QueryLimits { time: Duration::from_millis(100), ..QueryLimits::default() };
-        let start = std::time::Instant::now();
-        let output = search(&text, &regex("1[01]{60}[a-zA-Z]"), &limits);
-        assert!(matches!(output, Err(SearchError::Time(_))), "{output:?}");
-        assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
     }
 
     #[test]

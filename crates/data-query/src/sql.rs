@@ -15,12 +15,21 @@ const MAX_SQL_BYTES: usize = 10_000;
 
 /// Rows between two looks at the clock.
 const ROWS_PER_LOOK: usize = 256;
-/// Time after which a cancelled query notices it.
-const CANCEL_INTERVAL: Duration = Duration::from_millis(50);
+/// Time after which a query is stopped that was cancelled or uses too much memory.
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Functions that make large values of small ones, or reach files.
-const DENIED_FUNCTIONS: [&str; 7] =
-    ["load_extension", "zeroblob", "randomblob", "printf", "format", "readfile", "writefile"];
+const DENIED_FUNCTIONS: [&str; 8] = [
+    "load_extension",
+    "zeroblob",
+    "randomblob",
+    "printf",
+    "format",
+    "readfile",
+    "writefile",
+    // It returns an address of the process.
+    "fts3_tokenizer",
+];
 
 /// The rows that a statement returns.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,6 +67,9 @@ pub enum SqlError {
     /// The query was cancelled.
     #[error("the query was cancelled")]
     Cancelled,
+    /// The process has grown by more than this number of bytes.
+    #[error("{}", crate::limits::memory_message("query", *.0))]
+    Memory(u64),
 }
 
 /// Runs one statement that reads tables, whose names and columns are quoted with `"` if they are
@@ -86,6 +98,7 @@ pub async fn sql(
     match (result, timer.stop()) {
         (Err(_), Some(Stopped::Late)) => Err(SqlError::Time(limits.time)),
         (Err(_), Some(Stopped::Cancelled)) => Err(SqlError::Cancelled),
+        (Err(_), Some(Stopped::Memory(bytes))) => Err(SqlError::Memory(bytes)),
         (result, _) => result,
     }
 }
@@ -158,10 +171,14 @@ async fn read(
     statement: &str,
     limits: &QueryLimits,
 ) -> libsql::Result<SqlOutput> {
-    let mut rows = connection.query(statement, ()).await?;
+    let prepared = connection.prepare(statement).await?;
+    let columns: Vec<_> =
+        prepared.columns().iter().map(|column| column.name().to_owned()).collect();
+    if columns.is_empty() {
+        return Ok(SqlOutput::default());
+    }
+    let mut rows = connection.query(&with_readable_cells(statement, columns.len()), ()).await?;
     let count = rows.column_count();
-    let columns: Vec<String> =
-        (0..count).map(|index| rows.column_name(index).unwrap_or_default().to_owned()).collect();
     let mut output = SqlOutput { columns, ..SqlOutput::default() };
     output.csv = line(output.columns.iter().map(String::as_str));
     while let Some(row) = rows.next().await? {
@@ -184,6 +201,21 @@ async fn read(
     Ok(output)
 }
 
+/// Returns a query of what a statement returns, in which texts are blobs, and blobs their lengths.
+/// The binding reads a text to its first null character, and panics if it is not UTF-8.
+fn with_readable_cells(statement: &str, columns: usize) -> String {
+    let names: Vec<_> = (0..columns).map(|index| format!("c{index}")).collect();
+    let cells: Vec<_> = names
+        .iter()
+        .map(|name| {
+            format!("CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) WHEN 'blob' THEN '(' || length({name}) || ' bytes)' ELSE {name} END")
+        })
+        .collect();
+    let (names, cells) = (names.join(", "), cells.join(", "));
+    // The statement may end with a comment.
+    format!("WITH cells({names}) AS ({statement}\n) SELECT {cells} FROM cells")
+}
+
 /// Interrupts a connection when its time is over, or when the query is cancelled.
 struct Timer {
     stop: mpsc::Sender<()>,
@@ -196,11 +228,16 @@ impl Timer {
         let connection = connection.clone();
         let thread = std::thread::spawn(move || {
             let mut reason = None;
-            let mut wait = deadline.rest().min(CANCEL_INTERVAL);
+            let mut wait = deadline.rest().min(CHECK_INTERVAL);
             while stopped.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout) {
-                wait = deadline.rest().min(CANCEL_INTERVAL);
-                let Err(stopped) = deadline.check() else { continue };
-                reason.get_or_insert(stopped);
+                wait = deadline.rest().min(CHECK_INTERVAL);
+                let checked = deadline.check().and_then(|()| deadline.check_memory());
+                if let Err(stopped) = checked {
+                    reason.get_or_insert(stopped);
+                }
+                if reason.is_none() {
+                    continue;
+                }
                 // A statement that begins after an interrupt is not interrupted, so it is repeated.
                 wait = Duration::from_millis(10);
                 if connection.interrupt().is_err() {
@@ -304,7 +341,7 @@ fn shown(value: Value) -> String {
         Value::Integer(integer) => integer.to_string(),
         Value::Real(real) => real.to_string(),
         Value::Text(text) => text,
-        Value::Blob(bytes) => format!("({} bytes)", bytes.len()),
+        Value::Blob(text) => String::from_utf8_lossy(&text).into_owned(),
     }
 }
 
@@ -359,6 +396,47 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn texts_are_shown_whole_even_if_they_are_not_utf_8() {
+        check(run("SELECT char(55296) AS a").await, "a\n\u{fffd}\u{fffd}\u{fffd}\n");
+        check(
+            run("SELECT CAST(x'61ff' AS TEXT) AS a, x'00ff' AS b").await,
+            "a,b\na\u{fffd},(2 bytes)\n",
+        );
+        check(run("SELECT 'a' || char(0) || 'b' AS a").await, "a\na\0b\n");
+        let json = [Table::from_json(r#"[{"s": "x\u0000y"}]"#).unwrap()];
+        check(sql(&json, "SELECT s FROM data", &QueryLimits::default()).await, "s\nx\0y\n");
+    }
+
+    #[tokio::test]
+    async fn the_order_of_rows_and_names_of_columns_stay() {
+        check(
+            run("SELECT name, name, price FROM data ORDER BY price DESC -- sorted").await,
+            "name,name,price\ntea,tea,4\nbread,bread,2.5\nmilk,milk,1\n",
+        );
+        check(run("VALUES (1, NULL)").await, "column1,column2\n1,\n");
+        check(
+            run("WITH cells AS (SELECT 1 AS a) SELECT a FROM cells UNION ALL SELECT 2").await,
+            "a\n1\n2\n",
+        );
+    }
+
+    #[tokio::test]
+    async fn a_query_that_uses_much_memory_is_stopped() {
+        let limits = QueryLimits {
+            time: Duration::from_secs(20),
+            max_memory_bytes: 64 << 20,
+            ..QueryLimits::default()
+        };
+        let doubled = "WITH RECURSIVE t(s) AS (SELECT 'aaaaaaaa' UNION ALL SELECT s || s FROM t) SELECT length(s) FROM t";
+        let result = sql(&table(), doubled, &limits).await;
+        if cfg!(target_os = "linux") {
+            let error = result.unwrap_err();
+            assert_eq!(error, SqlError::Memory(64 << 20));
+            assert!(error.to_string().contains("grew by more than 64 MiB"), "{error}");
+        }
+    }
+
+    #[tokio::test]
     async fn output_is_bounded() {
         let limits = QueryLimits { max_rows: 2, ..QueryLimits::default() };
         let output = sql(&table(), "SELECT name FROM data", &limits).await.unwrap();
@@ -390,6 +468,7 @@ mod tests {
             "SELECT writefile('/tmp/x', 'y')",
             "SELECT zeroblob(1000000000)",
             "SELECT printf('%1000000000d', 1)",
+            "SELECT hex(fts3_tokenizer('simple'))",
             "VACUUM INTO '/tmp/x.db'",
             "VACUUM",
             "REINDEX",

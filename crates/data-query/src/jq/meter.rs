@@ -7,6 +7,7 @@ use jaq_json::{Num, Val};
 
 use crate::{
     QueryLimits,
+    json::JsonExtent,
     limits::{Deadline, Stopped},
 };
 
@@ -24,6 +25,18 @@ impl DataT for Metered {
     type V<'a> = Val;
     type Data<'a> = Run<'a>;
 }
+
+/// Deepest nesting of a text that a program reads as JSON, and its longest number, in bytes. The
+/// parser recurses, and the time of a number grows with the square of its length.
+const MAX_READ_DEPTH: usize = 1_000;
+pub(super) const MAX_NUMBER_BYTES: usize = 10_000;
+/// Comparisons of `indices`: of bytes of texts, and of elements of arrays.
+const MAX_BYTE_COMPARISONS: usize = 4_000_000_000;
+const MAX_ELEMENT_COMPARISONS: usize = 20_000_000;
+/// Values from this size on are followed by a look at the memory of the process.
+const LARGE_BYTES: usize = 1 << 20;
+/// Looks at the clock between two looks at the memory of the process.
+const LOOKS_PER_MEMORY_LOOK: u32 = 32;
 
 /// Data of one run: the compiled program and its meter.
 #[derive(Clone, Copy)]
@@ -47,6 +60,7 @@ pub(super) struct Meter {
     stack_top: usize,
     max_stack: usize,
     steps: Cell<u32>,
+    looks: Cell<u32>,
     failure: Cell<Option<&'static str>>,
     stopped: Cell<Option<Stopped>>,
 }
@@ -60,6 +74,7 @@ impl Meter {
             stack_top: stack_address(),
             max_stack,
             steps: Cell::new(0),
+            looks: Cell::new(0),
             failure: Cell::new(None),
             stopped: Cell::new(None),
         }
@@ -80,13 +95,24 @@ impl Meter {
         }
         let steps = self.steps.get() + 1;
         self.steps.set(steps % STEPS_PER_LOOK);
-        if steps == STEPS_PER_LOOK
-            && let Err(stopped) = self.deadline.check()
-        {
-            self.stopped.set(Some(stopped));
-            return self.fail("its time is over");
+        if steps == STEPS_PER_LOOK { self.look() } else { Ok(()) }
+    }
+
+    /// Looks at the clock, and from time to time at the memory of the process.
+    pub(super) fn look(&self) -> Result<(), &'static str> {
+        let looks = self.looks.get() + 1;
+        self.looks.set(looks % LOOKS_PER_MEMORY_LOOK);
+        let is_memory_look = looks == LOOKS_PER_MEMORY_LOOK;
+        let memory = if is_memory_look { self.deadline.check_memory() } else { Ok(()) };
+        match self.deadline.check().and(memory) {
+            Ok(()) => Ok(()),
+            Err(stopped) => self.stop(stopped),
         }
-        Ok(())
+    }
+
+    fn stop(&self, stopped: Stopped) -> Result<(), &'static str> {
+        self.stopped.set(Some(stopped));
+        self.fail("it was stopped")
     }
 
     /// Counts a step that made a value by an operation, which makes it at most twice as large.
@@ -109,13 +135,61 @@ impl Meter {
         if bytes > self.max_bytes {
             return self.fail("a value is too large");
         }
+        // A program may hold many large values at a time.
+        if bytes >= LARGE_BYTES
+            && let Err(stopped) = self.deadline.check_memory()
+        {
+            return self.stop(stopped);
+        }
         Ok(())
+    }
+
+    /// Counts a step before a text is read as JSON.
+    pub(super) fn readable(&self, value: &Val) -> Result<(), &'static str> {
+        self.step()?;
+        let (Val::TStr(text) | Val::BStr(text)) = value else { return Ok(()) };
+        let text = JsonExtent::of(text);
+        if text.depth > MAX_READ_DEPTH {
+            return self.fail("a text is nested too deeply to be read as JSON");
+        }
+        if text.number_bytes > MAX_NUMBER_BYTES {
+            return self.fail("a number is too long");
+        }
+        Ok(())
+    }
+
+    /// Counts a step before a filter reads the characters of a text one by one.
+    pub(super) fn characters(&self, value: &Val) -> Result<(), &'static str> {
+        self.step()?;
+        match value {
+            Val::TStr(text) | Val::BStr(text) => {
+                self.bytes(text.len().saturating_mul(size_of::<Val>()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Counts the comparisons of a search for a value in another one.
+    pub(super) fn comparisons(&self, within: &Val, wanted: &Val) -> Result<(), &'static str> {
+        let is_too_much = match (within, wanted) {
+            (Val::TStr(text) | Val::BStr(text), Val::TStr(part) | Val::BStr(part)) => {
+                text.len().saturating_mul(part.len()) > MAX_BYTE_COMPARISONS
+            }
+            (Val::Arr(values), Val::Arr(part)) => {
+                values.len().saturating_mul(part.len()) > MAX_ELEMENT_COMPARISONS
+            }
+            _ => false,
+        };
+        if is_too_much { self.fail("indices compares too much") } else { Ok(()) }
     }
 
     /// Counts a step that made a value of others. It may have the same part many times, so its size
     /// when it is written out counts.
     pub(super) fn whole_value(&self, value: &Val) -> Result<(), &'static str> {
         self.value(value)?;
+        if !matches!(value, Val::Arr(_) | Val::Obj(_)) {
+            return Ok(());
+        }
         let mut bytes = 0;
         let mut open = vec![(value, 0)];
         while let Some((value, depth)) = open.pop() {

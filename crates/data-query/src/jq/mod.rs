@@ -9,7 +9,12 @@ mod meter;
 mod natives;
 mod rewrite;
 
-use std::{sync::mpsc, thread, time::Duration};
+use std::{
+    fmt::{self, Write as _},
+    sync::mpsc,
+    thread,
+    time::Duration,
+};
 
 use jaq_core::{
     Compiler, Ctx, Vars,
@@ -21,10 +26,10 @@ use jaq_core::{
 };
 use jaq_json::Val;
 
-use self::meter::{Meter, Metered, Run};
+use self::meter::{MAX_NUMBER_BYTES, Meter, Metered, Run};
 use crate::{
     MAX_PROBLEMS, QueryLimits,
-    json::{is_ndjson, without_mark},
+    json::{JsonExtent, is_ndjson, without_mark},
     limits::Stopped,
 };
 
@@ -75,6 +80,9 @@ pub enum JqError {
     /// The program was cancelled.
     #[error("the jq program was cancelled")]
     Cancelled,
+    /// The process has grown by more than this number of bytes.
+    #[error("{}", crate::limits::memory_message("jq program", *.0))]
+    Memory(u64),
 }
 
 /// Runs a jq program over a JSON text or over each value of NDJSON. Blocks for at most the time
@@ -104,7 +112,7 @@ pub fn jq_holding(
     let json = without_mark(json);
     let is_ndjson = is_ndjson(json);
     if !is_ndjson {
-        check_depth(json)?;
+        check_extent(json)?;
     }
     let (sender, receiver) = mpsc::sync_channel(1);
     let json = json.to_owned();
@@ -161,7 +169,7 @@ fn run(
         return Ok(evaluation.output);
     }
     for (index, line) in json.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let input = check_depth(line).and_then(|()| {
+        let input = check_extent(line).and_then(|()| {
             jaq_json::read::parse_single(line.as_bytes())
                 .map_err(|error| JqError::Input(error.to_string()))
         });
@@ -196,7 +204,7 @@ impl Evaluation<'_> {
         for value in self.filter.id.run((cx, input)) {
             self.check()?;
             let value = value.map_err(|exception| match exception.get_err() {
-                Ok(error) => JqError::Failed(short(&error.to_string())),
+                Ok(error) => JqError::Failed(short(&error)),
                 Err(_) => JqError::Failed("it left a loop that it is not in".to_owned()),
             })?;
             if !add(&mut self.output, &value, self.limits) {
@@ -213,6 +221,7 @@ impl Evaluation<'_> {
             None => Ok(()),
             Some(Stopped::Late) => Err(JqError::Time(self.limits.time)),
             Some(Stopped::Cancelled) => Err(JqError::Cancelled),
+            Some(Stopped::Memory(bytes)) => Err(JqError::Memory(bytes)),
         }
     }
 
@@ -231,17 +240,19 @@ fn add(output: &mut JqOutput, value: &Val, limits: &QueryLimits) -> bool {
         output.has_more = true;
         return false;
     }
-    let line = format!("{value}\n");
     let room = limits.max_output_bytes.saturating_sub(output.text.len());
-    if line.len() <= room {
+    // The line break needs room, too.
+    let (line, is_whole) = beginning(value, room);
+    if is_whole && line.len() < room {
         output.text.push_str(&line);
+        output.text.push('\n');
         output.values += 1;
         return true;
     }
     output.has_more = true;
     // The beginning of a single large value is better than nothing.
     if output.values == 0 {
-        output.text.push_str(&line[..line.floor_char_boundary(room)]);
+        output.text.push_str(&line);
         output.values = 1;
     }
     false
@@ -260,27 +271,16 @@ fn check_program(program: &str) -> Result<(), JqError> {
     Err(JqError::Program(problem))
 }
 
-fn check_depth(json: &str) -> Result<(), JqError> {
-    if depth(&without_strings(json), &['[', '{'], &[']', '}']) > MAX_INPUT_DEPTH {
-        return Err(JqError::Input(format!("it is nested deeper than {MAX_INPUT_DEPTH}")));
-    }
-    Ok(())
-}
-
-/// Returns the brackets of a JSON text that do not stand in strings.
-fn without_strings(json: &str) -> String {
-    let mut brackets = String::new();
-    let mut is_string = false;
-    let mut characters = json.chars();
-    while let Some(character) = characters.next() {
-        match character {
-            '"' => is_string = !is_string,
-            '\\' if is_string => drop(characters.next()),
-            '[' | ']' | '{' | '}' if !is_string => brackets.push(character),
-            _ => {}
-        }
-    }
-    brackets
+fn check_extent(json: &str) -> Result<(), JqError> {
+    let JsonExtent { depth, number_bytes } = JsonExtent::of(json.as_bytes());
+    let problem = if depth > MAX_INPUT_DEPTH {
+        format!("it is nested deeper than {MAX_INPUT_DEPTH}")
+    } else if number_bytes > MAX_NUMBER_BYTES {
+        format!("it has a number of {number_bytes} characters, more than {MAX_NUMBER_BYTES}")
+    } else {
+        return Ok(());
+    };
+    Err(JqError::Input(problem))
 }
 
 /// Returns the deepest nesting of brackets.
@@ -351,9 +351,32 @@ fn undefined(errors: jaq_core::compile::Errors<&str, ()>) -> String {
 }
 
 /// Returns the beginning of a message, which may quote a large value.
-fn short(message: &str) -> String {
-    let end = message.floor_char_boundary(300);
-    if end < message.len() { format!("{}…", &message[..end]) } else { message.to_owned() }
+fn short(message: &impl fmt::Display) -> String {
+    let (mut text, is_whole) = beginning(message, 300);
+    if !is_whole {
+        text.push('…');
+    }
+    text
+}
+
+/// Returns the first bytes of what is displayed, and whether that is all. The rest is not made.
+fn beginning(value: &impl fmt::Display, max_bytes: usize) -> (String, bool) {
+    struct Beginning {
+        text: String,
+        max_bytes: usize,
+    }
+
+    impl fmt::Write for Beginning {
+        fn write_str(&mut self, text: &str) -> fmt::Result {
+            let room = self.max_bytes - self.text.len();
+            self.text.push_str(&text[..text.floor_char_boundary(room)]);
+            if text.len() > room { Err(fmt::Error) } else { Ok(()) }
+        }
+    }
+
+    let mut beginning = Beginning { text: String::new(), max_bytes };
+    let is_whole = write!(beginning, "{value}").is_ok();
+    (beginning.text, is_whole)
 }
 
 #[cfg(test)]
@@ -437,6 +460,123 @@ mod tests {
             );
             assert!(before.elapsed() < Duration::from_secs(4), "{program}: {:?}", before.elapsed());
         }
+    }
+
+    #[test]
+    fn native_filters_are_stopped_before_they_take_long() {
+        for (program, want) in [
+            (r#"("[" * 1000000 + "]" * 1000000) | fromjson"#, "nested too deeply"),
+            (r#"("{\"a\":" * 1000000) | fromjson"#, "nested too deeply"),
+            (r#"("9" * 20000000) | tonumber"#, "a number is too long"),
+            (r#"("a" * 30000000) | explode"#, "a value is too large"),
+            (r#"("a" * 30000000) / "a""#, "a value is too large"),
+            (r#"("a" * 30000000) | split("")"#, "a value is too large"),
+            (r#"{x: "aaa"} | .x *= 10000000 | .x /= "a""#, "a value is too large"),
+            (
+                r#"("a" * 30000000) as $a | ("a" * 10000000) as $b | $a | indices($b)"#,
+                "compares too much",
+            ),
+            ("[range(30000)] | indices([range(3000)])", "compares too much"),
+            (r#"now | strftime("%c" * 10000)"#, "more than 1,000 bytes"),
+            (r#"("&" * 14000000) | @html"#, "a value is too large"),
+        ] {
+            let before = std::time::Instant::now();
+            let long = QueryLimits { time: Duration::from_secs(20), ..limits() };
+            let error = jq("{}", program, &long).unwrap_err().to_string();
+            assert!(error.contains(want), "{program}: {error}");
+            assert!(
+                before.elapsed() < Duration::from_secs(15),
+                "{program}: {:?}",
+                before.elapsed()
+            );
+        }
+        let random: String =
+            (0..300_000_u64).map(|n| if n * n % 7919 % 2 == 0 { 'a' } else { 'b' }).collect();
+        let slow = format!("\"{random}\"");
+        let result = jq(&slow, r#"test("a[ab]{3000}b[ab]{3000}c")"#, &limits());
+        assert_eq!(result, Err(JqError::Time(limits().time)));
+    }
+
+    /// A value may have the same large part many times, so it is larger than the memory if it is
+    /// compared, sorted or written out.
+    #[test]
+    fn values_with_large_parts_are_counted_before_they_are_read() {
+        let shared = "(\"x\" * 60000000) as $a | reduce range(1000) as $i ([]; . + [$a])";
+        for program in [
+            "tojson",
+            "sort",
+            "\"\\(.)\"",
+            "group_by(.)",
+            ". == [.[]]",
+            "@text",
+            "unique",
+            "tobytes",
+            "strftime(\"%Y\")",
+        ] {
+            let long = QueryLimits { time: Duration::from_secs(20), ..limits() };
+            let error = jq("1", &format!("{shared} | {program}"), &long).unwrap_err().to_string();
+            assert!(error.contains("a value is too large"), "{program}: {error}");
+        }
+        let long = QueryLimits { time: Duration::from_secs(10), ..limits() };
+        let output = jq("1", shared, &long).unwrap();
+        assert_eq!((output.text.len(), output.has_more), (long.max_output_bytes, true));
+        let error = jq("1", &format!("{shared} | error"), &long).unwrap_err().to_string();
+        assert!(error.starts_with("the jq program failed: [\"xxx") && error.len() < 400, "{error}");
+    }
+
+    #[test]
+    fn a_program_that_holds_many_large_values_is_stopped() {
+        let limits = QueryLimits {
+            time: Duration::from_secs(20),
+            max_memory_bytes: 200 << 20,
+            ..QueryLimits::default()
+        };
+        for program in [
+            "[limit(1000; repeat(\"a\" * 30000000))] | length",
+            "reduce range(1000) as $i ([]; . + [\"a\" * 30000000]) | length",
+            "def f: (\"a\" * 30000000) as $x | (f, $x); f",
+        ] {
+            let result = jq("1", program, &limits);
+            if cfg!(target_os = "linux") {
+                let is_stopped = matches!(&result, Err(JqError::Memory(bytes)) if *bytes == 200 << 20)
+                    || result.as_ref().is_err_and(|error| error.to_string().contains("too large"));
+                assert!(is_stopped, "{program}: {result:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn long_numbers_are_refused() {
+        let number = "9".repeat(2_000_000);
+        let error = jq(&format!("[{number}]"), ".", &limits()).unwrap_err().to_string();
+        assert!(error.contains("a number of 2000000 characters, more than 10000"), "{error}");
+        let output = jq(&format!("{{\"a\":1}}\n{{\"a\":{number}}}\n"), ".a", &limits()).unwrap();
+        assert_eq!((output.text.as_str(), output.skipped), ("1\n", 1));
+    }
+
+    #[test]
+    fn comparisons_splits_and_searches_work() {
+        check(
+            "[1,[2],{\"a\":3}]",
+            "map(. == [2]), (.[1] < .[2]), (map(type) | join(\"-\"))",
+            "[false,true,false]\ntrue\n\"number-array-object\"\n",
+        );
+        check(
+            "\"a,b,ab\"",
+            "split(\",\"), indices(\"b\"), . / \"b\"",
+            "[\"a\",\"b\",\"ab\"]\n[2,5]\n[\"a,\",\",a\",\"\"]\n",
+        );
+        check("[1,2,1]", "indices(1), index(2), [indices(1, 2)]", "[0,2]\n1\n[[0,2],[1]]\n");
+        check(
+            "\"[1.5]\"",
+            "fromjson, (\"12\" | tonumber), (\"ab\" | explode | implode)",
+            "[1.5]\n12\n\"ab\"\n",
+        );
+        check(
+            "0",
+            "strftime(\"%Y\"), (\"x<y\" | @html, @base64)",
+            "\"1970\"\n\"x&lt;y\"\n\"eDx5\"\n",
+        );
     }
 
     #[test]

@@ -8,9 +8,9 @@ use jaq_core::{
     native::{Fun, bome, run, v},
 };
 use jaq_json::Val;
-use regex::RegexBuilder;
 
 use super::meter::{Meter, Metered};
+use crate::matcher::{LineMatcher, MatchError, MatcherOptions, WORD_BOUNDARY};
 
 // No program can name these.
 /// Counts a step.
@@ -21,6 +21,16 @@ pub(super) const VALUE: &str = "!value";
 pub(super) const WHOLE: &str = "!whole";
 /// Multiplies, unless the product of a text and a number would be too large.
 pub(super) const MUL: &str = "!mul";
+/// Divides, unless the parts of a text would be too many.
+pub(super) const DIV: &str = "!div";
+/// Counts a text that is about to be read as JSON.
+pub(super) const READABLE: &str = "!readable";
+/// Counts the characters of a text that a filter is about to read one by one.
+pub(super) const CHARACTERS: &str = "!characters";
+/// Counts the comparisons of `indices`, which is about to search for its argument.
+pub(super) const INDICES: &str = "!indices";
+/// Counts the length of a format of dates.
+pub(super) const FORMAT: &str = "!format";
 /// Tests a text by a regular expression with flags.
 const TEST: &str = "!test";
 
@@ -39,8 +49,10 @@ const NOT_AVAILABLE: [(&str, usize); 9] = [
     ("split_", 2),
 ];
 
-/// Memory of a compiled regular expression, in bytes.
-const MAX_REGEX_BYTES: usize = 1 << 20;
+/// Memory of a part of a text that is split: a value, and its place in the text.
+const PART_BYTES: usize = 64;
+/// Longest format of dates, in bytes.
+const MAX_FORMAT_BYTES: usize = 1_000;
 
 /// Makes a native filter that returns its input once the meter has counted it. It can stand in paths
 /// and updates, as the identity can.
@@ -83,12 +95,17 @@ pub(super) fn all() -> impl Iterator<Item = Fun<Metered>> {
     library.chain(missing).chain(own())
 }
 
-fn own() -> [Fun<Metered>; 5] {
+fn own() -> [Fun<Metered>; 10] {
     [
         (STEP, v(0), measured!(|meter: &Meter, _: &Val| meter.step())),
         (VALUE, v(0), measured!(Meter::value)),
         (WHOLE, v(0), measured!(Meter::whole_value)),
+        (READABLE, v(0), measured!(Meter::readable)),
+        (CHARACTERS, v(0), measured!(Meter::characters)),
         run((MUL, v(2), |cv| multiply(cv))),
+        run((DIV, v(2), |cv| divide(cv))),
+        run((INDICES, v(1), |cv| count_comparisons(cv))),
+        run((FORMAT, v(1), |cv| check_format(cv))),
         run((TEST, v(2), |cv| test(cv))),
     ]
 }
@@ -114,21 +131,64 @@ fn multiply(mut cv: Cv<'_, Metered>) -> ValXs<'_, Val> {
     }
 }
 
+fn divide(mut cv: Cv<'_, Metered>) -> ValXs<'_, Val> {
+    let right = cv.0.pop_var();
+    let left = cv.0.pop_var();
+    if let (Val::TStr(text) | Val::BStr(text), Val::TStr(separator) | Val::BStr(separator)) =
+        (&left, &right)
+    {
+        // There are no more parts than this. By an empty separator, the parts are characters.
+        let parts = match separator.first() {
+            None => text.len(),
+            Some(first) => text.split(|byte| byte == first).count(),
+        };
+        if let Err(reason) = cv.0.data().meter.bytes(parts.saturating_mul(PART_BYTES)) {
+            return failed(reason);
+        }
+    }
+    bome(left / right)
+}
+
+fn count_comparisons(mut cv: Cv<'_, Metered>) -> ValXs<'_, Val> {
+    let wanted = cv.0.pop_var();
+    match cv.0.data().meter.comparisons(&cv.1, &wanted) {
+        Ok(()) => box_once(Ok(cv.1)),
+        Err(reason) => failed(reason),
+    }
+}
+
+fn check_format(mut cv: Cv<'_, Metered>) -> ValXs<'_, Val> {
+    match cv.0.pop_var() {
+        Val::TStr(format) | Val::BStr(format) if format.len() > MAX_FORMAT_BYTES => {
+            failed("the format of a date has more than 1,000 bytes")
+        }
+        _ => box_once(Ok(cv.1)),
+    }
+}
+
 fn test(mut cv: Cv<'_, Metered>) -> ValXs<'_, Val> {
     let flags = cv.0.pop_var();
     let pattern = cv.0.pop_var();
     let (Val::TStr(text), Val::TStr(pattern), Val::TStr(flags)) = (&cv.1, &pattern, &flags) else {
         return failed("test needs texts: the input, the regular expression and the flags");
     };
+    let options = MatcherOptions {
+        case_insensitive: flags.contains(&b'i'),
+        ignore_whitespace: flags.contains(&b'x'),
+        dot_matches_new_line: flags.contains(&b's'),
+    };
+    let matcher = match LineMatcher::new(&String::from_utf8_lossy(pattern), options) {
+        Ok(matcher) => matcher,
+        Err(error) => {
+            return box_once(Err(Exn::from(Error::str(format_args!(
+                "the regular expression of test is not valid: {error}"
+            )))));
+        }
+    };
     let text = String::from_utf8_lossy(text);
-    let built = RegexBuilder::new(&String::from_utf8_lossy(pattern))
-        .case_insensitive(flags.contains(&b'i'))
-        .ignore_whitespace(flags.contains(&b'x'))
-        .dot_matches_new_line(flags.contains(&b's'))
-        .size_limit(MAX_REGEX_BYTES)
-        .build();
-    match built {
-        Ok(regex) => bome(Ok(Val::Bool(regex.is_match(&text)))),
-        Err(_) => failed("the regular expression of test is not valid or too large"),
+    match matcher.find(&text, &mut || cv.0.data().meter.look()) {
+        Ok(found) => bome(Ok(Val::Bool(found.is_some()))),
+        Err(MatchError::Stopped(reason)) => failed(reason),
+        Err(MatchError::WordBoundary) => failed(WORD_BOUNDARY),
     }
 }
