@@ -348,6 +348,7 @@ impl Query {
 fn with_columns(error: &SqlError, tables: &[Table]) -> String {
     const MAX_NAMED: usize = 30;
     const MAX_TABLES: usize = 5;
+    const MAX_BYTES: usize = 4_000;
     if !matches!(error, SqlError::Engine(_)) {
         return error.to_string();
     }
@@ -358,7 +359,11 @@ fn with_columns(error: &SqlError, tables: &[Table]) -> String {
         format!("The table {} has the columns {names}{more}", quoted(&table.name))
     });
     let more = if tables.len() > MAX_TABLES { ". There are more tables" } else { "" };
-    format!("{error}. {}{more}", described.collect::<Vec<_>>().join(". "))
+    let described = described.collect::<Vec<_>>().join(". ");
+    match described.floor_char_boundary(MAX_BYTES) {
+        end if end < described.len() => format!("{error}. {}…", &described[..end]),
+        _ => format!("{error}. {described}{more}"),
+    }
 }
 
 /// Returns a name of a table or a column in quotes. It comes from the data and may be long.
@@ -435,6 +440,21 @@ mod tests {
         assert!(error.ends_with(r#"The table "data" has the columns "id", "n""#), "{error}");
         let error = query(&csv, json!({"name": "a", "jq": "."})).await.unwrap_err();
         assert!(error.starts_with("a is not JSON"), "{error}");
+    }
+
+    /// Notes and errors name columns, and count for no limit of the output.
+    #[tokio::test]
+    async fn long_names_do_not_make_long_answers() {
+        let names: Vec<_> = (0..50).map(|n| format!("{n}{}", "h".repeat(100_000))).collect();
+        let numbers = "1,".repeat(49) + "1\n";
+        let csv = format!("{}\n{}{}x\n", names.join(","), numbers.repeat(20), "z,".repeat(49));
+        let csv = artifacts("text/csv", csv).await;
+        let found = query(&csv, json!({"name": "a", "sql": "SELECT * FROM data"})).await.unwrap();
+        assert!(found.concat().len() < 10_000, "{}", found.concat().len());
+        let error = query(&csv, json!({"name": "a", "sql": "SELECT m FROM data"})).await;
+        assert!(error.unwrap_err().len() < 5_000);
+        let error = query(&csv, json!({"name": "x".repeat(100_000), "jq": "."})).await.unwrap_err();
+        assert!(error.contains("… (100000 bytes) is not an artifact's name"), "{}", &error[..400]);
     }
 
     /// Returns an archive of these parts.
@@ -583,6 +603,11 @@ mod tests {
         let sheets = json!([{"name": "Sales 2026", "rows": 2, "columns": ["region", "amount"]},
             {"name": "Staff", "rows": 1, "columns": ["name", "region"]}]);
         assert_eq!(found["sheets"], sheets);
+        let found = info(&artifacts(XLSX, b"PK\x03\x04 broken".to_vec()).await).await;
+        assert_eq!((&found["size_bytes"], &found["mime_type"]), (&json!(11), &json!(XLSX)));
+        assert!(found["problems"][0].as_str().unwrap().contains("cannot be read"), "{found}");
+        let found = info(&artifacts("application/pdf", "%PDF-1.7 broken").await).await;
+        assert!(found["problems"][0].as_str().unwrap().contains("cannot be read"), "{found}");
         let found = info(&artifacts("image/png", vec![0xff; 10]).await).await;
         assert_eq!((&found["lines"], &found["mime_type"]), (&Value::Null, &json!("image/png")));
     }

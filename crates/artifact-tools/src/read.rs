@@ -290,8 +290,20 @@ pub(super) fn named(
             .map(|name| ArtifactUri { name, version: None })
             .map_err(|error| error.to_string())
     };
-    let uri = uri.map_err(|problem| ReadError::Name(format!("{name:?}"), problem))?;
+    let uri = uri.map_err(|problem| ReadError::Name(quoted(name), problem))?;
     Ok((uri.name, version.or(uri.version).map_or(Version::Latest, Version::Number)))
+}
+
+/// Returns a name in quotation marks, or its beginning if it is too long for an artifact's.
+fn quoted(name: &str) -> String {
+    const MAX_BYTES: usize = 200;
+    match name.len() {
+        0..=MAX_BYTES => format!("{name:?}"),
+        length => {
+            let beginning = &name[..name.floor_char_boundary(MAX_BYTES)];
+            format!("{beginning:?}… ({length} bytes)")
+        }
+    }
 }
 
 fn is_image(record: &Record) -> bool {

@@ -26,6 +26,8 @@ const MAX_CELLS: usize = 8_000_000;
 const MAX_TEXT_BYTES: usize = 1 << 30;
 /// Numbers in a column after which a text among them is reported.
 const MANY_NUMBERS: usize = 10;
+/// Longest name of a column or table, in bytes. Names stand in notes and errors.
+const MAX_NAME_BYTES: usize = 200;
 /// Beginning of a cell that a note quotes, in characters.
 const QUOTED_CHARACTERS: usize = 20;
 /// Beginning of a name that a note quotes, in characters.
@@ -145,7 +147,8 @@ impl Table {
         if header.is_empty() {
             return Err(TableError::Empty);
         }
-        let mut table = Self { name: name.into(), ..Self::headed(header.into_iter())? };
+        let name = short_name(&name.into()).into_owned();
+        let mut table = Self { name, ..Self::headed(header.into_iter())? };
         for row in rows {
             for (column, cell) in row {
                 if column >= MAX_COLUMNS {
@@ -227,7 +230,7 @@ impl Table {
             let name = match cell.trim() {
                 "" => format!("column{}", index + 1),
                 _ if is_row => format!("column{}", index + 1),
-                name => name.to_owned(),
+                name => short_name(name).into_owned(),
             };
             let mut spelling = name.clone();
             let mut number = 1;
@@ -356,9 +359,15 @@ impl JsonRows {
         value: &RawValue,
         place: fmt::Arguments<'_>,
     ) -> Result<(), TableError> {
+        let full_length = name.len();
         let columns = &mut self.table.columns;
         let column = *self.indices.entry(name.to_lowercase()).or_insert_with(|| {
-            columns.push(name.to_owned());
+            let name = short_name(name);
+            columns.push(if name.len() < full_length {
+                unique(name.into_owned(), columns)
+            } else {
+                name.into_owned()
+            });
             columns.len() - 1
         });
         if columns.len() > MAX_COLUMNS {
@@ -446,6 +455,14 @@ fn number(text: &str) -> Option<CellValue<'static>> {
     Some(CellValue::Real(real))
 }
 
+/// Returns the beginning of a long name.
+fn short_name(name: &str) -> Cow<'_, str> {
+    if name.len() <= MAX_NAME_BYTES {
+        return name.into();
+    }
+    format!("{}…", &name[..name.floor_char_boundary(MAX_NAME_BYTES)]).into()
+}
+
 /// Returns a name that no column has, regardless of case.
 fn unique(name: String, columns: &[String]) -> String {
     let mut spelling = name.clone();
@@ -505,6 +522,20 @@ mod tests {
         assert_eq!(table.columns, ["a", "A_2", "column3", "a_3", "column3_2"]);
         let table = Table::from_csv("1,2\n3,4\n", b',').unwrap();
         assert_eq!((table.columns.len(), table.row_count(), table.notes.len()), (2, 2, 1));
+    }
+
+    #[test]
+    fn long_names_are_cut() {
+        let (long, cut) = ("ä".repeat(1_000_000), "ä".repeat(100) + "…");
+        let second = cut.clone() + "_2";
+        let table = Table::from_csv(&format!("{long},{long}x\n1,2\n"), b',').unwrap();
+        assert_eq!(table.columns, [&*cut, &*second]);
+        let json = format!(r#"[{{"{long}": 1, "{long}x": 2}}, {{"{long}x": 3, "{long}x": 4}}]"#);
+        let table = Table::from_json(&json).unwrap();
+        assert_eq!(table.columns, [&*cut, &*second]);
+        assert_eq!(rows(&table), [[Integer(1), Integer(2)], [Null, Integer(4)]]);
+        assert!(table.notes[0].len() < 500, "{:?}", table.notes);
+        assert_eq!(Table::from_rows(&*long, [[(0, "a")]]).unwrap().name, cut);
     }
 
     #[test]
