@@ -81,11 +81,27 @@ impl SavingsFile {
 
     async fn tables(&mut self) -> Result<&Tables, DatabaseError> {
         if self.tables.is_none() {
+            make_folder_of(&self.path)?;
             let options = TablesOptions::default();
             self.tables = Some(Tables::open(&self.path, &SCHEMA, options, Ok).await?);
         }
         Ok(self.tables.as_ref().expect("set above"))
     }
+}
+
+/// Creates the folder of a file, which only its owner can read. The user's data folder may be
+/// missing at the first start.
+fn make_folder_of(path: &Path) -> Result<(), DatabaseError> {
+    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder).map_err(|error| {
+        DatabaseError::Unusable(format!("{} cannot be created: {error}", folder.display()))
+    })
 }
 
 const ADD: &str = "

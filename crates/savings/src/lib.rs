@@ -123,9 +123,10 @@ impl Shared {
 ///
 /// # Errors
 ///
-/// Returns an error if the file cannot be read. A missing file has no rows.
+/// Returns an error if the file cannot be read. A missing or empty file has no rows.
 pub async fn read(file: &Path, days: u32) -> Result<Vec<SavingsRow>, DatabaseError> {
-    if !file.exists() {
+    // A server that has created its file may not have written to it yet.
+    if !file.exists() || file.metadata().is_ok_and(|found| found.is_file() && found.len() == 0) {
         return Ok(Vec::new());
     }
     let mut totals = Totals::default();

@@ -66,6 +66,25 @@ async fn two_processes_share_a_file() {
     assert_eq!(later.of_this_run().answers, 0);
 }
 
+/// The data folder of a new user is missing.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_folder_of_the_file_is_created() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("new/marquetry/savings.db");
+    let savings = Savings::start(Some(&path));
+    savings.flush().await;
+    assert!(!folder.path().join("new").exists());
+    savings.add(saving(None, "a", 100));
+    savings.flush().await;
+    assert_eq!(shown(&read(&path, 1).await.unwrap()), [("a".to_owned(), 1, 100, 25)]);
+}
+
+#[tokio::test]
+async fn an_empty_file_has_no_figures() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    assert_eq!(read(file.path(), 1).await.unwrap(), []);
+}
+
 #[test]
 fn rows_are_bounded_in_number_and_age() {
     let mut totals = Totals::default();
