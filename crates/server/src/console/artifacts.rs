@@ -105,8 +105,10 @@ fn file(download: Download, request: &HeaderMap) -> Response<Body> {
     let bytes = match Part::of(request, size, &tag) {
         Part::Whole => 0..size,
         Part::Unsatisfiable => {
-            headers.extend(content_range("*", size));
-            *response.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
+            let why = format!("the range is outside of the {size} bytes of the artifact");
+            // The body is JSON, and not a part of the artifact.
+            let mut response = refused(StatusCode::RANGE_NOT_SATISFIABLE, &why);
+            response.headers_mut().extend(content_range("*", size));
             return response;
         }
         Part::Range(range) => {

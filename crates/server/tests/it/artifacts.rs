@@ -550,6 +550,15 @@ async fn downloads_have_ranges_and_entity_tags() {
             assert_eq!(answer.header("content-length"), Some(length), "{headers:?}");
         }
     }
+    let text = call(&agent, "web__big", json!({"words": 30_000})).await.unwrap();
+    let artifact = &text["_meta"]["marquetry/capture"]["save"]["artifacts"][0];
+    let path = format!("/api/console/artifacts/{}", artifact["name"].as_str().unwrap());
+    let answer = server.http("GET", &path, &[("Range", "bytes=99999999-")], b"").await;
+    let size = artifact["size_bytes"].as_u64().unwrap();
+    assert_eq!(answer.status, 416);
+    assert_eq!(answer.header("content-range"), Some(&*format!("bytes */{size}")));
+    let body = String::from_utf8_lossy(&answer.body).into_owned();
+    assert!(body.contains(&format!("outside of the {size} bytes")), "{body}");
     server.stop().await;
 }
 
