@@ -83,14 +83,22 @@ impl ArtifactTools {
             "warnings": record.metadata.warnings,
         });
         if is_spreadsheet(&record.mime_type) {
-            info["sheets"] = self.sheets(&record, limit).await?;
+            match self.sheets(&record, limit).await {
+                Ok(sheets) => info["sheets"] = sheets,
+                Err(error) => info["problems"] = json!([error.to_string()]),
+            }
         } else if is_extracted(&record) {
-            let extracted = self.extracted(&record).await?;
-            info["pages"] = json!(extracted.page_count);
-            info["lines"] = json!(extracted.content.lines().count());
-            info["title"] = json!(extracted.title.as_deref().map(|it| shortened(it, 200)));
-            let problems = extracted.problems.iter().take(5).map(ToString::to_string);
-            info["problems"] = problems.collect();
+            match self.extracted(&record).await {
+                Ok(extracted) => {
+                    info["pages"] = json!(extracted.page_count);
+                    info["lines"] = json!(extracted.content.lines().count());
+                    let title = extracted.title.as_deref().map(|it| shortened(it, 200));
+                    info["title"] = json!(title);
+                    let problems = extracted.problems.iter().take(5).map(ToString::to_string);
+                    info["problems"] = problems.collect();
+                }
+                Err(error) => info["problems"] = json!([error.to_string()]),
+            }
         } else if let Ok(line) = self.find_line(&record, 1).await {
             info["lines"] = json!(line.total);
         }
