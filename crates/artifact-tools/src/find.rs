@@ -221,10 +221,7 @@ impl ArtifactTools {
                 super::READ
             )));
         }
-        let max_permits = kib(self.limits.max_resource_reads_bytes.get() as u64);
-        let permits = kib((size_bytes * factor).max(least)).min(max_permits);
-        let reserved = self.whole_reads.clone().acquire_many_owned(permits).await;
-        let reserved = reserved.map_err(|_| ReadError::Arguments("server is ending".to_owned()))?;
+        let reserved = self.reserve((size_bytes * factor).max(least)).await?;
         let version = Version::Number(record.version);
         let Artifact { content, .. } = self.store.get(&self.scope, name, version).await?;
         Ok((content, reserved))
@@ -694,6 +691,22 @@ mod tests {
             // The time limit of a query is two seconds.
             assert!(before.elapsed() < std::time::Duration::from_millis(1_500));
         }
+    }
+
+    #[tokio::test]
+    async fn a_query_does_not_wait_for_others_without_end() {
+        let max_wait = std::time::Duration::from_millis(30);
+        let limits = crate::ReadLimits { max_wait, ..crate::ReadLimits::default() };
+        let json = artifacts("application/json", "[1]").await.with_limits(limits);
+        let all = u32::try_from(json.whole_reads.available_permits()).unwrap();
+        let others = json.whole_reads.clone().acquire_many_owned(all).await.unwrap();
+        let error = query(&json, json!({"name": "a", "jq": "."})).await.unwrap_err();
+        let want = "other reads and queries have used the 67108864 bytes of limits.max_resource_reads_bytes for 30 ms; try again";
+        assert_eq!(error, want);
+        let error = json.resource("artifact://a").await.unwrap().unwrap_err();
+        assert_eq!(error.message, want);
+        drop(others);
+        assert!(query(&json, json!({"name": "a", "jq": "."})).await.is_ok());
     }
 
     #[tokio::test]

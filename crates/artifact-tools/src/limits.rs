@@ -1,6 +1,6 @@
 //! Limits of reading artifacts.
 
-use std::num::NonZeroUsize;
+use std::{num::NonZeroUsize, time::Duration};
 
 use marquetry_tokens::beginning_within;
 use tokio::sync::Semaphore;
@@ -24,6 +24,9 @@ pub struct ReadLimits {
     /// Artifacts in memory for `resources/read`, for all callers together, in bytes; 64 MiB by
     /// default. Further reads wait.
     pub max_resource_reads_bytes: NonZeroUsize,
+    /// Time that a read or query waits for the memory of others before it fails; 10 seconds by
+    /// default.
+    pub max_wait: Duration,
 }
 
 impl ReadLimits {
@@ -41,6 +44,7 @@ impl Default for ReadLimits {
             max_image_bytes: nonzero(3_932_160),
             max_resource_bytes: nonzero(16 << 20),
             max_resource_reads_bytes: nonzero(64 << 20),
+            max_wait: Duration::from_secs(10),
         }
     }
 }

@@ -95,14 +95,7 @@ impl ArtifactTools {
             )));
         }
         let version = Version::Number(record.version);
-        let budget = kib(self.limits.max_resource_reads_bytes.get() as u64);
-        let permits = kib(record.size_bytes).min(budget);
-        let permit = self
-            .whole_reads
-            .clone()
-            .acquire_many_owned(permits)
-            .await
-            .map_err(|_| ReadError::Arguments("server is ending".to_owned()))?;
+        let permit = self.reserve(record.size_bytes).await?;
         let Artifact { record, content, .. } = self.store.get(&self.scope, name, version).await?;
         let contents = ResourceContents {
             uri: uri.to_owned(),
@@ -116,6 +109,21 @@ impl ArtifactTools {
             }
         };
         Ok(WholeArtifact { contents, _permit: permit })
+    }
+
+    /// Reserves memory of the budget of whole reads, at most all of it. Waits for other reads, but
+    /// not for the queries of a caller who makes many of them.
+    pub(super) async fn reserve(&self, bytes: u64) -> Result<OwnedSemaphorePermit, ReadError> {
+        let budget = self.limits.max_resource_reads_bytes.get();
+        let permits = kib(bytes).min(kib(budget as u64));
+        let waiting = self.whole_reads.clone().acquire_many_owned(permits);
+        match tokio::time::timeout(self.limits.max_wait, waiting).await {
+            Ok(permit) => permit.map_err(|_| ReadError::Arguments("server is ending".to_owned())),
+            Err(_) => Err(ReadError::Arguments(format!(
+                "other reads and queries have used the {budget} bytes of limits.max_resource_reads_bytes for {} ms; try again",
+                self.limits.max_wait.as_millis()
+            ))),
+        }
     }
 }
 
