@@ -202,7 +202,14 @@ impl ArtifactTools {
             stop: stop.clone(),
             reserved: Arc::new(reserved),
         };
-        let done = tokio::task::spawn_blocking(move || work(input)).await;
+        let working = tokio::task::spawn_blocking(move || work(input));
+        // The work keeps its reservation until it ends.
+        let Ok(done) = tokio::time::timeout(self.limits.max_work, working).await else {
+            return Err(ReadError::Arguments(format!(
+                "the call was given up after {} ms; a function of SQL, such as instr with a long text, cannot be stopped",
+                self.limits.max_work.as_millis()
+            )));
+        };
         let failed = |_| ReadError::Arguments("the query ended unexpectedly".to_owned());
         Ok((record, done.map_err(failed)??))
     }
@@ -707,6 +714,27 @@ mod tests {
         assert_eq!(error.message, want);
         drop(others);
         assert!(query(&json, json!({"name": "a", "jq": "."})).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_call_ends_before_work_that_cannot_be_stopped() {
+        let max_work = std::time::Duration::from_millis(30);
+        let limits = crate::ReadLimits { max_work, ..crate::ReadLimits::default() };
+        let json = artifacts("application/json", "[1]").await.with_limits(limits);
+        let free = json.whole_reads.available_permits();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let work = move |input: Input| {
+            _ = ended.recv();
+            drop(input);
+            Ok(())
+        };
+        let error = json.with_content("a", 1, &Cancel::default(), work).await.unwrap_err();
+        assert!(error.to_string().starts_with("the call was given up after 30 ms"), "{error}");
+        assert!(json.whole_reads.available_permits() < free);
+        drop(end);
+        while json.whole_reads.available_permits() < free {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
     }
 
     #[tokio::test]

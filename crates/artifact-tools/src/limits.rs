@@ -27,6 +27,9 @@ pub struct ReadLimits {
     /// Time that a read or query waits for the memory of others before it fails; 10 seconds by
     /// default.
     pub max_wait: Duration,
+    /// Time of one search or query with the reading of its artifact; 30 seconds by default. Queries
+    /// end earlier, except inside of a function of SQL, which cannot be stopped.
+    pub max_work: Duration,
 }
 
 impl ReadLimits {
@@ -45,6 +48,7 @@ impl Default for ReadLimits {
             max_resource_bytes: nonzero(16 << 20),
             max_resource_reads_bytes: nonzero(64 << 20),
             max_wait: Duration::from_secs(10),
+            max_work: Duration::from_secs(30),
         }
     }
 }
