@@ -21,7 +21,6 @@ use tokio::sync::OwnedSemaphorePermit;
 use super::{
     ArtifactTools, ReadError,
     content::{self, MAX_DOCUMENT_BYTES, MAX_NAME_BYTES, is_extracted},
-    kib,
     limits::TextLimit,
     read::named,
 };
