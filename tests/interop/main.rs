@@ -13,3 +13,4 @@ mod matrix;
 mod programs;
 mod seven;
 mod upstreams;
+mod views;
