@@ -1,10 +1,12 @@
-//! What the model behind each known client sees of twelve answers, by the client's rules.
+//! What the model behind each known client sees of twelve answers and those of a tool with a View,
+//! by the client's rules.
 
 use std::{fmt::Write as _, sync::Arc};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_artifacts::{
-    Capturer, MemoryStore, Report, Scope, ToolCall, settings::ArtifactOptions, source::SeededIds,
+    Capturer, MemoryStore, Report, Scope, ToolCall, ViewUse, settings::ArtifactOptions,
+    source::SeededIds,
 };
 use marquetry_client_profiles::{ClientProfile, Shows, known_clients};
 use serde_json::{Value, json, value::to_raw_value};
@@ -94,18 +96,33 @@ fn answers() -> Vec<(&'static str, Value, Option<Value>)> {
     ]
 }
 
+/// The answers with the use that a View makes of them. The large one with text and structured
+/// content comes from a tool with a View, too: for a client that shows it, and for one that does not.
+fn answers_and_views() -> Vec<(&'static str, Value, Option<Value>, ViewUse)> {
+    let (_, graph, schema) = answers().remove(1);
+    let views = [("view", ViewUse::Shown), ("view, not shown", ViewUse::NotShown)]
+        .map(|(name, view)| (name, graph.clone(), schema.clone(), view));
+    answers()
+        .into_iter()
+        .map(|(name, answer, schema)| (name, answer, schema, ViewUse::NoView))
+        .chain(views)
+        .collect()
+}
+
 /// Captures an answer for a client; the report is `None` if it passed unchanged.
 async fn captured(
     client: &Client,
     answer: &Value,
     schema: Option<&Value>,
+    view: ViewUse,
 ) -> (Value, Option<Report>) {
     let capturer = Capturer::new(Arc::new(MemoryStore::default())).ids(Arc::new(SeededIds::new(7)));
     let scope = Scope::local();
     let settings = ArtifactOptions::default().settings();
     let call = ToolCall::new(&scope, "srv__tool")
         .with_output_schema(schema)
-        .with_audience(Some(client.audience(&settings)));
+        .with_audience(Some(client.audience(&settings)))
+        .with_view(view);
     let captured = capturer.capture(call, &settings, to_raw_value(answer).unwrap()).await;
     let report = captured.report().cloned();
     (serde_json::from_str(captured.into_result().get()).unwrap(), report)
@@ -135,8 +152,8 @@ async fn each_client_sees_the_notice_and_no_more_than_fits() {
     for profile in profiles {
         writeln!(table, "{}", profile.title).unwrap();
         let client = Client::new(profile.clone(), false);
-        for (name, answer, schema) in answers() {
-            let (result, report) = captured(&client, &answer, schema.as_ref()).await;
+        for (name, answer, schema, view_use) in answers_and_views() {
+            let (result, report) = captured(&client, &answer, schema.as_ref(), view_use).await;
             let (seen, images) = view(&profile, &result);
             let case = format!("{} {name}", profile.title);
             let is_cut = report.as_ref().is_some_and(|report| report.truncated.is_some());
@@ -151,14 +168,20 @@ async fn each_client_sees_the_notice_and_no_more_than_fits() {
                 assert!(jsonschema::is_valid(&schema, structured), "{case}");
                 assert!(!is_cut || !profile.replaces_text(), "{case}");
             }
-            // The notice is added to what is shown; a client's limit has room for it.
-            let tokens = marquetry_tokens::estimate(&seen);
-            // An unknown client may show one of two equal parts, or both.
-            let texts = if profile.name.is_none() { 2 } else { 1 };
-            assert!(
-                tokens <= texts * (profile.shown_tokens() * 115 / 100 + 1_000),
-                "{case}: {tokens}"
-            );
+            if view_use == ViewUse::Shown {
+                // The View reads any part of the result, so the model sees all of it as well.
+                assert_eq!(result["content"], answer["content"], "{case}");
+                assert_eq!(result["structuredContent"], answer["structuredContent"], "{case}");
+            } else {
+                // The notice is added to what is shown; a client's limit has room for it.
+                let tokens = marquetry_tokens::estimate(&seen);
+                // An unknown client may show one of two equal parts, or both.
+                let texts = if profile.name.is_none() { 2 } else { 1 };
+                assert!(
+                    tokens <= texts * (profile.shown_tokens() * 115 / 100 + 1_000),
+                    "{case}: {tokens}"
+                );
+            }
             let how = match (is_cut, report.is_some()) {
                 (true, _) => "notice first",
                 (false, true) => "whole, saved",
