@@ -616,7 +616,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn long_names_do_not_make_long_answers() {
+    async fn long_names_in_a_workbook_are_cut() {
         let long = "name ".repeat(20_000);
         let sheet = format!(
             "<worksheet><sheetData><row>{}{}</row><row>{}{}</row></sheetData></worksheet>",
