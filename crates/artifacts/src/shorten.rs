@@ -4,7 +4,7 @@
 //! elements, maps lose members, and objects lose members that the schema does not require. No value
 //! is invented.
 
-use serde_json::{Map, Value, value::RawValue};
+use serde_json::{Map, Value, json, value::RawValue};
 
 use crate::json::{self, Members};
 
@@ -44,6 +44,54 @@ pub fn is_shortenable(schema: &Value) -> bool {
     Schemas { root: schema }.is_bounded(schema, &mut Vec::new())
 }
 
+/// Returns the schema of a tool's answers with room for the notice about what is missing: unchanged
+/// if it allows further members, else with the notice as one more optional member. A client that
+/// shows its model the structured content alone would not show the notice otherwise.
+///
+/// `None` if no member can be added.
+///
+/// ```
+/// use marquetry_artifacts::shorten::with_room_for_notice;
+/// use serde_json::json;
+///
+/// let open = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+/// assert_eq!(with_room_for_notice(&open), Some(open));
+/// let closed = json!({"type": "object", "properties": {}, "additionalProperties": false});
+/// let opened = with_room_for_notice(&closed).unwrap();
+/// assert_eq!(opened["properties"]["marquetry/notice"]["type"], "string");
+/// ```
+#[must_use]
+pub fn with_room_for_notice(schema: &Value) -> Option<Value> {
+    if has_room_for_notice(schema) {
+        return Some(schema.clone());
+    }
+    let mut opened = schema.clone();
+    let keywords = opened.as_object_mut()?;
+    // A limit counts this member, too, and a reference leads to a schema that others may use.
+    if keywords.contains_key("maxProperties") || !matches!(plain(keywords), Rule::Plain(_)) {
+        return None;
+    }
+    let members = keywords.entry("properties").or_insert_with(|| json!({})).as_object_mut()?;
+    let notice = json!({
+        "type": "string",
+        "description": "Says what is missing of a long answer, and how to read it.",
+    });
+    members.entry(NOTICE_MEMBER).or_insert(notice);
+    has_room_for_notice(&opened).then_some(opened)
+}
+
+/// Returns whether values of this schema may have the member with the notice.
+fn has_room_for_notice(schema: &Value) -> bool {
+    match (Schemas { root: schema }).rule(schema) {
+        Rule::Free => true,
+        Rule::Plain(keywords) => {
+            allows_more_members(keywords)
+                || member(keywords, NOTICE_MEMBER).is_some_and(|notice| notice["type"] == "string")
+        }
+        Rule::Fixed { .. } => false,
+    }
+}
+
 /// Shortens the JSON text of `value` to `room` bytes, or as far as the schema allows. None when it
 /// cannot be shortened.
 pub(crate) fn shorten(value: &RawValue, schema: &Value, room: usize) -> Option<ShortenedJson> {
@@ -67,12 +115,7 @@ pub(crate) fn shorten(value: &RawValue, schema: &Value, room: usize) -> Option<S
         let mut out = String::new();
         shortening.write(value, schema, &mut out, 0).then_some(out)
     })?;
-    let allows_member = match (Schemas { root: schema }).rule(schema) {
-        Rule::Free => true,
-        Rule::Plain(keywords) => allows_more_members(keywords),
-        Rule::Fixed { .. } => false,
-    };
-    Some(ShortenedJson { json, allows_member })
+    Some(ShortenedJson { json, allows_member: has_room_for_notice(schema) })
 }
 
 /// Returns whether a schema allows a member that it does not declare, of any type.

@@ -3,7 +3,11 @@
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
 use marquetry_apps_ext::types::{ToolUi, UiUri, Visibility};
-use marquetry_artifacts::{Settings, settings::Oversize, shorten::is_shortenable};
+use marquetry_artifacts::{
+    Settings,
+    settings::Oversize,
+    shorten::{is_shortenable, with_room_for_notice},
+};
 use marquetry_protocol::{
     server::HeaderArguments,
     types::{Prompt, Resource, ResourceTemplate, Tool},
@@ -115,7 +119,7 @@ impl Catalog {
                     Ok(exposed) => {
                         let capture = upstream.options.capture.of(&tool.name).cloned();
                         let promise = Promise::of(tool, capture.as_ref());
-                        let mut listed = exposed_tool(tool, &exposed, promise);
+                        let mut listed = exposed_tool(tool, &exposed, &promise);
                         let ui = tool_ui(tool);
                         catalog.link(index, &ui, &mut listed);
                         catalog.tools.push(listed);
@@ -130,7 +134,7 @@ impl Catalog {
                         }
                         catalog.exposed_tools.insert(to.clone(), exposed.clone());
                         let output_schema = match promise {
-                            Promise::Shortened => tool.output_schema.clone().map(Arc::new),
+                            Promise::Shortened(schema) => Some(Arc::new(schema)),
                             Promise::AsSent | Promise::Replaced => None,
                         };
                         let headers = header_arguments(tool, upstream);
@@ -354,38 +358,36 @@ fn free(name: String, owner: Option<String>) -> Result<String, NameError> {
 
 /// Handling of structured content that does not fit, which decides what the exposed output schema
 /// promises.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 enum Promise {
     /// Answers are not captured.
     AsSent,
-    /// A shorter value that still satisfies the tool's output schema.
-    Shortened,
+    /// A shorter value that satisfies this schema: the tool's output schema with room for a notice.
+    Shortened(Value),
     /// A reference to the artifact.
     Replaced,
 }
 
 impl Promise {
     fn of(tool: &Tool, capture: Option<&Settings>) -> Self {
-        match (capture, &tool.output_schema) {
-            (None, _) => Self::AsSent,
-            (Some(settings), Some(schema))
-                if settings.oversize != Oversize::Withhold && is_shortenable(schema) =>
-            {
-                Self::Shortened
-            }
-            (Some(_), _) => Self::Replaced,
-        }
+        let Some(settings) = capture else { return Self::AsSent };
+        tool.output_schema
+            .as_ref()
+            .filter(|schema| settings.oversize != Oversize::Withhold && is_shortenable(schema))
+            .and_then(with_room_for_notice)
+            .map_or(Self::Replaced, Self::Shortened)
     }
 }
 
-/// Returns the tool under its exposed name. If a reference may replace structured content, the
-/// output schema is relaxed.
-fn exposed_tool(tool: &Tool, exposed: &str, promise: Promise) -> Tool {
-    let mut tool = Tool { name: exposed.to_owned(), ..tool.clone() };
-    if promise == Promise::Replaced {
-        tool.output_schema = tool.output_schema.as_ref().and_then(relaxed);
-    }
-    tool
+/// Returns the tool under its exposed name, with the output schema that all of its answers satisfy.
+/// If a reference may replace structured content, it is relaxed.
+fn exposed_tool(tool: &Tool, exposed: &str, promise: &Promise) -> Tool {
+    let output_schema = match promise {
+        Promise::AsSent => tool.output_schema.clone(),
+        Promise::Shortened(schema) => Some(schema.clone()),
+        Promise::Replaced => tool.output_schema.as_ref().and_then(relaxed),
+    };
+    Tool { name: exposed.to_owned(), output_schema, ..tool.clone() }
 }
 
 /// Returns the schema without its constraints: it still describes the members, and accepts every
@@ -520,11 +522,12 @@ mod tests {
             json!({"type": "object", "properties": {"a": {"type": "string"}}, "$defs": {}});
         let relaxed_fixed =
             json!({"type": "object", "properties": {"a": {"type": "string", "pattern": "^a*$"}}});
-        assert_eq!(
-            schemas,
-            [Some(schema.clone()), Some(relaxed_fixed), Some(fixed), Some(relaxed)]
-        );
-        assert_eq!(catalog.tool("a__t").unwrap().output_schema.as_deref(), Some(&schema));
+        // Its answers may have a notice.
+        let opened = with_room_for_notice(&schema).unwrap();
+        assert_ne!(opened, schema);
+        let want = [opened.clone(), relaxed_fixed, fixed, relaxed];
+        assert_eq!(schemas, want.map(Some));
+        assert_eq!(catalog.tool("a__t").unwrap().output_schema.as_deref(), Some(&opened));
         for name in ["a__fixed", "a__raw", "a__withheld"] {
             assert_eq!(catalog.tool(name).unwrap().output_schema, None, "{name}");
         }
@@ -542,11 +545,10 @@ mod tests {
             (json!(true), false),
         ] {
             let tool = Tool { output_schema: Some(schema.clone()), ..tool("t") };
-            let replaced = exposed_tool(&tool, "t", Promise::Replaced);
+            let replaced = exposed_tool(&tool, "t", &Promise::Replaced);
             assert_eq!(replaced.output_schema.is_some(), stays, "{schema}");
-            for promise in [Promise::AsSent, Promise::Shortened] {
-                assert_eq!(exposed_tool(&tool, "t", promise).output_schema, tool.output_schema);
-            }
+            let as_sent = exposed_tool(&tool, "t", &Promise::AsSent);
+            assert_eq!(as_sent.output_schema, tool.output_schema);
         }
     }
 

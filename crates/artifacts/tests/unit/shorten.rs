@@ -119,3 +119,28 @@ fn deep_values_end() {
     let schema = json!({"type": "array"});
     assert_eq!(shorten(&raw, &schema, 100).unwrap().json, "[]");
 }
+
+#[test]
+fn closed_schemas_get_room_for_the_notice() {
+    let closed = json!({
+        "type": "object", "additionalProperties": false, "required": ["rows"],
+        "properties": {"rows": {"type": "array", "items": {"type": "integer"}}},
+    });
+    let opened = with_room_for_notice(&closed).unwrap();
+    let rows: Vec<_> = (0..5_000).collect();
+    let value = RawValue::from_string(json!({ "rows": rows }).to_string()).unwrap();
+    let shortened = shorten(&value, &opened, 2_000).unwrap().with_notice("rows are missing");
+    let shortened: Value = serde_json::from_str(&shortened).unwrap();
+    assert_eq!(shortened["marquetry/notice"], "rows are missing");
+    assert!(jsonschema::is_valid(&opened, &shortened));
+    // The upstream's own answers stay valid.
+    assert!(jsonschema::is_valid(&opened, &json!({"rows": [1]})));
+    assert!(!jsonschema::is_valid(&opened, &json!({"rows": [1], "more": 1})));
+    for schema in [
+        json!({"type": "object", "additionalProperties": false, "maxProperties": 1}),
+        json!({"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", "additionalProperties": false}}}),
+        json!({"type": "object", "additionalProperties": false, "properties": {"marquetry/notice": {"type": "integer"}}}),
+    ] {
+        assert_eq!(with_room_for_notice(&schema), None, "{schema}");
+    }
+}
