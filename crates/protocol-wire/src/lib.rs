@@ -20,6 +20,7 @@ mod revision;
 mod scan;
 #[cfg(feature = "schema")]
 pub mod schema;
+mod surrogates;
 pub mod types;
 
 pub use crate::{
@@ -33,4 +34,5 @@ pub use crate::{
     nesting::nested_deeper_than,
     page::page,
     revision::{Era, Revision, UnknownRevision},
+    surrogates::without_unpaired_surrogates,
 };

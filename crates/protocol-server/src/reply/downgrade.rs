@@ -6,6 +6,7 @@ use marquetry_protocol_wire::{
     Feature, Revision, RpcError,
     object::{ObjectText, may_have},
     types::{JsonObject, Tool, meta_key},
+    without_unpaired_surrogates,
 };
 use serde::Deserialize;
 use serde_json::{
@@ -104,7 +105,10 @@ pub(crate) fn shape(
     if revision >= UNSHAPED_SINCE {
         return Ok(result);
     }
-    let mut object = match serde_json::from_str::<Value>(result.get()) {
+    // A string that was cut in the middle of an emoji is no reason to lose the answer.
+    let repaired = without_unpaired_surrogates(result.get());
+    let json = repaired.as_deref().unwrap_or_else(|| result.get());
+    let mut object = match serde_json::from_str::<Value>(json) {
         Ok(Value::Object(object)) => object,
         Ok(_) => return Ok(result),
         // For example a number out of range. Unchanged, the result may have parts that the client
@@ -284,6 +288,14 @@ fn text(text: String) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn half_a_surrogate_pair_is_replaced() {
+        let json = r#"{"content":[{"type":"text","text":"a\udfffb"}]}"#;
+        let answer = RawValue::from_string(json.to_owned()).unwrap();
+        let shaped = shape("tools/call", Revision::V2025_03_26, answer).unwrap();
+        assert_eq!(shaped.get(), json.replace("\\udfff", "\u{fffd}"));
+    }
 
     #[test]
     fn content_that_a_revision_lacks_becomes_text() {
