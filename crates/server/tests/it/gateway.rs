@@ -96,7 +96,12 @@ async fn progress_and_logs_of_upstreams_pass_through() {
     assert_eq!(tool["x-unknown"], json!({"kept": true}));
     assert_eq!(
         tool["outputSchema"],
-        json!({"type": "object", "properties": {"rows": {"type": "array"}}, "required": ["rows"], "additionalProperties": false}),
+        json!({
+            "type": "object",
+            "properties": {"rows": {"type": "array"}, "marquetry/notice": {"type": "string"}},
+            "required": ["rows"],
+            "additionalProperties": false,
+        }),
         "what is captured still satisfies it"
     );
 
