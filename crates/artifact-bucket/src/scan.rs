@@ -215,7 +215,7 @@ impl Shared {
         Ok(Some(read))
     }
 
-    /// Returns what a version is charged.
+    /// Returns the bytes that a version counts towards the limit.
     pub(crate) async fn charge_of(
         &self,
         folder: &NameFolder,

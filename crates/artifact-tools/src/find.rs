@@ -209,8 +209,10 @@ impl ArtifactTools {
                 self.limits.max_work.as_millis()
             )));
         };
-        let failed = |_| ReadError::Arguments("the query ended unexpectedly".to_owned());
-        Ok((record, done.map_err(failed)??))
+        match done {
+            Ok(done) => Ok((record, done?)),
+            Err(_) => Err(ReadError::Arguments("the query ended unexpectedly".to_owned())),
+        }
     }
 
     /// Reads a whole artifact, with a reservation of `factor` times its size, or of `least` bytes.

@@ -71,7 +71,7 @@ impl Config {
     /// Returns where the bucket of artifacts is; none if the store is no bucket.
     ///
     /// # Errors
-    /// Returns an error if the address is none.
+    /// Returns an error if the setting is not the address of a bucket.
     pub fn artifact_bucket(&self) -> Result<Option<BucketSettings>, ConfigError> {
         let artifacts = &self.artifacts;
         if artifacts.store != StoreKind::Bucket {

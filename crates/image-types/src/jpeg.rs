@@ -28,7 +28,7 @@ pub(crate) fn size(bytes: &[u8]) -> Result<Size, Defect> {
                 let width = u16::from_be_bytes(field(bytes, at + 7)?);
                 size = Some(Size { width: width.into(), height: height.into() });
             }
-            // Markers that stand alone belong between scans, and the end is none of a picture.
+            // Markers that stand alone belong between scans. The end marker begins no picture.
             0x00 | 0x01 | 0xd0..=0xd9 => return Err(Defect::Damaged),
             _ => {}
         }

@@ -118,7 +118,7 @@ fn write_and_kill(target: &str, puts: u64, delay: Duration) -> Vec<((ArtifactNam
     for line in lines.map_while(Result::ok) {
         let Some((_, line)) = line.split_once("ack ") else { continue };
         let [name, version, hash] = line.split(' ').collect::<Vec<_>>()[..] else { continue };
-        // A line that the kill cut is none.
+        // The kill may have cut the last line.
         if hash.len() == "blake3:".len() + 64 {
             let name = ArtifactName::parse(name).unwrap();
             acknowledged.push(((name, version.parse().unwrap()), hash.to_owned()));

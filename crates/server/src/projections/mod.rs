@@ -45,7 +45,7 @@ pub(crate) struct Selection {
     program: String,
 }
 
-/// A projected answer, or the reason why there is none.
+/// The outcome of a program over an answer.
 pub(crate) enum Projected {
     /// The answer passes unchanged: it is an error or not yet an answer.
     Unchanged(Box<RawValue>),
