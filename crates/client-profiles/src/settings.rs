@@ -84,6 +84,22 @@ pub struct ClientSettings {
 }
 
 impl ClientSettings {
+    /// Returns the settings below the smallest value that works, each with that value: a name needs
+    /// room for a hash, a message for the envelope of JSON-RPC, and an answer for its notice.
+    pub fn too_small(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        [
+            ("shown_tokens", self.shown_tokens, 300),
+            ("max_tokens", self.max_tokens, 500),
+            ("max_chars", self.max_chars, 1_500),
+            ("max_error_chars", self.max_error_chars, 300),
+            ("max_message_bytes", self.max_message_bytes, 16 << 10),
+            ("max_name_chars", self.max_name_chars, 16),
+        ]
+        .into_iter()
+        .filter(|(_, value, least)| value.is_some_and(|value| value < *least))
+        .map(|(key, _, least)| (key, least))
+    }
+
     /// Returns a profile with these settings in place of its own.
     #[must_use]
     pub fn applied_to(&self, profile: ClientProfile) -> ClientProfile {

@@ -34,11 +34,22 @@ impl Config {
         faults.extend(self.resource_server().err());
         faults.extend(self.artifact_bucket().err());
         faults.extend(self.knowledge_faults());
+        faults.extend(self.client_faults());
         faults.extend(self.incomplete.iter().filter_map(|(name, error)| {
             let upstream = self.mcp_servers.get(name)?;
             (upstream.transport == Transport::NotGiven && !upstream.disabled).then(|| error.clone())
         }));
         faults
+    }
+
+    /// Returns an error for each limit of a client that leaves no room for an answer or a name.
+    fn client_faults(&self) -> impl Iterator<Item = ConfigError> {
+        self.clients.0.iter().flat_map(|(name, settings)| {
+            settings.too_small().map(move |(key, least)| {
+                let problem = format!("is too small; expected a number from {least} on");
+                self.fault(&format!("clients.{name}.{key}"), problem)
+            })
+        })
     }
 
     /// Returns this error for each server that may use the chat model.
@@ -273,6 +284,18 @@ mod tests {
             &toml,
             expect![[r#"
                 m.toml:1:24: artifacts.bucket: a directory and a bucket are set; set artifacts.store to "directory" or "bucket"
+            "#]],
+        );
+    }
+
+    #[test]
+    fn limits_of_clients_leave_room() {
+        check(
+            "[clients.small]\nmax_name_chars = 7\nmax_message_bytes = 1\n\n[clients.default]\nshown_tokens = 0\n",
+            expect![[r#"
+                m.toml:6:16: clients.default.shown_tokens: is too small; expected a number from 300 on
+                m.toml:3:21: clients.small.max_message_bytes: is too small; expected a number from 16384 on
+                m.toml:2:18: clients.small.max_name_chars: is too small; expected a number from 16 on
             "#]],
         );
     }
