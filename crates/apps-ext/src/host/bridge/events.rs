@@ -114,7 +114,7 @@ impl Bridge {
     }
 
     fn host_answered(&mut self, token: RequestToken, answer: Result<Value, RpcError>) {
-        let Some(waiting) = self.incoming.take(token) else { return };
+        let Some(waiting) = self.incoming.remove(&token) else { return };
         let denied = waiting.consent.filter(|kind| {
             let is_denied = answer.as_ref().is_err_and(|error| error.code == DENIED);
             self.denials.record(*kind, is_denied);
@@ -139,7 +139,9 @@ impl Bridge {
             && let Some(why) = self.denials.refusal(kind, self.limits.max_denials)
         {
             // Questions of this kind that the user has not seen yet.
-            for (token, waiting) in self.incoming.drain_consent(kind) {
+            let unseen: Vec<_> =
+                self.incoming.extract_if(.., |_, it| it.consent == Some(kind)).collect();
+            for (token, waiting) in unseen {
                 self.effects.push(Effect::Cancel { token });
                 self.answer(&waiting.id, Err(RpcError::new(DENIED, why.clone())));
             }
@@ -147,7 +149,7 @@ impl Bridge {
     }
 
     fn progress(&mut self, token: RequestToken, mut params: JsonObject) {
-        let waiting = self.incoming.get(token);
+        let waiting = self.incoming.get(&token);
         let Some(view_token) = waiting.and_then(|it| it.progress_token.clone()) else { return };
         if self.phase == Phase::Ready {
             params.insert("progressToken".to_owned(), view_token);

@@ -3,7 +3,7 @@
 mod events;
 mod receive;
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use marquetry_protocol::{
     RequestId, RpcError,
@@ -18,8 +18,8 @@ use super::{
     call_delivery::CallDelivery,
     consent::Denials,
     context::ViewContext,
-    effect::{Effect, RemoveReason},
-    incoming::PendingRequests,
+    effect::{Effect, RemoveReason, RequestToken},
+    incoming::PendingRequest,
     limits::Limits,
     model_context::ModelContext,
     outgoing::{Outgoing, RequestKind},
@@ -62,7 +62,10 @@ pub struct Bridge {
     context: ViewContext,
     size: SizeFollower,
     server_tools: Vec<Tool>,
-    incoming: PendingRequests,
+    /// Requests of the View that wait for an answer of the host.
+    incoming: BTreeMap<RequestToken, PendingRequest>,
+    /// Number of the token of the next request.
+    next_token: u64,
     outgoing: Outgoing,
     app_tools: AppToolList,
     model_context: Option<ModelContext>,
@@ -133,7 +136,8 @@ impl Bridge {
             context: ViewContext::new(context),
             size: SizeFollower::default(),
             server_tools,
-            incoming: PendingRequests::default(),
+            incoming: BTreeMap::new(),
+            next_token: 0,
             outgoing: Outgoing::default(),
             app_tools: AppToolList::default(),
             model_context: None,
@@ -281,7 +285,7 @@ impl Bridge {
         match self.phase {
             Phase::Ready => {
                 self.give_up_questions();
-                for (token, waiting) in self.incoming.drain() {
+                for (token, waiting) in std::mem::take(&mut self.incoming) {
                     self.effects.push(Effect::Cancel { token });
                     self.answer(&waiting.id, Err(Self::closing_error()));
                 }
@@ -304,7 +308,7 @@ impl Bridge {
         }
         self.phase = Phase::Closed;
         self.give_up_questions();
-        for (token, _) in self.incoming.drain() {
+        for token in std::mem::take(&mut self.incoming).into_keys() {
             self.effects.push(Effect::Cancel { token });
         }
         self.effects.push(Effect::Remove(reason));

@@ -13,8 +13,8 @@ use crate::{
         audit::{Direction, MessageKind, Verdict},
         consent::Consent,
         download::DownloadFile,
-        effect::{Effect, HostRequest, RemoveReason},
-        incoming::AnswerForm,
+        effect::{Effect, HostRequest, RemoveReason, RequestToken},
+        incoming::{AnswerForm, PendingRequest},
         link::check_link,
         log::LogEntry,
         model_context::ModelContext,
@@ -220,7 +220,10 @@ impl Bridge {
             .cloned()
             .and_then(|id| serde_json::from_value::<RequestId>(id).ok());
         let id = id.ok_or("requestId is not an id")?;
-        let (token, waiting) = self.incoming.cancel(&id).ok_or("no request with this id waits")?;
+        let token = self.incoming.iter().find(|(_, it)| it.id == id).map(|(token, _)| *token);
+        let (token, waiting) = token
+            .and_then(|token| self.incoming.remove_entry(&token))
+            .ok_or("no request with this id waits")?;
         // Otherwise a View could show the user a question again and again, and take it back each
         // time.
         if let Some(kind) = waiting.consent {
@@ -290,7 +293,7 @@ impl Bridge {
     fn request(&mut self, id: RequestId, name: &str, params: Option<&RawValue>, bytes: usize) {
         let first = self.effects.len();
         let is_full = self.incoming.len() >= self.limits.max_requests;
-        let next = if self.incoming.has(&id) {
+        let next = if self.incoming.values().any(|it| it.id == id) {
             Err(RpcError::invalid_request("another request with this id waits for its answer"))
         } else if is_full && name != method::PING {
             let max = self.limits.max_requests;
@@ -310,13 +313,16 @@ impl Bridge {
                 self.audit_accepted(first, MessageKind::Request, name, Some(&id), bytes);
                 match next {
                     Next::Answer(result) => self.answer(&id, Ok(result)),
-                    Next::Ask(kind, mut request) => {
-                        let token =
-                            self.incoming.add(id, kind, Consent::of(&request), Some(&params));
+                    Next::Ask(form, mut request) => {
+                        let consent = Consent::of(&request);
+                        let progress_token = progress_token(&params);
                         if let HostRequest::CallTool { wants_progress, .. } = &mut request {
-                            let waiting = self.incoming.get(token);
-                            *wants_progress = waiting.is_some_and(|it| it.progress_token.is_some());
+                            *wants_progress = progress_token.is_some();
                         }
+                        let token = RequestToken::from_number(self.next_token);
+                        self.next_token += 1;
+                        let waiting = PendingRequest { id, form, progress_token, consent };
+                        self.incoming.insert(token, waiting);
                         self.effects.push(Effect::Request { token, request });
                     }
                 }
@@ -464,6 +470,12 @@ impl Bridge {
         let params = without_meta(params);
         Ok(Next::Ask(AnswerForm::Unchanged, HostRequest::Forward { method, params }))
     }
+}
+
+/// Returns the token that a request gives for its progress.
+fn progress_token(params: &JsonObject) -> Option<Value> {
+    let token = params.get("_meta")?.get("progressToken");
+    token.filter(|it| it.is_string() || it.is_number()).cloned()
 }
 
 fn without_meta(params: &JsonObject) -> JsonObject {
