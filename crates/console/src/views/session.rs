@@ -123,45 +123,6 @@ pub(super) enum PageMessage {
     Gone {},
 }
 
-/// The action that a session takes for [`PageMessage`].
-enum SessionAction {
-    Message(Box<RawValue>),
-    Event(Event),
-    /// The user agreed to the message of the request with this token.
-    Agreed(RequestToken),
-}
-
-impl PageMessage {
-    fn into_action(self) -> SessionAction {
-        SessionAction::Event(match self {
-            Self::Message(message) => return SessionAction::Message(message),
-            Self::AddMessage { token } => {
-                return SessionAction::Agreed(RequestToken::from_number(token));
-            }
-            Self::TooLong { id, bytes } => Event::TooLong { id, bytes },
-            Self::PartialInput(text) => Event::PartialInput(text),
-            Self::Input(arguments) => Event::Input(arguments),
-            Self::Result(result) => Event::Result(result),
-            Self::Cancelled(reason) => Event::Cancelled(reason),
-            Self::Context(context) => Event::Context(context),
-            Self::DisplayMode(mode) => Event::DisplayMode(mode),
-            Self::Answer { token, result, error } => Event::Answer {
-                token: RequestToken::from_number(token),
-                answer: error.map_or(Ok(result), Err),
-            },
-            Self::Progress { token, params } => {
-                Event::Progress { token: RequestToken::from_number(token), params }
-            }
-            Self::CallAppTool { call, name, arguments } => {
-                Event::CallAppTool { call, name, arguments }
-            }
-            Self::Ping {} => Event::Ping,
-            Self::Teardown { reason } => Event::Teardown { reason },
-            Self::Gone {} => Event::Gone,
-        })
-    }
-}
-
 impl Session {
     /// Creates a session whose socket opens with `ticket`.
     pub(super) fn new(
@@ -276,27 +237,43 @@ impl Session {
 
     /// Handles a message of the page. Returns the frames for the page.
     pub(super) fn take(&self, message: PageMessage) -> Vec<String> {
-        match message.into_action() {
-            SessionAction::Message(message) => {
+        self.handle(match message {
+            PageMessage::Message(message) => {
                 let text = message.get();
                 self.log(Direction::Received, text);
                 let now = self.started.elapsed();
-                self.act(|bridge| bridge.receive(now, text))
+                return self.act(|bridge| bridge.receive(now, text));
             }
-            SessionAction::Event(event) => {
-                if let Event::Answer { token, .. } = &event {
-                    self.state().asked.remove(token);
-                }
-                self.handle(event)
-            }
-            SessionAction::Agreed(token) => {
+            PageMessage::AddMessage { token } => {
+                let token = RequestToken::from_number(token);
                 // The View may have cancelled its request meanwhile.
                 let Some(message) = self.state().asked.remove(&token) else { return Vec::new() };
                 let owner = self.details.viewer.owner.as_deref();
                 self.views.conversation().add_message(owner, &self.details.tool, &message);
-                self.handle(Event::Answer { token, answer: Ok(json!({})) })
+                Event::Answer { token, answer: Ok(json!({})) }
             }
-        }
+            PageMessage::Answer { token, result, error } => {
+                let token = RequestToken::from_number(token);
+                self.state().asked.remove(&token);
+                Event::Answer { token, answer: error.map_or(Ok(result), Err) }
+            }
+            PageMessage::TooLong { id, bytes } => Event::TooLong { id, bytes },
+            PageMessage::PartialInput(text) => Event::PartialInput(text),
+            PageMessage::Input(arguments) => Event::Input(arguments),
+            PageMessage::Result(result) => Event::Result(result),
+            PageMessage::Cancelled(reason) => Event::Cancelled(reason),
+            PageMessage::Context(context) => Event::Context(context),
+            PageMessage::DisplayMode(mode) => Event::DisplayMode(mode),
+            PageMessage::Progress { token, params } => {
+                Event::Progress { token: RequestToken::from_number(token), params }
+            }
+            PageMessage::CallAppTool { call, name, arguments } => {
+                Event::CallAppTool { call, name, arguments }
+            }
+            PageMessage::Ping {} => Event::Ping,
+            PageMessage::Teardown { reason } => Event::Teardown { reason },
+            PageMessage::Gone {} => Event::Gone,
+        })
     }
 
     /// Handles an event of the host. Returns the frames for the page.
