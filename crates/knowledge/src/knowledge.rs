@@ -173,8 +173,7 @@ async fn open(
 ) -> Result<(Records, Pipeline), KnowledgeError> {
     let embedder = embedder(&options.config.embedding, "embedding", options).await?;
     let limits = limits(&options.config);
-    let location = options.database.as_ref();
-    match location.map_err(|reason| KnowledgeError::NoLocation(reason.clone()))? {
+    match options.location()? {
         DatabaseLocation::Memory => memory(embedder, limits),
         DatabaseLocation::File(path) => file(path, embedder, limits, wanted).await,
         DatabaseLocation::Postgres(url) => postgres(url, embedder, limits, wanted).await,

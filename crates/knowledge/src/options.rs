@@ -4,6 +4,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     config::{KnowledgeConfig, Variables},
+    error::KnowledgeError,
     location::DatabaseLocation,
 };
 
@@ -58,6 +59,15 @@ impl KnowledgeOptions {
     ) -> Self {
         self.variables = Arc::new(variables);
         self
+    }
+
+    /// Returns the location of the database.
+    ///
+    /// # Errors
+    ///
+    /// Returns [`KnowledgeError::NoLocation`] if there is none.
+    pub fn location(&self) -> Result<&DatabaseLocation, KnowledgeError> {
+        self.database.as_ref().map_err(|reason| KnowledgeError::NoLocation(reason.clone()))
     }
 
     pub(crate) fn variables(&self) -> Variables<'_> {

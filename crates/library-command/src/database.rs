@@ -98,7 +98,7 @@ impl DatabaseArgs {
     /// Reads the settings. Fails if their database does not exist.
     fn existing(&self, settings: Settings<'_>) -> Result<KnowledgeOptions, LibraryCommandError> {
         let options = settings(self)?;
-        if let DatabaseLocation::File(path) = location(&options)?
+        if let DatabaseLocation::File(path) = options.location()?
             && !path.try_exists().map_err(|error| {
                 LibraryCommandError::new(format!(
                     "failed to read the database {}: {error}",
@@ -114,14 +114,4 @@ impl DatabaseArgs {
         }
         Ok(options)
     }
-}
-
-/// Returns the location of the database.
-pub(crate) fn location(
-    options: &KnowledgeOptions,
-) -> Result<&DatabaseLocation, LibraryCommandError> {
-    options
-        .database
-        .as_ref()
-        .map_err(|problem| LibraryCommandError::new(format!("knowledge.database: {problem}")))
 }

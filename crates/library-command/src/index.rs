@@ -23,7 +23,6 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     DatabaseArgs, LibraryCommandError, Settings,
-    database::location,
     output::{print, print_json},
     terminal::printable_line,
 };
@@ -223,7 +222,7 @@ async fn open(
     mut options: FileOptions,
 ) -> Result<(Knowledge, Indexer), LibraryCommandError> {
     let settings = settings(&arguments.database)?;
-    let location = location(&settings)?;
+    let location = settings.location()?;
     options.chunks.max_bytes = settings.config.max_passage_bytes;
     options.limits.max_time = Duration::from_millis(settings.config.max_work_ms.get());
     options.limits.max_unpacked_bytes_at_once = settings.config.max_unpacked_bytes_at_once.get();
