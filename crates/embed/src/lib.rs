@@ -1,5 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+#[cfg(any(feature = "builtin-model", feature = "transformer"))]
+mod blocking;
 #[cfg(feature = "builtin-model")]
 pub mod builtin;
 mod error;
@@ -9,8 +11,6 @@ mod prefixed;
 pub mod remote;
 #[cfg(feature = "transformer")]
 pub mod transformer;
-#[cfg(any(feature = "builtin-model", feature = "transformer"))]
-mod turns;
 #[cfg(any(feature = "remote", feature = "transformer"))]
 mod vector;
 

@@ -2,16 +2,14 @@
 
 mod wordpiece;
 
-use std::{ops::Range, sync::LazyLock};
+use std::{num::NonZeroUsize, ops::Range, sync::LazyLock, thread};
 
 use async_trait::async_trait;
 use serde::Deserialize;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use self::wordpiece::WordPiece;
-use crate::{
-    EmbedError, Embedder, EmbeddingModel,
-    turns::{blocking, turn},
-};
+use crate::{EmbedError, Embedder, EmbeddingModel, blocking::blocking};
 
 /// The built-in model, `minilm-static-256-i8`: English, 256 dimensions, no download, some million
 /// tokens a second.
@@ -161,6 +159,15 @@ fn portions(texts: &[String]) -> Vec<Range<usize>> {
         }
     }
     portions
+}
+
+/// Waits for a permit to compute vectors. There are as many permits as processors, given in order
+/// of arrival.
+async fn turn() -> SemaphorePermit<'static> {
+    static TURNS: LazyLock<Semaphore> = LazyLock::new(|| {
+        Semaphore::new(thread::available_parallelism().map_or(1, NonZeroUsize::get))
+    });
+    TURNS.acquire().await.expect("the semaphore is never closed")
 }
 
 #[async_trait]

@@ -12,7 +12,7 @@ use tokenizers::Tokenizer;
 use tokio::sync::Semaphore;
 
 use self::files::{Files, Pooling};
-use crate::{EmbedError, Embedder, EmbeddingModel, turns::blocking, vector::normalized};
+use crate::{EmbedError, Embedder, EmbeddingModel, blocking::blocking, vector::normalized};
 
 /// The folder of a model, and limits.
 #[derive(Clone, Debug)]
