@@ -10,7 +10,7 @@ use marquetry_embed::{EmbedError, Embedder};
 use marquetry_extract::{Extracted, Stop};
 use marquetry_index::{ChunkStore, Document, Hit, NewChunk, SearchRequest, StoreError};
 
-use crate::chunk::{Chunk, ChunkError, ChunkOptions, chunk_extracted_until};
+use crate::chunk::{ChunkError, ChunkOptions, chunk_extracted_until};
 
 /// A store of chunks with the model that embeds chunks and questions.
 ///
@@ -80,33 +80,6 @@ impl Pipeline {
         &self.embedder
     }
 
-    /// Returns the chunks that a document would have. Stores nothing.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if [`chunk_extracted`](crate::chunk_extracted) would.
-    pub fn preview(
-        &self,
-        extracted: &Extracted,
-        options: &ChunkOptions,
-    ) -> Result<Vec<Chunk>, ChunkError> {
-        self.preview_until(extracted, options, &Stop::never())
-    }
-
-    /// Cuts as [`Self::preview`] does, until it is stopped.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if [`chunk_extracted_until`](crate::chunk_extracted_until) would.
-    pub fn preview_until(
-        &self,
-        extracted: &Extracted,
-        options: &ChunkOptions,
-        stop: &Stop,
-    ) -> Result<Vec<Chunk>, ChunkError> {
-        chunk_extracted_until(extracted, options, stop, |text| self.embedder.count_tokens(text))
-    }
-
     /// Indexes a document in place of its former version, and returns the number of its chunks.
     /// Embeds only new chunks.
     ///
@@ -158,13 +131,15 @@ impl Pipeline {
         stop: &Stop,
     ) -> Result<Vec<NewChunk>, PipelineError> {
         // Cutting counts tokens, which blocks for a long time on a long text.
-        let this = self.clone();
+        let embedder = Arc::clone(&self.embedder);
         let extracted = extracted.clone();
         let options = *options;
         let cutting = stop.clone();
         let caller = stop.on_drop();
         let cut = blocking(move || {
-            Ok::<_, StoreError>(this.preview_until(&extracted, &options, &cutting))
+            Ok::<_, StoreError>(chunk_extracted_until(&extracted, &options, &cutting, |text| {
+                embedder.count_tokens(text)
+            }))
         })
         .await;
         // The caller may try again with other options.
