@@ -80,13 +80,6 @@ impl LibsqlRecords {
         let tables = Tables::open(path.as_ref(), &SCHEMA, options, Writer::new).await?;
         Ok(Self { tables, max_content_bytes })
     }
-
-    async fn write<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Writer) -> Result<T, RecordStoreError> + Send + 'static,
-    ) -> Result<T, RecordStoreError> {
-        self.tables.write(work).await
-    }
 }
 
 #[async_trait]
@@ -100,7 +93,7 @@ impl RecordStore for LibsqlRecords {
         if puts.is_empty() {
             return Ok(Vec::new());
         }
-        self.write(move |writer| writer.put_all(puts)).await
+        self.tables.write(move |writer| writer.put_all(puts)).await
     }
 
     async fn get(&self, uri: &str) -> Result<Option<Record>, RecordStoreError> {
@@ -130,12 +123,12 @@ impl RecordStore for LibsqlRecords {
     ) -> Result<Option<Record>, RecordStoreError> {
         let uri = uri.to_owned();
         let used_by = used_by.cloned();
-        self.write(move |writer| writer.delete(&uri, revision, used_by.as_ref())).await
+        self.tables.write(move |writer| writer.delete(&uri, revision, used_by.as_ref())).await
     }
 
     async fn data_version(&self) -> Result<Option<i64>, RecordStoreError> {
         // Writes of this store itself do not count.
-        self.write(|writer| Ok(writer.data_version()?)).await
+        Ok(self.tables.write(Writer::data_version).await?)
     }
 
     async fn list(&self, filter: &RecordFilter) -> Result<Vec<Record>, RecordStoreError> {
@@ -149,7 +142,7 @@ impl RecordStore for LibsqlRecords {
     }
 
     async fn checkpoint(&self) -> Result<(), RecordStoreError> {
-        self.write(|writer| Ok(writer.checkpoint()?)).await
+        Ok(self.tables.write(Writer::checkpoint).await?)
     }
 }
 
