@@ -18,10 +18,10 @@ pub mod fuzz;
 
 pub mod judge;
 pub mod matcher;
-mod model_environment;
 mod models;
 mod page;
 mod redact;
+mod remote_models;
 pub mod report;
 pub mod result;
 mod runner;
@@ -40,8 +40,8 @@ pub use crate::{
     case::{ExpectedTool, Limits, Matching, ModelSettings, ServerConfig, TestCase},
     error::TrialError,
     event::TestEvent,
-    model_environment::ModelEnvironment,
-    models::{FixedModels, ModelAccess, Models, RemoteModels, Role},
+    models::{FixedModels, Models, Role},
+    remote_models::RemoteModels,
     result::{Status, TestResult, ToolCallRecord, Trial, Verdict},
     runner::{RunContext, Runner},
     store::{MemoryStore, ResultStore, StoreError},

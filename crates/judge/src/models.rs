@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use marquetry_llm::{
-    ApiKey, ChatAnswer, ChatError, ChatModel, ChatRequest, EndpointFailure, ModelConfig, Provider,
-    RemoteModel,
-};
+use marquetry_llm::{ChatAnswer, ChatError, ChatModel, ChatRequest, EndpointFailure, Provider};
 
 use crate::ModelSettings;
 
@@ -95,91 +92,5 @@ impl Models for FixedModels {
             Role::Agent => Arc::clone(&self.agent),
             Role::Judge => Arc::clone(&self.judge),
         })
-    }
-}
-
-/// The address and the key with which a provider is called.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ModelAccess {
-    /// Base URL; the provider's usual one if absent.
-    pub base_url: Option<String>,
-    /// The key.
-    pub api_key: Option<ApiKey>,
-}
-
-/// Models of providers, over HTTP.
-#[derive(Clone)]
-pub struct RemoteModels {
-    access: Arc<Access>,
-    config: Arc<Adjust>,
-}
-
-type Access = dyn Fn(Provider, &ModelSettings) -> Result<ModelAccess, ChatError> + Send + Sync;
-type Adjust = dyn Fn(&mut ModelConfig) + Send + Sync;
-
-impl RemoteModels {
-    /// Returns models that are called with the key and the URL of their settings.
-    pub fn new() -> Self {
-        Self::with_access(|_, settings| {
-            Ok(ModelAccess {
-                base_url: settings.base_url.clone(),
-                api_key: settings.api_key.clone().map(ApiKey::new),
-            })
-        })
-    }
-
-    /// Returns models whose key and URL `access` decides. It must not send a key of this machine to
-    /// a URL from a case, because the author of the case would receive the key.
-    pub fn with_access(
-        access: impl Fn(Provider, &ModelSettings) -> Result<ModelAccess, ChatError>
-        + Send
-        + Sync
-        + 'static,
-    ) -> Self {
-        Self { access: Arc::new(access), config: Arc::new(|_| {}) }
-    }
-
-    /// Changes limits of each model: timeouts, retries, bytes.
-    #[must_use]
-    pub fn with_limits(self, change: impl Fn(&mut ModelConfig) + Send + Sync + 'static) -> Self {
-        Self { config: Arc::new(change), ..self }
-    }
-}
-
-impl Default for RemoteModels {
-    fn default() -> Self {
-        Self::new()
-    }
-}
-
-impl Models for RemoteModels {
-    fn model(&self, _: Role, settings: &ModelSettings) -> Result<Arc<dyn ChatModel>, ChatError> {
-        let provider = provider_of(settings).map_err(ChatError::Config)?;
-        let access = (self.access)(provider, settings)?;
-        let name = &settings.provider;
-        let variable = name.to_ascii_uppercase();
-        if provider == Provider::Custom && access.base_url.is_none() {
-            return Err(ChatError::Config(format!(
-                "the provider {name} needs a base URL: set baseUrl in agentConfig or judgeConfig, or {variable}_BASE_URL in the environment"
-            )));
-        }
-        if provider.needs_key() && access.api_key.is_none() && settings.base_url.is_some() {
-            return Err(ChatError::Config(format!(
-                "the provider {name} requires a key: set apiKey beside baseUrl; {variable}_API_KEY goes only to the \
-                 provider's own URL and to {variable}_BASE_URL"
-            )));
-        }
-        let mut config = ModelConfig::new(provider, &settings.model);
-        config.base_url = access.base_url;
-        config.api_key = access.api_key;
-        (self.config)(&mut config);
-        let model = RemoteModel::new(config).map_err(|error| match error {
-            ChatError::Config(problem) => ChatError::Config(format!(
-                "{problem}; see apiKey and baseUrl of agentConfig or judgeConfig, and {variable}_API_KEY and \
-                 {variable}_BASE_URL in the environment"
-            )),
-            error => error,
-        })?;
-        Ok(Arc::new(model))
     }
 }

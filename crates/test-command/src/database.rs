@@ -7,16 +7,15 @@ use std::{
 };
 
 use marquetry_judge::{
-    DatabaseError, LibsqlStore, ModelEnvironment, ResultStore, Runner, StoreError,
-    store::LibsqlOptions,
+    DatabaseError, LibsqlStore, RemoteModels, ResultStore, Runner, StoreError, store::LibsqlOptions,
 };
 
 use crate::{Environment, Failed, arguments::DatabaseArgs};
 
 /// Returns a runner whose models use the keys and URLs in the environment.
 pub(crate) fn runner(store: Arc<dyn ResultStore>, environment: Environment<'_>) -> Runner {
-    let models = ModelEnvironment::read(environment.variable).models();
-    let keys = ModelEnvironment::VARIABLES
+    let models = RemoteModels::from_environment(environment.variable);
+    let keys = RemoteModels::VARIABLES
         .iter()
         .filter_map(|(_, key, _)| (environment.variable)(key).filter(|it| !it.is_empty()));
     let runner =

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, io::Write as _, path::PathBuf};
 
 use marquetry_judge::{
-    ModelEnvironment, ModelSettings, Models as _, ResultStore, Role, Status, StoreError,
+    ModelSettings, Models as _, RemoteModels, ResultStore, Role, Status, StoreError,
     case_file::CaseFile,
     fault::{Trace, check_judge},
     judge::{Judge, JudgeOptions},
@@ -238,8 +238,7 @@ pub(crate) fn judge_check(
     let settings = settings.ok_or_else(|| {
         Failed::usage("no case has a judgeConfig: name the judge with --judge PROVIDER/MODEL")
     })?;
-    let model = ModelEnvironment::read(environment.variable)
-        .models()
+    let model = RemoteModels::from_environment(environment.variable)
         .model(Role::Judge, &settings)
         .map_err(Failed::usage)?;
     let runtime = Runtime::new().map_err(Failed::error)?;
