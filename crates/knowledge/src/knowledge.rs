@@ -57,7 +57,13 @@ impl Knowledge {
     }
 
     async fn open_for(options: &KnowledgeOptions, wanted: Use) -> Result<Self, KnowledgeError> {
-        let (records, pipeline) = open(options, wanted).await?;
+        let embedder = embedder(&options.config.embedding, "embedding", options).await?;
+        let limits = limits(&options.config);
+        let (records, pipeline) = match options.location()? {
+            DatabaseLocation::Memory => memory(embedder, limits)?,
+            DatabaseLocation::File(path) => file(path, embedder, limits, wanted).await?,
+            DatabaseLocation::Postgres(url) => postgres(url, embedder, limits, wanted).await?,
+        };
         let organization = options.config.organization.clone();
         let job = Job::new(&options.config, Self::LOCAL_USER);
         Ok(Self { records, pipeline, organization, is_read_only: wanted == Use::Read, job })
@@ -164,20 +170,6 @@ enum Use {
     /// For writing, after vectors of another model were removed.
     Reset,
     Read,
-}
-
-/// Opens the database in the options.
-async fn open(
-    options: &KnowledgeOptions,
-    wanted: Use,
-) -> Result<(Records, Pipeline), KnowledgeError> {
-    let embedder = embedder(&options.config.embedding, "embedding", options).await?;
-    let limits = limits(&options.config);
-    match options.location()? {
-        DatabaseLocation::Memory => memory(embedder, limits),
-        DatabaseLocation::File(path) => file(path, embedder, limits, wanted).await,
-        DatabaseLocation::Postgres(url) => postgres(url, embedder, limits, wanted).await,
-    }
 }
 
 /// Opens an embedding model. `section` is its place in `[knowledge]`, for errors; the options have
