@@ -145,7 +145,8 @@ pub fn search(
     let mut look = || {
         deadline.check().map_err(|stopped| match stopped {
             Stopped::Cancelled => SearchError::Cancelled,
-            Stopped::Late | Stopped::Memory(_) => SearchError::Time(limits.time),
+            // A search does not look at the memory.
+            _ => SearchError::Time(limits.time),
         })
     };
     let mut bytes = BYTES_PER_LOOK;

@@ -17,6 +17,8 @@ const MAX_SQL_BYTES: usize = 10_000;
 const ROWS_PER_LOOK: usize = 256;
 /// Time after which a query is stopped that was cancelled or uses too much memory.
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
+/// Time between two interrupts.
+const MIN_WAIT: Duration = Duration::from_millis(10);
 
 /// Functions that make large values of small ones, or reach files.
 const DENIED_FUNCTIONS: [&str; 8] = [
@@ -228,9 +230,9 @@ impl Timer {
         let connection = connection.clone();
         let thread = std::thread::spawn(move || {
             let mut reason = None;
-            let mut wait = deadline.rest().min(CHECK_INTERVAL);
+            let mut wait = deadline.rest().clamp(MIN_WAIT, CHECK_INTERVAL);
             while stopped.recv_timeout(wait) == Err(mpsc::RecvTimeoutError::Timeout) {
-                wait = deadline.rest().min(CHECK_INTERVAL);
+                wait = deadline.rest().clamp(MIN_WAIT, CHECK_INTERVAL);
                 let checked = deadline.check().and_then(|()| deadline.check_memory());
                 if let Err(stopped) = checked {
                     reason.get_or_insert(stopped);
@@ -239,7 +241,7 @@ impl Timer {
                     continue;
                 }
                 // A statement that begins after an interrupt is not interrupted, so it is repeated.
-                wait = Duration::from_millis(10);
+                wait = MIN_WAIT;
                 if connection.interrupt().is_err() {
                     break;
                 }
