@@ -14,7 +14,7 @@ use reqwest::{
 };
 use serde_json::Value;
 
-use self::events::{Events, MIN_EVENT_BYTES};
+use self::events::{EventStream, MIN_EVENT_BYTES};
 use crate::{
     ChatAnswer, ChatError, ChatModel, ChatRequest, Finish, ModelConfig, Provider, ToolCall, Usage,
 };
@@ -265,7 +265,7 @@ impl RemoteModel {
             let answer = self.read(&media_type, &self.whole(response).await?)?;
             return Ok(StreamStart::Whole(answer));
         }
-        let mut events = Events::new(response, self.max_message_bytes());
+        let mut events = EventStream::new(response, self.max_message_bytes());
         let first = events.next().await.map_err(|error| self.event_failure(error))?;
         Ok(StreamStart::Events(first, events))
     }
@@ -343,7 +343,7 @@ impl RemoteModel {
 /// The beginning of a streamed answer.
 enum StreamStart {
     Whole(ChatAnswer),
-    Events(Option<String>, Events),
+    Events(Option<String>, EventStream),
 }
 
 #[async_trait]
@@ -377,7 +377,7 @@ pub(crate) fn stream_in_pieces(
     piece: usize,
     is_anthropic: bool,
 ) -> (String, String, Option<ChatAnswer>) {
-    let (events, end) = events::in_pieces(stream, piece, 1024);
+    let (events, end) = events::parse_in_pieces(stream, piece, 1024);
     let mut pieces: Box<dyn Pieces> = if is_anthropic {
         Box::new(anthropic::Blocks::default())
     } else {
