@@ -73,12 +73,12 @@ async fn store(
     let chat_uri = chat.uri().unwrap_or_default();
     let (before, _) = context::own_records(access, KEYFRAME, |record| {
         let chat = record.attributes.get("chatRequest").and_then(Value::as_str);
-        chat == Some(&*chat_uri) && context::number(record).is_some()
+        chat == Some(&*chat_uri) && context::keyframe_number(record).is_some()
     })
     .await?;
-    let before = before.into_iter().max_by_key(context::number);
-    let number = before.as_ref().and_then(context::number).unwrap_or(0) + 1;
-    let timestamp = context::written(records.now());
+    let before = before.into_iter().max_by_key(context::keyframe_number);
+    let number = before.as_ref().and_then(context::keyframe_number).unwrap_or(0) + 1;
+    let timestamp = context::format_time(records.now());
     let keyframe = if let Some(uri) = before.and_then(|record| record.uri()) {
         let patch = RecordPatch::new()
             .name(format!("Keyframe {number}"))

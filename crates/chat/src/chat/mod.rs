@@ -292,7 +292,7 @@ impl Chat {
         now: u64,
     ) -> Result<Vec<context::Entry>, Failure> {
         let items = arguments.context.as_deref().unwrap_or_default();
-        context::checked(items, &Owner::new(&access.caller, chat), now)
+        context::check_items(items, &Owner::new(&access.caller, chat), now)
     }
 
     fn is_keyframe_due(&self, history: &History) -> bool {

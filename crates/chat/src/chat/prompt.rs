@@ -62,7 +62,7 @@ impl Chat {
             window = History::read(&chat.attributes).window(messages, bytes, legacy);
         }
         let owner = Owner::new(&access.caller, Some(&chat.object_id));
-        let stored = context::stored(access, chat, &owner).await?;
+        let stored = context::stored_context(access, chat, &owner).await?;
         problems.extend(stored.problems);
         let budget = self.config.max_context_bytes.get();
         let Plan { before_history, metrics, room, mut left_out, sent, .. } =

@@ -66,7 +66,7 @@ impl Chat {
         if items.is_empty() {
             return Ok(());
         }
-        let entries = context::checked(&items, &Owner::new(caller, None), context::now())?;
+        let entries = context::check_items(&items, &Owner::new(caller, None), context::now())?;
         let plan = context::plan_whole(entries, self.config.max_context_bytes.get())?;
         let legacy = self.config.legacy_tokens.into();
         for message in &mut params.messages {

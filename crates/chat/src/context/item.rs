@@ -225,7 +225,7 @@ impl Owner {
 ///
 /// Returns an error if an item has expired, belongs to another user, or does not fit its kind; the
 /// message names it.
-pub(crate) fn checked(
+pub(crate) fn check_items(
     items: &[ContextItem],
     owner: &Owner,
     now: u64,

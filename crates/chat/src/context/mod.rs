@@ -8,7 +8,7 @@
 
 mod item;
 mod plan;
-mod stored;
+mod records;
 mod time;
 
 pub use self::{
@@ -16,10 +16,10 @@ pub use self::{
     plan::LeftOut,
 };
 pub(crate) use self::{
-    item::{Entry, Owner, checked},
+    item::{Entry, Owner, check_items},
     plan::{Plan, plan, plan_whole},
-    stored::{number, own_records, stored},
-    time::{now, written},
+    records::{keyframe_number, own_records, stored_context},
+    time::{format_time, now},
 };
 
 /// Schema of a reminder.

@@ -22,7 +22,7 @@ fn reminder(items: Value) -> Value {
 
 #[track_caller]
 fn refused(item: Value, why: &str) {
-    let failure = checked(&items(json!([item])), &owner(), NOW).unwrap_err();
+    let failure = check_items(&items(json!([item])), &owner(), NOW).unwrap_err();
     assert!(failure.message.contains(why), "{failure}");
 }
 
@@ -81,7 +81,7 @@ fn wrong_context_is_refused_with_its_member() {
     }
     refused(metrics(&format!("urn:{}", "x".repeat(300))), "more than 256");
     let many = items(Value::Array(vec![metrics("urn:x"); 65]));
-    assert!(checked(&many, &owner(), NOW).unwrap_err().message.contains("at most 64"));
+    assert!(check_items(&many, &owner(), NOW).unwrap_err().message.contains("at most 64"));
     // Who says it is not the caller's to choose.
     let trusted = json!({"kind": "metrics", "schema": "urn:x", "data": {}, "trust": "server"});
     let error = serde_json::from_value::<ContextItem>(trusted).unwrap_err();
@@ -96,7 +96,7 @@ fn context_has_default_uris_and_keeps_given_ones() {
         {"kind": "metrics", "schema": "urn:am7:biometric:face-analysis", "data": {}},
         {"kind": "metrics", "schema": "urn:x", "data": {}, "uri": "am7://metrics/pulse", "ephemeral": false},
     ]));
-    let plan = plan(checked(&given, &owner(), NOW).unwrap(), Vec::new(), 10_000);
+    let plan = plan(check_items(&given, &owner(), NOW).unwrap(), Vec::new(), 10_000);
     let uris: Vec<&str> = plan.sent.iter().map(|(_, uri)| uri.as_str()).collect();
     assert_eq!(
         uris,
@@ -125,7 +125,7 @@ fn a_uri_cannot_claim_another_kind() {
     ] {
         let given =
             items(json!([{"kind": kind, "schema": schema, "data": {"state": {}}, "uri": uri}]));
-        assert_eq!(checked(&given, &owner(), NOW).is_ok(), is_good, "{uri}");
+        assert_eq!(check_items(&given, &owner(), NOW).is_ok(), is_good, "{uri}");
     }
 }
 
@@ -136,7 +136,7 @@ fn context_that_must_fit_names_the_block_that_does_not() {
         {"kind": "keyframe", "schema": KEYFRAME_SCHEMA, "data": {"state": {}, "timestamp": "2024-01-15T10:00:00Z"}},
         {"kind": "keyframe", "schema": KEYFRAME_SCHEMA, "data": {"state": {}, "timestamp": "2024-01-15T11:00:00Z"}},
     ]));
-    let given = checked(&given, &owner(), NOW).unwrap();
+    let given = check_items(&given, &owner(), NOW).unwrap();
     let failure = plan_whole(given.clone(), 300).unwrap_err();
     assert!(failure.message.starts_with("context am7://metrics/x: its "), "{failure}");
     assert_eq!(plan_whole(given, 10_000).unwrap().left_out.len(), 1, "the older keyframe");
@@ -150,7 +150,7 @@ fn the_budget_goes_to_metrics_then_reminders_then_the_keyframe() {
         {"kind": "metrics", "schema": "urn:x", "data": {"pulse": 60}},
         {"kind": "metrics", "schema": "urn:x", "data": {"pulse": 60}},
     ]));
-    let given = checked(&given, &owner(), NOW).unwrap();
+    let given = check_items(&given, &owner(), NOW).unwrap();
     let whole = plan(given.clone(), Vec::new(), 10_000);
     assert_eq!((whole.left_out.len(), whole.sent.len()), (0, 3), "equal metrics are put once");
     let used = 10_000 - whole.room;
@@ -175,13 +175,13 @@ fn a_key_counts_once_and_only_the_newest_keyframe_is_put() {
         {"kind": "keyframe", "schema": KEYFRAME_SCHEMA, "data": {"state": {"n": 1}, "timestamp": "2024-01-15T10:00:00Z"}},
         {"kind": "keyframe", "schema": KEYFRAME_SCHEMA, "data": {"state": {"n": 2}, "timestamp": "2024-01-15T11:00:00Z"}},
     ]));
-    let given = checked(&given, &owner(), NOW).unwrap();
+    let given = check_items(&given, &owner(), NOW).unwrap();
     let stored = items(json!([
         reminder(json!([{"key": "tone", "value": "casual"}, {"key": "name", "value": "Ann"}])),
         reminder(json!([{"key": "name", "value": "Bob"}])),
         {"kind": "keyframe", "schema": KEYFRAME_SCHEMA, "data": {"state": {"n": 0}, "timestamp": "2024-01-15T09:00:00Z"}},
     ]));
-    let stored = checked(&stored, &owner(), NOW).unwrap();
+    let stored = check_items(&stored, &owner(), NOW).unwrap();
     let plan = plan(given, stored, 10_000);
     let values: Vec<Value> =
         parse(&plan.before_history).blocks.iter().map(|block| block.payload().data).collect();

@@ -1,4 +1,4 @@
-//! Times of context, as RFC 3339 writes them.
+//! Parses and formats times of RFC 3339.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,8 +38,8 @@ fn split_offset(text: &str) -> Option<(&str, i64)> {
     (hours < 24 && minutes < 60).then_some((local, sign * (hours * 60 + minutes)))
 }
 
-/// Writes a time in milliseconds since 1970 (UTC), to the second.
-pub(crate) fn written(millis: u64) -> String {
+/// Formats a time in milliseconds since 1970 (UTC), to the second.
+pub(crate) fn format_time(millis: u64) -> String {
     // The last second of the year 9999, which is the last that the form can express.
     const LAST: u64 = 253_402_300_799_000;
     let time = UNIX_EPOCH + Duration::from_millis(millis.min(LAST));
@@ -63,7 +63,7 @@ mod tests {
         }
         assert_eq!(parse("2024-01-15T12:00:00+aa:00"), None);
         assert_eq!(parse("1960-01-15T12:00:00Z"), None);
-        assert_eq!(written(1_705_320_000_000), "2024-01-15T12:00:00Z");
-        assert_eq!(written(u64::MAX), "9999-12-31T23:59:59Z");
+        assert_eq!(format_time(1_705_320_000_000), "2024-01-15T12:00:00Z");
+        assert_eq!(format_time(u64::MAX), "9999-12-31T23:59:59Z");
     }
 }

@@ -155,7 +155,7 @@ fn planned_context(given: Option<&String>, request: &PromptRequest<'_>) -> Resul
         Failure::invalid(format!("argument \"context\" is not a list of context as JSON: {error}"))
     })?;
     let owner = Owner::new(&request.caller, None);
-    let entries = context::checked(&items, &owner, context::now())?;
+    let entries = context::check_items(&items, &owner, context::now())?;
     context::plan_whole(entries, request.max_context_bytes)
 }
 

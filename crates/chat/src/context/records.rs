@@ -1,4 +1,4 @@
-//! Reminders and keyframes that are records.
+//! Reads the reminders and keyframes that are stored as records.
 
 use marquetry_context_blocks::Trust;
 use marquetry_knowledge::{
@@ -34,7 +34,7 @@ pub(crate) struct StoredContext {
 /// # Errors
 ///
 /// Returns an error if the records cannot be read.
-pub(crate) async fn stored(
+pub(crate) async fn stored_context(
     access: &Access,
     chat: &Record,
     owner: &Owner,
@@ -134,7 +134,7 @@ fn entry(
     kind.check_data(&data)?;
     let time = timestamp(kind, &data, record.modified)?;
     if kind == ContextKind::Keyframe {
-        data.entry("timestamp").or_insert_with(|| time::written(time).into());
+        data.entry("timestamp").or_insert_with(|| time::format_time(time).into());
     }
     Ok(Some(Entry {
         kind,
@@ -144,7 +144,7 @@ fn entry(
         data,
         is_ephemeral: true,
         // The model's own words may repeat those of a document.
-        trust: if number(record).is_some() { Trust::Untrusted } else { Trust::Server },
+        trust: if keyframe_number(record).is_some() { Trust::Untrusted } else { Trust::Server },
         is_of_chat,
         time,
     }))
@@ -156,7 +156,7 @@ fn uri(kind: ContextKind, record: &Record, is_of_chat: bool, owner: &Owner) -> S
     let about = if is_of_chat { owner.chat_or_user() } else { owner.user() };
     match kind {
         ContextKind::Keyframe => {
-            let id = match number(record) {
+            let id = match keyframe_number(record) {
                 Some(number) => number.to_string(),
                 None => segment(&record.object_id),
             };
@@ -167,7 +167,7 @@ fn uri(kind: ContextKind, record: &Record, is_of_chat: bool, owner: &Owner) -> S
 }
 
 /// Returns the number of a keyframe that the model wrote.
-pub(crate) fn number(record: &Record) -> Option<u64> {
+pub(crate) fn keyframe_number(record: &Record) -> Option<u64> {
     record.attributes.get("number").and_then(Value::as_u64)
 }
 
