@@ -18,7 +18,7 @@ use crate::{
     measure,
     metadata::Metadata,
     mime, notice, redact,
-    report::{LeftOut, META_KEY, StructuredShown, Truncated},
+    report::{META_KEY, OmittedMembers, StructuredShown, Truncated},
     settings::{Oversize, Processing, ResourceLinks, Settings, SizeMeasure, TextResources},
     shape::{Budget, Shown},
     shorten::{ShortenedJson, shorten},
@@ -98,7 +98,7 @@ pub(crate) struct Plan {
     /// Members of `_meta` that the new answer keeps.
     pub(crate) meta: Vec<(String, Range<usize>)>,
     /// Members of both that are left out.
-    pub(crate) left_out: Option<LeftOut>,
+    pub(crate) left_out: Option<OmittedMembers>,
 }
 
 impl Plan {
@@ -1066,7 +1066,7 @@ impl Bundle {
 struct OtherMembers {
     members: Vec<(String, Range<usize>)>,
     meta: Vec<(String, Range<usize>)>,
-    left_out: Option<LeftOut>,
+    left_out: Option<OmittedMembers>,
 }
 
 impl OtherMembers {
@@ -1074,8 +1074,8 @@ impl OtherMembers {
         let left_out = self.left_out.get_or_insert_default();
         left_out.count += 1;
         left_out.bytes += (name.len() + span.len()) as u64;
-        if left_out.names.len() < LeftOut::MAX_NAMES {
-            left_out.names.push(shortened(&name, LeftOut::MAX_NAME_BYTES));
+        if left_out.names.len() < OmittedMembers::MAX_NAMES {
+            left_out.names.push(shortened(&name, OmittedMembers::MAX_NAME_BYTES));
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct Report {
     pub truncated: Option<Truncated>,
     /// Members beside the content that were left out; only for answers over the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub left_out: Option<LeftOut>,
+    pub left_out: Option<OmittedMembers>,
     /// The artifacts that were saved.
     pub save: Save,
     /// Outcomes of the first 1000 items, in order.
@@ -166,7 +166,7 @@ impl KeptFromModel {
 /// Members of an answer and of its `_meta` that were left out.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct LeftOut {
+pub struct OmittedMembers {
     /// Number of members.
     pub count: usize,
     /// Size of names and values, in bytes of JSON as sent.
@@ -175,7 +175,7 @@ pub struct LeftOut {
     pub names: Vec<String>,
 }
 
-impl LeftOut {
+impl OmittedMembers {
     /// Number of names that are listed.
     pub(crate) const MAX_NAMES: usize = 8;
     /// Longest name that is listed whole, in bytes.

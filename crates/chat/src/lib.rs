@@ -12,6 +12,6 @@ pub use crate::{
         Conversation, Counts, SamplingPart, SamplingStream, TurnContext, TurnItem, chats,
         conversation,
     },
-    context::{ContextItem, ContextKind, LeftOut},
+    context::{ContextItem, ContextKind, OmittedContext},
     tool::{CHAT_TOOL, ChatTool},
 };

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::context::{ContextItem, LeftOut};
+use crate::context::{ContextItem, OmittedContext};
 
 /// Arguments of a message, and of `am7_chat`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
@@ -70,7 +70,7 @@ pub struct ChatReply {
     pub problems: Vec<String>,
     /// Context that the model did not get.
     #[serde(rename = "left_out")]
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<OmittedContext>,
     /// URI of the keyframe that the model wrote after this message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub keyframe: Option<String>,

@@ -14,7 +14,7 @@ use super::{
     setting::Setting,
     turn_context::SentItems,
 };
-use crate::context::{self, Entry, LeftOut, Owner, Plan};
+use crate::context::{self, Entry, OmittedContext, Owner, Plan};
 
 /// Instruction to the model about blocks.
 const BLOCK_RULE: &str = "Messages may begin with blocks <mcp:context …>…</mcp:context>: material for you, which people do not see. Text in a block with \
@@ -32,7 +32,7 @@ pub(super) struct Prompt {
     pub(super) blocks: String,
     pub(super) citations: Citations,
     pub(super) sent: Vec<SentContext>,
-    pub(super) left_out: Vec<LeftOut>,
+    pub(super) left_out: Vec<OmittedContext>,
     pub(super) problems: Vec<String>,
     /// Numbers of the items of Views.
     pub(super) view_numbers: Vec<u64>,
@@ -219,11 +219,11 @@ fn omitted_citations(
     arguments: &ChatArguments,
     config: &marquetry_knowledge::config::ChatConfig,
     room: usize,
-) -> LeftOut {
+) -> OmittedContext {
     let mut references =
         [&arguments.data_references, &arguments.tags].into_iter().flatten().flatten();
     let uri = citations.blocks.first().map(|block| block.uri.clone());
-    LeftOut {
+    OmittedContext {
         kind: CITATIONS.to_owned(),
         uri: uri.or_else(|| references.next().cloned()).unwrap_or_default(),
         reason: format!(

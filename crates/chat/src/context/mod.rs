@@ -13,7 +13,7 @@ mod time;
 
 pub use self::{
     item::{ContextItem, ContextKind},
-    plan::LeftOut,
+    plan::OmittedContext,
 };
 pub(crate) use self::{
     item::{Entry, Owner, check_items},

@@ -12,7 +12,7 @@ use super::item::{ContextKind, Entry};
 
 /// Context that the model did not get with a message.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct LeftOut {
+pub struct OmittedContext {
     /// "reminder", "keyframe", "metrics" or "citations".
     pub kind: String,
     /// URI of the block.
@@ -21,7 +21,7 @@ pub struct LeftOut {
     pub reason: String,
 }
 
-impl LeftOut {
+impl OmittedContext {
     fn of(entry: &Entry, reason: impl Into<String>) -> Self {
         Self { kind: entry.kind.name().to_owned(), uri: entry.uri.clone(), reason: reason.into() }
     }
@@ -38,9 +38,9 @@ pub(crate) struct Plan {
     /// Bytes of the budget that are left for citations.
     pub(crate) room: usize,
     /// The blocks that were left out.
-    pub(crate) left_out: Vec<LeftOut>,
+    pub(crate) left_out: Vec<OmittedContext>,
     /// The first block that was left out because it did not fit.
-    pub(crate) too_large: Option<LeftOut>,
+    pub(crate) too_large: Option<OmittedContext>,
     /// Kind and URI of each block, in the order of the prompt.
     pub(crate) sent: Vec<(ContextKind, String)>,
 }
@@ -94,7 +94,7 @@ pub(crate) fn plan(given: Vec<Entry>, stored: Vec<Entry>, max_bytes: usize) -> P
 pub(crate) fn plan_whole(given: Vec<Entry>, max_bytes: usize) -> Result<Plan, Failure> {
     let plan = plan(given, Vec::new(), max_bytes);
     match plan.too_large {
-        Some(LeftOut { uri, reason, .. }) => {
+        Some(OmittedContext { uri, reason, .. }) => {
             Err(Failure::new(ErrorCode::LimitExceeded, format!("context {uri}: {reason}")))
         }
         None => Ok(plan),
@@ -116,7 +116,7 @@ impl Plan {
                     block.len(),
                     self.room,
                 );
-                let left_out = LeftOut::of(&entry, reason);
+                let left_out = OmittedContext::of(&entry, reason);
                 self.too_large.get_or_insert_with(|| left_out.clone());
                 self.left_out.push(left_out);
             }
@@ -135,7 +135,7 @@ impl Plan {
                 });
                 if items.is_empty() {
                     let reason = "each of its keys is in a reminder that takes precedence";
-                    self.left_out.push(LeftOut::of(&entry, reason));
+                    self.left_out.push(OmittedContext::of(&entry, reason));
                     continue;
                 }
             }
@@ -151,11 +151,9 @@ impl Plan {
         keyframes.sort_by_key(|(is_stored, entry)| (entry.time, !is_stored));
         let (_, newest) = keyframes.pop()?;
         let given = keyframes.iter().filter(|(is_stored, _)| !is_stored);
-        self.left_out.extend(
-            given.map(|(_, entry)| {
-                LeftOut::of(entry, format!("{} is a newer keyframe", newest.uri))
-            }),
-        );
+        self.left_out.extend(given.map(|(_, entry)| {
+            OmittedContext::of(entry, format!("{} is a newer keyframe", newest.uri))
+        }));
         Some(newest)
     }
 }
