@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Caller, Handler, Reply, RequestContext, Server,
     ask::stateless::{self, Rounds},
-    context::Parts,
+    context::RequestParts,
     conversation::{ClientFacts, Conversation},
     fair::{Full, Slot},
     in_flight::InFlightGuard,
@@ -38,7 +38,7 @@ pub(super) struct Accepted {
     cut: CancellationToken,
     method: Method,
     /// Boxed: it is large, and an accepted request is moved several times.
-    parts: Box<Parts>,
+    parts: Box<RequestParts>,
     /// See [`MethodCall::raw_params`].
     raw_params: Option<Box<RawValue>>,
 }
@@ -111,7 +111,7 @@ impl Server {
                 capabilities: meta.client_capabilities.unwrap_or_default(),
             }),
         };
-        let parts = Box::new(Parts {
+        let parts = Box::new(RequestParts {
             id: request.id.clone(),
             method: method.name,
             params: request.params.map(|_| members.to_owned()),

@@ -40,14 +40,14 @@ use super::{
 /// client. Cheap to clone.
 #[derive(Clone)]
 pub struct RequestContext {
-    inner: Arc<ContextParts>,
+    inner: Arc<ContextInner>,
     /// The state of the handler's functions.
     #[cfg(feature = "typed")]
     states: Option<Arc<States>>,
 }
 
-struct ContextParts {
-    parts: Box<Parts>,
+struct ContextInner {
+    request: Box<RequestParts>,
     outbound: mpsc::Sender<Outgoing>,
     cancel: CancellationToken,
     /// The task that continues after its request.
@@ -55,7 +55,7 @@ struct ContextParts {
 }
 
 /// The parts that come from the request.
-pub(super) struct Parts {
+pub(super) struct RequestParts {
     pub(super) id: RequestId,
     pub(super) method: &'static str,
     pub(super) params: Option<OwnedMembers>,
@@ -83,8 +83,8 @@ pub(super) struct Parts {
     pub(super) tasks: Option<Arc<Tasks>>,
 }
 
-impl From<ContextParts> for RequestContext {
-    fn from(inner: ContextParts) -> Self {
+impl From<ContextInner> for RequestContext {
+    fn from(inner: ContextInner) -> Self {
         Self {
             inner: Arc::new(inner),
             #[cfg(feature = "typed")]
@@ -95,39 +95,39 @@ impl From<ContextParts> for RequestContext {
 
 impl RequestContext {
     pub(super) fn new(
-        parts: Box<Parts>,
+        request: Box<RequestParts>,
         outbound: mpsc::Sender<Outgoing>,
         cancel: CancellationToken,
     ) -> Self {
-        Self::from(ContextParts { parts, outbound, cancel, job: None })
+        Self::from(ContextInner { request, outbound, cancel, job: None })
     }
 
     /// Returns the context of work that continues as a task: it belongs to no request, so only the
     /// task can send messages.
     pub(super) fn of_job(&self, job: Arc<Job>) -> Self {
-        let parts = &self.inner.parts;
-        let parts = Box::new(Parts {
-            id: parts.id.clone(),
-            method: parts.method,
+        let request = self.request();
+        let parts = Box::new(RequestParts {
+            id: request.id.clone(),
+            method: request.method,
             params: None,
-            revision: parts.revision,
-            client: parts.client.clone(),
+            revision: request.revision,
+            client: request.client.clone(),
             progress_token: None,
             log_level: None,
-            conversation: parts.conversation.clone(),
-            principal: parts.principal.clone(),
+            conversation: request.conversation.clone(),
+            principal: request.principal.clone(),
             #[cfg(feature = "http")]
-            http: parts.http.clone(),
-            notifier: parts.notifier.clone(),
-            caller: parts.caller.clone(),
+            http: request.http.clone(),
+            notifier: request.notifier.clone(),
+            caller: request.caller.clone(),
             slot: Weak::new(),
             sending: None,
             rounds: None,
-            question_timeout: parts.question_timeout,
+            question_timeout: request.question_timeout,
             tasks: None,
         });
         let cancel = job.cancellation().clone();
-        let inner = ContextParts { parts, outbound: detached(), cancel, job: Some(job) };
+        let inner = ContextInner { request: parts, outbound: detached(), cancel, job: Some(job) };
         Self {
             #[cfg(feature = "typed")]
             states: self.states.clone(),
@@ -135,8 +135,8 @@ impl RequestContext {
         }
     }
 
-    pub(super) fn parts(&self) -> &Parts {
-        &self.inner.parts
+    pub(super) fn request(&self) -> &RequestParts {
+        &self.inner.request
     }
 
     pub(super) fn job(&self) -> Option<&Arc<Job>> {
@@ -144,43 +144,43 @@ impl RequestContext {
     }
 
     pub(super) fn tasks(&self) -> Option<&Arc<Tasks>> {
-        self.inner.parts.tasks.as_ref()
+        self.request().tasks.as_ref()
     }
 
     /// Returns the request's id, which the client chose.
     #[must_use]
     pub fn id(&self) -> &RequestId {
-        &self.inner.parts.id
+        &self.request().id
     }
 
     /// Returns the method of the request.
     #[must_use]
     pub fn method(&self) -> &'static str {
-        self.inner.parts.method
+        self.request().method
     }
 
     /// Returns the parameters, as received.
     pub(super) fn params(&self) -> Option<&OwnedMembers> {
-        self.inner.parts.params.as_ref()
+        self.request().params.as_ref()
     }
 
     /// Returns the protocol revision of the request.
     #[must_use]
     pub fn revision(&self) -> Revision {
-        self.inner.parts.revision
+        self.request().revision
     }
 
     /// Returns the name and version that the client gives itself. Stateless clients may leave it
     /// out.
     #[must_use]
     pub fn client(&self) -> Option<&Implementation> {
-        self.inner.parts.client.info.as_ref()
+        self.request().client.info.as_ref()
     }
 
     /// Returns the authenticated sender; `None` without authentication, as on a pipe.
     #[must_use]
     pub fn principal(&self) -> Option<&Arc<Principal>> {
-        self.inner.parts.principal.as_ref()
+        self.request().principal.as_ref()
     }
 
     /// Returns the head of the HTTP request that brought this request: headers, URI, and the
@@ -191,7 +191,7 @@ impl RequestContext {
     #[cfg(feature = "http")]
     #[must_use]
     pub fn http(&self) -> Option<&http::request::Parts> {
-        self.inner.parts.http.as_deref()
+        self.request().http.as_deref()
     }
 
     /// Returns a header of the HTTP request with this request, if it exists and is text.
@@ -233,40 +233,40 @@ impl RequestContext {
     /// Returns the notifier of all clients: for changed lists and updated resources.
     #[must_use]
     pub fn notifier(&self) -> &Notifier {
-        &self.inner.parts.notifier
+        &self.request().notifier
     }
 
     /// Returns the caller that limits count this request for: its principal, otherwise its address.
     #[must_use]
     pub fn caller(&self) -> &Caller {
-        &self.inner.parts.caller
+        &self.request().caller
     }
 
     /// Returns the client's capabilities.
     #[must_use]
     pub fn capabilities(&self) -> &ClientCapabilities {
-        &self.inner.parts.client.capabilities
+        &self.request().client.capabilities
     }
 
     /// Returns the id of the HTTP session, if the request belongs to one.
     #[must_use]
     pub fn session_id(&self) -> Option<&str> {
-        self.inner.parts.conversation.id.as_deref()
+        self.request().conversation.id.as_deref()
     }
 
     /// Returns an id of the pipe, the HTTP session or the stateless request.
     #[must_use]
     pub fn conversation(&self) -> ConversationId {
-        self.inner.parts.conversation.number
+        self.request().conversation.number
     }
 
     /// Returns a sender of notifications that do not belong to this request; `None` in the
     /// stateless era.
     #[must_use]
     pub fn announcer(&self) -> Option<Announcer> {
-        match self.inner.parts.revision.era() {
+        match self.request().revision.era() {
             Era::Session => {
-                let facts = self.inner.parts.conversation.session.get();
+                let facts = self.request().conversation.session.get();
                 facts.map(|facts| Announcer::new(&facts.listener))
             }
             Era::Stateless => None,
@@ -276,11 +276,11 @@ impl RequestContext {
     /// Returns the lowest level of log messages that the client wants; `None` if it wants none.
     #[must_use]
     pub fn log_level(&self) -> Option<LogLevel> {
-        let parts = &self.inner.parts;
-        match parts.revision.era() {
-            Era::Stateless => parts.log_level,
+        let request = self.request();
+        match request.revision.era() {
+            Era::Stateless => request.log_level,
             Era::Session => {
-                Some(*parts.conversation.log_level.lock().unwrap_or_else(PoisonError::into_inner))
+                Some(*request.conversation.log_level.lock().unwrap_or_else(PoisonError::into_inner))
             }
         }
     }
@@ -288,7 +288,7 @@ impl RequestContext {
     /// Returns whether the client asked for progress notifications.
     #[must_use]
     pub fn wants_progress(&self) -> bool {
-        self.inner.parts.progress_token.is_some()
+        self.request().progress_token.is_some()
     }
 
     /// Sends a progress notification, if the client asked for them. In a task `message` becomes the
@@ -313,7 +313,7 @@ impl RequestContext {
             }
             return;
         }
-        let Some(progress_token) = &self.inner.parts.progress_token else { return };
+        let Some(progress_token) = &self.request().progress_token else { return };
         let message = message.filter(|_| self.revision().has(Feature::ProgressMessages));
         self.notify(
             "notifications/progress",
@@ -392,7 +392,7 @@ impl RequestContext {
     /// session era, which has no rounds.
     #[must_use]
     pub fn has_asked(&self) -> bool {
-        self.inner.parts.rounds.as_ref().is_some_and(|rounds| rounds.has_asked())
+        self.request().rounds.as_ref().is_some_and(|rounds| rounds.has_asked())
     }
 
     /// Returns the value that an earlier round of this request has [carried](Self::carry) over.
@@ -400,7 +400,7 @@ impl RequestContext {
     /// # Errors
     /// Returns an error if it is not a `T`.
     pub fn carried<T: DeserializeOwned>(&self) -> Result<Option<T>, RpcError> {
-        let Some(carried) = self.inner.parts.rounds.as_ref().and_then(|rounds| rounds.carried())
+        let Some(carried) = self.request().rounds.as_ref().and_then(|rounds| rounds.carried())
         else {
             return Ok(None);
         };
@@ -415,7 +415,7 @@ impl RequestContext {
     /// # Errors
     /// Returns an error if it cannot be serialised.
     pub fn carry(&self, value: &impl Serialize) -> Result<(), RpcError> {
-        if let Some(rounds) = &self.inner.parts.rounds {
+        if let Some(rounds) = &self.request().rounds {
             rounds
                 .carry(to_raw_value(value).map_err(|error| RpcError::internal(error.to_string()))?);
         }
@@ -426,7 +426,7 @@ impl RequestContext {
     /// round, so that the next round gets only its own answers. Use it in handlers that store the
     /// answers themselves.
     pub fn forget_answers(&self) {
-        if let Some(rounds) = &self.inner.parts.rounds {
+        if let Some(rounds) = &self.request().rounds {
             rounds.forget();
         }
     }
@@ -435,7 +435,7 @@ impl RequestContext {
     /// their questions. [`None`] in the session era.
     #[must_use]
     pub fn answers(&self) -> Option<&BTreeMap<String, Box<RawValue>>> {
-        self.inner.parts.rounds.as_ref().map(|rounds| rounds.fresh())
+        self.request().rounds.as_ref().map(|rounds| rounds.fresh())
     }
 
     async fn ask_typed<T: DeserializeOwned>(
@@ -474,18 +474,18 @@ impl RequestContext {
         method: &str,
         params: &RawValue,
     ) -> Result<Box<RawValue>, RpcError> {
-        let parts = &self.inner.parts;
+        let request = self.request();
         let question = self.question(method, params)?;
-        if parts.revision.era() == Era::Session {
+        if request.revision.era() == Era::Session {
             return self.ask_in_session(&question, params).await;
         }
-        if let Some(rounds) = &parts.rounds {
+        if let Some(rounds) = &request.rounds {
             return ask_in_round(rounds, key, &question, params).await;
         }
         if let Some(job) = &self.inner.job {
             return ask_in_task(job, key, &question, params).await;
         }
-        Err(RpcError::internal(format!("'{}' cannot ask the client anything", parts.method)))
+        Err(RpcError::internal(format!("'{}' cannot ask the client anything", request.method)))
     }
 
     async fn ask_in_session(
@@ -493,11 +493,11 @@ impl RequestContext {
         question: &QuestionKind,
         params: &RawValue,
     ) -> Result<Box<RawValue>, RpcError> {
-        let parts = &self.inner.parts;
+        let request = self.request();
         let method = question.method;
-        let answer = parts.conversation.questions.ask(&self.inner.outbound, method, params);
+        let answer = request.conversation.questions.ask(&self.inner.outbound, method, params);
         let answer: Box<RawValue> =
-            tokio::time::timeout(parts.question_timeout, answer).await.map_err(|_| {
+            tokio::time::timeout(request.question_timeout, answer).await.map_err(|_| {
                 RpcError::internal(format!("the client did not answer '{method}' in time"))
             })??;
         question.check(&answer).map_err(|error| {
@@ -513,7 +513,7 @@ impl RequestContext {
     /// Does nothing on pipes, in other revisions, and for clients that do not accept events. A
     /// stream on which the client has already reconnected stays open.
     pub async fn close_stream(&self, retry_after: Duration) {
-        let in_session = self.inner.parts.conversation.id.is_some();
+        let in_session = self.request().conversation.id.is_some();
         if in_session && self.inner.job.is_none() && self.revision().has(Feature::StreamPolling) {
             self.send(Outgoing::close(retry_after)).await;
         }
@@ -528,7 +528,7 @@ impl RequestContext {
     /// Returns an error if no slot was free within
     /// [`Limits::queue_time`](super::Limits::queue_time) after the wait.
     pub async fn without_slot<T>(&self, wait: impl Future<Output = T>) -> Result<T, RpcError> {
-        let waited = ReturnableSlot::released_while(&self.inner.parts.slot, wait).await;
+        let waited = ReturnableSlot::released_while(&self.request().slot, wait).await;
         waited.map_err(|full| RpcError::too_many_requests(full.to_string()))
     }
 
@@ -542,12 +542,12 @@ impl RequestContext {
     /// cancellation has no reason.
     #[must_use]
     pub fn cancel_reason(&self) -> Option<Box<str>> {
-        let parts = &self.inner.parts;
+        let request = self.request();
         // The id of a task's request is free again, and may belong to another request.
         if self.inner.job.is_some() {
             return None;
         }
-        parts.conversation.in_flight.cancel_reason(&parts.id)
+        request.conversation.in_flight.cancel_reason(&request.id)
     }
 
     /// Returns a token that is cancelled together with the request.
@@ -559,9 +559,9 @@ impl RequestContext {
     /// Sends a message to the client. Returns no error if the client has disconnected: that is not
     /// an error of the handler, and in the stateless era it cancels the request.
     pub(super) async fn send(&self, message: Outgoing) {
-        let parts = &self.inner.parts;
-        let message = match &parts.sending {
-            Some(sending) => message.charge(sending, &parts.caller).await,
+        let request = self.request();
+        let message = match &request.sending {
+            Some(sending) => message.charge(sending, &request.caller).await,
             None => Ok(message),
         };
         match message {

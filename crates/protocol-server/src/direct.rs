@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Peer, Principal, Reply, RequestContext, Server,
     call::{cut_off, no_room},
-    context::Parts,
+    context::RequestParts,
     conversation::{ClientFacts, Conversation},
     fair::{ReturnableSlot, Slot},
     methods::MethodCall,
@@ -86,7 +86,7 @@ impl Server {
     ) -> RequestContext {
         let conversation = Conversation::new(None, self.limits().max_in_flight);
         let principal = peer.principal.clone();
-        let parts = Parts {
+        let parts = RequestParts {
             id: RequestId::from(0_u64),
             method,
             params: params.map(|params| Members::of(Some(params)).to_owned()),

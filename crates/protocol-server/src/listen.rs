@@ -95,7 +95,7 @@ pub(super) async fn listen(
                 }
             }
             () = server.shared.shutdown.cancelled() => break,
-            () = cx.parts().conversation.ending.cancelled() => break,
+            () = cx.request().conversation.ending.cancelled() => break,
         }
     }
     let end = json!({ "_meta": { meta_key::SUBSCRIPTION_ID: id } });

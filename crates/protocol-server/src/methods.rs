@@ -88,7 +88,7 @@ impl Tables {
         session.add("logging/setLevel", set_level);
         session.add("resources/subscribe", async |call: MethodCall| {
             let UriAlone { uri } = call.params()?;
-            if let Some(facts) = call.cx.parts().conversation.session.get() {
+            if let Some(facts) = call.cx.request().conversation.session.get() {
                 let handler = &call.server.shared.handler;
                 facts.subscriptions.add(&uri, handler.subscribe(&uri, &call.cx)).await?;
             }
@@ -96,7 +96,7 @@ impl Tables {
         });
         session.add("resources/unsubscribe", async |call: MethodCall| {
             let UriAlone { uri } = call.params()?;
-            if let Some(facts) = call.cx.parts().conversation.session.get() {
+            if let Some(facts) = call.cx.request().conversation.session.get() {
                 facts.subscriptions.remove(&uri).await;
             }
             Reply::json(&json!({}))
@@ -427,7 +427,7 @@ async fn initialize(call: MethodCall) -> Result<Reply, RpcError> {
         ),
         subscriptions,
     };
-    if call.cx.parts().conversation.session.set(facts).is_err() {
+    if call.cx.request().conversation.session.set(facts).is_err() {
         return Err(RpcError::invalid_request("the session is already initialized"));
     }
     let mut description = call.server.shared.handler.describe_for(&client.capabilities);
@@ -457,7 +457,8 @@ async fn set_level(call: MethodCall) -> Result<Reply, RpcError> {
         return Err(RpcError::method_not_found(call.cx.method()));
     }
     let LevelAlone { level } = call.params()?;
-    *call.cx.parts().conversation.log_level.lock().unwrap_or_else(PoisonError::into_inner) = level;
+    *call.cx.request().conversation.log_level.lock().unwrap_or_else(PoisonError::into_inner) =
+        level;
     call.server.shared.handler.set_log_level(level, &call.cx).await;
     Reply::json(&json!({}))
 }
