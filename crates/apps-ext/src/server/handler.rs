@@ -16,7 +16,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::apps::Apps;
 use crate::types::{EXTENSION, FLAT_RESOURCE_KEY, UI_META_KEY, UI_SCHEME, client_settings};
 
-/// Maximum pages without visible entries that one request skips. Some clients take an empty page for
+/// Maximum pages without visible entries that one request reads. Some clients take an empty page for
 /// the end of the list.
 const MAX_EMPTY_PAGES: usize = 100;
 
@@ -118,17 +118,13 @@ impl<H: Handler> Handler for AppsHandler<H> {
         cx: &RequestContext,
     ) -> Result<ListToolsResult, RpcError> {
         let is_enabled = self.is_enabled(cx);
-        let mut cursor = cursor.map(str::to_owned);
-        for _ in 0..MAX_EMPTY_PAGES {
+        first_visible_page(cursor, |cursor| async move {
             let mut list = self.inner.list_tools(cursor.as_deref(), cx).await?;
             let tools = list.tools.into_iter();
             list.tools = tools.filter_map(|tool| self.apps.listed(tool, is_enabled)).collect();
-            if !list.tools.is_empty() || list.next_cursor.is_none() {
-                return Ok(list);
-            }
-            cursor = list.next_cursor;
-        }
-        Ok(ListToolsResult { tools: Vec::new(), next_cursor: cursor })
+            Ok(list)
+        })
+        .await
     }
 
     async fn call_tool(
@@ -152,24 +148,19 @@ impl<H: Handler> Handler for AppsHandler<H> {
     ) -> Result<ListResourcesResult, RpcError> {
         let is_enabled = self.is_enabled(cx);
         let is_offered = self.apps.is_offered_to(cx);
-        let is_first = cursor.is_none();
-        let mut cursor = cursor.map(str::to_owned);
-        for _ in 0..MAX_EMPTY_PAGES {
+        first_visible_page(cursor, |cursor| async move {
             let list = self.inner.list_resources(cursor.as_deref(), cx).await;
             let mut list = self.empty_without_resources(list)?;
             list.resources.retain(|resource| {
                 let is_our_view = is_offered && self.contents.contains_key(&resource.uri);
                 !is_our_view && (is_enabled || !is_view(&resource.uri))
             });
-            if is_enabled && is_offered && is_first {
+            if is_enabled && is_offered && cursor.is_none() {
                 list.resources.splice(..0, self.listed.iter().cloned());
             }
-            if !list.resources.is_empty() || list.next_cursor.is_none() {
-                return Ok(list);
-            }
-            cursor = list.next_cursor;
-        }
-        Ok(ListResourcesResult { resources: Vec::new(), next_cursor: cursor })
+            Ok(list)
+        })
+        .await
     }
 
     async fn list_resource_templates(
@@ -178,18 +169,14 @@ impl<H: Handler> Handler for AppsHandler<H> {
         cx: &RequestContext,
     ) -> Result<ListResourceTemplatesResult, RpcError> {
         let is_enabled = self.is_enabled(cx);
-        let mut cursor = cursor.map(str::to_owned);
-        for _ in 0..MAX_EMPTY_PAGES {
+        first_visible_page(cursor, |cursor| async move {
             let list = self.inner.list_resource_templates(cursor.as_deref(), cx).await;
             let mut list = self.empty_without_resources(list)?;
             list.resource_templates
                 .retain(|template| is_enabled || !is_view(&template.uri_template));
-            if !list.resource_templates.is_empty() || list.next_cursor.is_none() {
-                return Ok(list);
-            }
-            cursor = list.next_cursor;
-        }
-        Ok(ListResourceTemplatesResult { resource_templates: Vec::new(), next_cursor: cursor })
+            Ok(list)
+        })
+        .await
     }
 
     /// Every client can read Views, even without declaring the extension.
@@ -228,6 +215,60 @@ impl<H: Handler> AppsHandler<H> {
             list => list,
         }
     }
+}
+
+/// One page of a list.
+trait Page {
+    fn is_empty(&self) -> bool;
+    fn next_cursor(&mut self) -> &mut Option<String>;
+}
+
+impl Page for ListToolsResult {
+    fn is_empty(&self) -> bool {
+        self.tools.is_empty()
+    }
+
+    fn next_cursor(&mut self) -> &mut Option<String> {
+        &mut self.next_cursor
+    }
+}
+
+impl Page for ListResourcesResult {
+    fn is_empty(&self) -> bool {
+        self.resources.is_empty()
+    }
+
+    fn next_cursor(&mut self) -> &mut Option<String> {
+        &mut self.next_cursor
+    }
+}
+
+impl Page for ListResourceTemplatesResult {
+    fn is_empty(&self) -> bool {
+        self.resource_templates.is_empty()
+    }
+
+    fn next_cursor(&mut self) -> &mut Option<String> {
+        &mut self.next_cursor
+    }
+}
+
+/// Reads pages until one has entries or is the last. After [`MAX_EMPTY_PAGES`] empty pages, returns
+/// an empty one with the cursor of the next.
+async fn first_visible_page<P, F, Fut>(cursor: Option<&str>, read: F) -> Result<P, RpcError>
+where
+    P: Page,
+    F: Fn(Option<String>) -> Fut,
+    Fut: Future<Output = Result<P, RpcError>>,
+{
+    let mut page = read(cursor.map(str::to_owned)).await?;
+    for _ in 1..MAX_EMPTY_PAGES {
+        if !page.is_empty() || page.next_cursor().is_none() {
+            break;
+        }
+        page = read(page.next_cursor().take()).await?;
+    }
+    Ok(page)
 }
 
 /// Returns whether a URI or a template of URIs names a View. Schemes are not case-sensitive (RFC
