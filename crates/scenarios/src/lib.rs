@@ -14,8 +14,8 @@ pub use self::{
     language::{Cell, Limits, LoadError, Rules, Scenario, Store, Transport, schema},
     run::{Case, Filter, Format, Options, Outcome, Suite, agent_options, assert_all_pass},
     server::{
-        CommandServer, Connection, PipeServer, RunningServer, Start, StartError, TestedServer,
-        UrlServer,
+        CommandServer, Connection, PipeServer, RunningServer, ServerSetup, ServerStartError,
+        TestedServer, UrlServer,
     },
     upstream::serve as serve_upstream,
 };

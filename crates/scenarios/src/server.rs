@@ -1,4 +1,4 @@
-//! The trait of servers that scenarios test.
+//! Servers under test: how a case starts one, connects to it and shuts it down.
 
 mod command;
 mod pipes;
@@ -33,13 +33,16 @@ pub trait TestedServer: Send + Sync {
     }
 
     /// Starts the server for one case.
-    async fn start(&self, start: Start<'_>) -> Result<Box<dyn RunningServer>, StartError>;
+    async fn start(
+        &self,
+        setup: ServerSetup<'_>,
+    ) -> Result<Box<dyn RunningServer>, ServerStartError>;
 }
 
 /// Input for the start of a server in one case.
 #[derive(Debug)]
 #[non_exhaustive]
-pub struct Start<'a> {
+pub struct ServerSetup<'a> {
     /// The part `given` of the scenario.
     pub given: &'a Given,
     /// The transport, the revision and the store.
@@ -50,11 +53,11 @@ pub struct Start<'a> {
     pub upstreams: Map<String, Value>,
 }
 
-impl Start<'_> {
-    /// Refuses keys of `given` that only Marquetry supports. For other servers.
-    pub(crate) fn check_is_plain(&self) -> Result<(), StartError> {
+impl ServerSetup<'_> {
+    /// Returns an error if `given` has a key besides `agent`: only Marquetry supports the others.
+    pub(crate) fn check_has_only_agent(&self) -> Result<(), ServerStartError> {
         let Given { config, agent: _, upstreams, model, store, seed, clock } = self.given;
-        let said = [
+        let unsupported_keys = [
             ("config", !config.is_empty()),
             ("upstreams", !upstreams.is_empty()),
             ("model", model.is_some()),
@@ -62,20 +65,22 @@ impl Start<'_> {
             ("seed", seed.is_some()),
             ("clock", clock.is_some()),
         ];
-        match said.iter().find(|(_, is_said)| *is_said) {
-            None => Ok(()),
-            Some((key, _)) => Err(StartError::Failed(format!(
-                "`given.{key}` is for Marquetry itself; a server that is a command or a URL takes `given.agent` alone"
-            ))),
+        for (key, is_set) in unsupported_keys {
+            if is_set {
+                return Err(ServerStartError::Failed(format!(
+                    "`given.{key}` is for Marquetry itself; a server that is a command or a URL takes `given.agent` alone"
+                )));
+            }
         }
+        Ok(())
     }
 }
 
 /// A running server of one case.
 #[async_trait]
 pub trait RunningServer: Send + Sync {
-    /// Returns the connection for the agent of the scenario. It is called once.
-    async fn connect(&mut self) -> Result<Connection, StartError>;
+    /// Returns the connection for the agent of the scenario. The runner calls it once.
+    async fn connect(&mut self) -> Result<Connection, ServerStartError>;
 
     /// Returns the address for `http` steps. `None` for servers without HTTP.
     fn http_address(&self) -> Option<SocketAddr> {
@@ -132,17 +137,17 @@ impl Connection {
     }
 }
 
-/// Error of the start of a server.
+/// Why a server of a case does not run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum StartError {
-    /// The case cannot run against this server. It is skipped and reported.
+pub enum ServerStartError {
+    /// The server does not support the case. It is skipped and reported.
     #[error("{0}")]
     Skip(String),
-    /// The case cannot be run.
+    /// The server did not start.
     #[error("the server: {0}")]
     Failed(String),
-    /// The case cannot be run.
+    /// A file or a connection failed before the server started.
     #[error(transparent)]
     Io(#[from] io::Error),
 }

@@ -8,7 +8,8 @@ use std::{
 
 use async_trait::async_trait;
 use marquetry_scenarios::{
-    CommandServer, Limits, Revision, RunningServer, Start, StartError, TestedServer, Transport,
+    CommandServer, Limits, Revision, RunningServer, ServerSetup, ServerStartError, TestedServer,
+    Transport,
 };
 use serde_json::json;
 
@@ -38,10 +39,13 @@ impl TestedServer for OwnServer {
         Some((self.program.clone(), vec![SERVE_UPSTREAM.to_owned()]))
     }
 
-    async fn start(&self, start: Start<'_>) -> Result<Box<dyn RunningServer>, StartError> {
-        let given = start.given;
+    async fn start(
+        &self,
+        setup: ServerSetup<'_>,
+    ) -> Result<Box<dyn RunningServer>, ServerStartError> {
+        let given = setup.given;
         if given.model.is_some() || !given.store.is_empty() {
-            return Err(StartError::Failed(
+            return Err(ServerStartError::Failed(
                 "`given.model` and `given.store` are for the tests of Marquetry itself".to_owned(),
             ));
         }
@@ -54,7 +58,7 @@ impl TestedServer for OwnServer {
             "gateway": {"list_wait_ms": 30_000},
             // Otherwise each start would print a line between the results.
             "log": {"level": "warn"},
-            "mcp_servers": start.upstreams,
+            "mcp_servers": setup.upstreams,
         });
         for (key, value) in [("seed", json!(given.seed)), ("clock", json!(given.clock))] {
             if !value.is_null() {
@@ -62,8 +66,8 @@ impl TestedServer for OwnServer {
             }
         }
         let config = toml::to_string(&given.configured(config))
-            .map_err(|error| StartError::Failed(format!("`given.config`: {error}")))?;
-        let file = start.folder.join("marquetry.toml");
+            .map_err(|error| ServerStartError::Failed(format!("`given.config`: {error}")))?;
+        let file = setup.folder.join("marquetry.toml");
         fs::write(&file, config)?;
         let arguments = ["stdio".into(), "--config".into(), file.to_string_lossy()];
         CommandServer::new(self.program.to_string_lossy(), arguments).start_command()

@@ -11,7 +11,7 @@ use std::{
 use async_trait::async_trait;
 use marquetry_llm::{ProviderAnswer, ScriptedProvider};
 use marquetry_scenarios::{
-    Cell, Connection, RunningServer, Start, StartError, Store, TestedServer, Transport,
+    Cell, Connection, RunningServer, ServerSetup, ServerStartError, Store, TestedServer, Transport,
     given::ModelAnswer,
     plain_http::{Exchange, exchange},
 };
@@ -68,55 +68,58 @@ impl TestedServer for Setting {
         Some((env::current_exe().ok()?, vec!["upstream".to_owned()]))
     }
 
-    async fn start(&self, start: Start<'_>) -> Result<Box<dyn RunningServer>, StartError> {
-        let model = match &start.given.model {
+    async fn start(
+        &self,
+        setup: ServerSetup<'_>,
+    ) -> Result<Box<dyn RunningServer>, ServerStartError> {
+        let model = match &setup.given.model {
             Some(answers) => Some(ScriptedProvider::start(answers.iter().map(model_answer)).await?),
             None => None,
         };
         let database = if self.postgres {
             let Some(url) = test_postgres::database().await else {
                 let missing = "no PostgreSQL is installed; run tests/postgres/install";
-                return Err(StartError::Skip(missing.to_owned()));
+                return Err(ServerStartError::Skip(missing.to_owned()));
             };
             url.into()
         } else {
-            start.folder.join("knowledge.db")
+            setup.folder.join("knowledge.db")
         };
-        let config = config(&start, model.as_ref(), &database)?;
+        let config = config(&setup, model.as_ref(), &database)?;
         let (server, defect) = match &self.server {
             ServerKind::InProcess(defect) => {
                 let proxy_defect = defect.filter(|defect| !defect.affects_store());
-                if proxy_defect.is_some() && start.cell.transport == Transport::Stdio {
-                    return Err(StartError::Skip(
+                if proxy_defect.is_some() && setup.cell.transport == Transport::Stdio {
+                    return Err(ServerStartError::Skip(
                         "this defect needs HTTP, and the case runs over stdio".into(),
                     ));
                 }
-                let hosted = HostedServer::start(&config, &start.given.store, *defect)
+                let hosted = HostedServer::start(&config, &setup.given.store, *defect)
                     .await
-                    .map_err(StartError::Failed)?;
+                    .map_err(ServerStartError::Failed)?;
                 (Server::Hosted(hosted), proxy_defect)
             }
-            ServerKind::Binary(_) if !start.given.store.is_empty() => {
-                return Err(StartError::Skip(
+            ServerKind::Binary(_) if !setup.given.store.is_empty() => {
+                return Err(ServerStartError::Skip(
                     "faults of the store need a server in this process".into(),
                 ));
             }
             ServerKind::Binary(program) => {
-                let file = start.folder.join("marquetry.toml");
+                let file = setup.folder.join("marquetry.toml");
                 std::fs::write(&file, &config)?;
-                let binary = Binary::start(program, start.cell.transport, &file)
+                let binary = Binary::start(program, setup.cell.transport, &file)
                     .await
-                    .map_err(StartError::Failed)?;
+                    .map_err(ServerStartError::Failed)?;
                 (Server::Binary(Box::new(binary)), None)
             }
         };
-        Ok(Box::new(RunningMarquetry { server, cell: start.cell, defect, proxies: None, model }))
+        Ok(Box::new(RunningMarquetry { server, cell: setup.cell, defect, proxies: None, model }))
     }
 }
 
 #[async_trait]
 impl RunningServer for RunningMarquetry {
-    async fn connect(&mut self) -> Result<Connection, StartError> {
+    async fn connect(&mut self) -> Result<Connection, ServerStartError> {
         let address = match &mut self.server {
             Server::Hosted(hosted) if self.cell.transport == Transport::Stdio => {
                 let (reader, writer) = hosted.serve_stdio()?;
@@ -200,12 +203,12 @@ fn model_answer(answer: &ModelAnswer) -> ProviderAnswer {
 /// Returns the server's configuration as TOML: the default settings, with the scenario's merged
 /// over them key by key.
 fn config(
-    start: &Start<'_>,
+    setup: &ServerSetup<'_>,
     model: Option<&ScriptedProvider>,
     database: &Path,
-) -> Result<String, StartError> {
-    let Start { given, folder, .. } = start;
-    let artifacts = match start.cell.store {
+) -> Result<String, ServerStartError> {
+    let ServerSetup { given, folder, .. } = setup;
+    let artifacts = match setup.cell.store {
         Store::Memory => json!({ "store": "memory" }),
         Store::Directory => json!({ "store": "directory", "directory": folder.join("artifacts") }),
     };
@@ -220,11 +223,11 @@ fn config(
             "seed": given.seed.unwrap_or(SEED),
             "clock": given.clock.as_deref().unwrap_or(CLOCK),
         },
-        "mcp_servers": start.upstreams,
+        "mcp_servers": setup.upstreams,
     });
     if let Some(model) = model {
         config["knowledge"]["chat"] = json!({ "provider": "custom", "model": "small-model", "base_url": model.base_url(), "retries": 0 });
     }
     toml::to_string(&given.configured(config))
-        .map_err(|error| StartError::Failed(format!("invalid configuration: {error}")))
+        .map_err(|error| ServerStartError::Failed(format!("invalid configuration: {error}")))
 }

@@ -22,7 +22,7 @@ use crate::{
         compare::show, vars::Vars,
     },
     plain_http::{self, Exchange, Unread, send_unread},
-    server::{StartError, TestedServer},
+    server::{ServerStartError, TestedServer},
     web_socket::JsonSocket,
 };
 
@@ -40,7 +40,7 @@ pub(crate) async fn run(case: Case, server: Arc<dyn TestedServer>, limit: Durati
     let started = Instant::now();
     let world = match timeout(limit, World::start(&case, &*server)).await {
         Ok(Ok(world)) => world,
-        Ok(Err(WorldError::Server(StartError::Skip(why)))) => return Status::Skipped(why),
+        Ok(Err(WorldError::Server(ServerStartError::Skip(why)))) => return Status::Skipped(why),
         Ok(Err(error)) => return Status::Error(Failure::text(error.to_string())),
         Err(_) => return Status::Error(over(limit, "the server did not start")),
     };

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::{
     language::{self, Given, Over, UpstreamEvent},
-    server::{Connection, RunningServer, Start, StartError, TestedServer},
+    server::{Connection, RunningServer, ServerSetup, ServerStartError, TestedServer},
     upstream::{HttpUpstream, Offer, StdioUpstream, resolve_tools},
 };
 
@@ -41,7 +41,7 @@ enum Upstream {
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum WorldError {
     #[error(transparent)]
-    Server(#[from] StartError),
+    Server(#[from] ServerStartError),
     #[error("upstream `{name}`: {error}")]
     Upstream { name: String, error: Box<dyn std::error::Error + Send + Sync> },
     #[error("the agent cannot connect: {0}")]
@@ -59,9 +59,13 @@ impl World {
         let program = server.upstream_program();
         let upstreams =
             start_upstreams(given, &scenario_folder, folder.path(), program.as_ref()).await?;
-        let start =
-            Start { given, cell: case.cell, folder: folder.path(), upstreams: entries(&upstreams) };
-        let mut server = server.start(start).await?;
+        let setup = ServerSetup {
+            given,
+            cell: case.cell,
+            folder: folder.path(),
+            upstreams: entries(&upstreams),
+        };
+        let mut server = server.start(setup).await?;
 
         let options = agent::answering(case.cell.revision, &given.agent);
         let client = match server.connect().await? {

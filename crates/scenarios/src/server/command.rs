@@ -9,7 +9,7 @@ use tokio::{
     time::timeout,
 };
 
-use super::{Connection, RunningServer, Start, StartError, TestedServer};
+use super::{Connection, RunningServer, ServerSetup, ServerStartError, TestedServer};
 use crate::language::{Limits, Transport};
 
 /// Maximum time from the end of the server's input to its exit.
@@ -40,15 +40,15 @@ impl CommandServer {
     ///
     /// # Errors
     ///
-    /// Returns an error ([`StartError::Failed`]) if the command cannot be started.
-    pub fn start_command(&self) -> Result<Box<dyn RunningServer>, StartError> {
+    /// Returns an error ([`ServerStartError::Failed`]) if the command cannot be started.
+    pub fn start_command(&self) -> Result<Box<dyn RunningServer>, ServerStartError> {
         let child = Command::new(&self.program)
             .args(&self.arguments)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
             .spawn()
-            .map_err(|error| StartError::Failed(format!("`{}`: {error}", self.program)))?;
+            .map_err(|error| ServerStartError::Failed(format!("`{}`: {error}", self.program)))?;
         Ok(Box::new(Running { child }))
     }
 
@@ -66,8 +66,11 @@ impl TestedServer for CommandServer {
         Limits::only(Transport::Stdio, self.revisions.clone())
     }
 
-    async fn start(&self, start: Start<'_>) -> Result<Box<dyn RunningServer>, StartError> {
-        start.check_is_plain()?;
+    async fn start(
+        &self,
+        setup: ServerSetup<'_>,
+    ) -> Result<Box<dyn RunningServer>, ServerStartError> {
+        setup.check_has_only_agent()?;
         self.start_command()
     }
 }
@@ -78,10 +81,10 @@ struct Running {
 
 #[async_trait]
 impl RunningServer for Running {
-    async fn connect(&mut self) -> Result<Connection, StartError> {
+    async fn connect(&mut self) -> Result<Connection, ServerStartError> {
         let pipes = self.child.stdout.take().zip(self.child.stdin.take());
         let (reader, writer) =
-            pipes.ok_or_else(|| StartError::Failed("it is connected already".to_owned()))?;
+            pipes.ok_or_else(|| ServerStartError::Failed("it is connected already".to_owned()))?;
         Ok(Connection::pipes(reader, writer))
     }
 

@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use marquetry_protocol::Revision;
 use tokio::{io::DuplexStream, task::JoinHandle};
 
-use super::{Connection, RunningServer, Start, StartError, TestedServer};
+use super::{Connection, RunningServer, ServerSetup, ServerStartError, TestedServer};
 use crate::language::{Limits, Transport};
 
 /// Size of the buffer in each direction, in bytes.
@@ -43,8 +43,11 @@ where
         Limits::only(Transport::Stdio, self.revisions.clone())
     }
 
-    async fn start(&self, start: Start<'_>) -> Result<Box<dyn RunningServer>, StartError> {
-        start.check_is_plain()?;
+    async fn start(
+        &self,
+        setup: ServerSetup<'_>,
+    ) -> Result<Box<dyn RunningServer>, ServerStartError> {
+        setup.check_has_only_agent()?;
         let (ours, theirs) = tokio::io::duplex(BUFFER);
         Ok(Box::new(Running { ours: Some(ours), serving: (self.serve)(theirs) }))
     }
@@ -57,11 +60,11 @@ struct Running {
 
 #[async_trait]
 impl RunningServer for Running {
-    async fn connect(&mut self) -> Result<Connection, StartError> {
+    async fn connect(&mut self) -> Result<Connection, ServerStartError> {
         let ours = self
             .ours
             .take()
-            .ok_or_else(|| StartError::Failed("it is connected already".to_owned()))?;
+            .ok_or_else(|| ServerStartError::Failed("it is connected already".to_owned()))?;
         let (reader, writer) = tokio::io::split(ours);
         Ok(Connection::pipes(reader, writer))
     }

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use async_trait::async_trait;
 use marquetry_protocol::{Revision, client::parse_server_url};
 
-use super::{Connection, RunningServer, Start, StartError, TestedServer};
+use super::{Connection, RunningServer, ServerSetup, ServerStartError, TestedServer};
 use crate::language::{Limits, Transport};
 
 /// A running server, which all cases share.
@@ -44,8 +44,11 @@ impl TestedServer for UrlServer {
         Limits::only(self.transport, self.revisions.clone())
     }
 
-    async fn start(&self, start: Start<'_>) -> Result<Box<dyn RunningServer>, StartError> {
-        start.check_is_plain()?;
+    async fn start(
+        &self,
+        setup: ServerSetup<'_>,
+    ) -> Result<Box<dyn RunningServer>, ServerStartError> {
+        setup.check_has_only_agent()?;
         parse_server_url(&self.url).map_err(std::io::Error::other)?;
         let address = match host_and_port(&self.url) {
             Some(address) => tokio::net::lookup_host(address).await?.next(),
@@ -72,7 +75,7 @@ struct Running {
 
 #[async_trait]
 impl RunningServer for Running {
-    async fn connect(&mut self) -> Result<Connection, StartError> {
+    async fn connect(&mut self) -> Result<Connection, ServerStartError> {
         Ok(Connection::http(self.url.clone()))
     }
 
