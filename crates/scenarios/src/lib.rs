@@ -11,7 +11,7 @@ mod web_socket;
 pub use marquetry_protocol::Revision;
 
 pub use self::{
-    language::{Cell, Limits, LoadError, Rules, Scenario, Store, Transport, schema},
+    language::{Limits, LoadError, MatrixCell, Rules, Scenario, Store, Transport, schema},
     run::{Case, Filter, Format, Options, Outcome, Suite, agent_options, assert_all_pass},
     server::{
         CommandServer, Connection, PipeServer, RunningServer, ServerSetup, ServerStartError,

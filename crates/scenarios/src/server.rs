@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use self::{command::CommandServer, pipes::PipeServer, url::UrlServer};
-use crate::language::{Cell, Given, Limits};
+use crate::language::{Given, Limits, MatrixCell};
 
 /// A server under test. Each case starts it again.
 #[async_trait]
@@ -46,7 +46,7 @@ pub struct ServerSetup<'a> {
     /// The part `given` of the scenario.
     pub given: &'a Given,
     /// The transport, the revision and the store.
-    pub cell: Cell,
+    pub cell: MatrixCell,
     /// Temporary directory of the case, removed after it.
     pub folder: &'a Path,
     /// The running upstreams of the scenario, in the form of `mcpServers` of an `mcp.json`.

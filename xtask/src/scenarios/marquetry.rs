@@ -11,7 +11,8 @@ use std::{
 use async_trait::async_trait;
 use marquetry_llm::{ProviderAnswer, ScriptedProvider};
 use marquetry_scenarios::{
-    Cell, Connection, RunningServer, ServerSetup, ServerStartError, Store, TestedServer, Transport,
+    Connection, MatrixCell, RunningServer, ServerSetup, ServerStartError, Store, TestedServer,
+    Transport,
     given::ModelAnswer,
     plain_http::{Exchange, exchange},
 };
@@ -48,7 +49,7 @@ pub(super) struct Setting {
 /// A Marquetry server that runs for one case.
 struct RunningMarquetry {
     server: Server,
-    cell: Cell,
+    cell: MatrixCell,
     /// The defect that the proxies inject.
     defect: Option<Defect>,
     /// Proxies that alter the messages of the agent, and of the `http` requests of the scenario.

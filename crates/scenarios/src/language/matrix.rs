@@ -102,7 +102,7 @@ impl Limits {
 
 /// One cell of the matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub struct Cell {
+pub struct MatrixCell {
     /// How the agent reaches the server.
     pub transport: Transport,
     /// The revision of MCP that the agent speaks.
@@ -175,7 +175,7 @@ impl<T: JsonSchema> JsonSchema for Side<T> {
 impl Matrix {
     /// Returns every cell that the server offers and the scenario allows. HTTP+SSE exists only in
     /// revisions with sessions.
-    pub(crate) fn cells(&self, limits: &Limits) -> impl Iterator<Item = Cell> + use<> {
+    pub(crate) fn cells(&self, limits: &Limits) -> impl Iterator<Item = MatrixCell> + use<> {
         fn side<T: Copy + PartialEq>(said: Option<&[T]>, offered: &[T], has_more: bool) -> Vec<T> {
             let said = said.unwrap_or(offered).iter().copied();
             said.filter(|value| has_more || offered.contains(value)).collect()
@@ -192,7 +192,7 @@ impl Matrix {
         let mut cells = Vec::new();
         for transport in side(transports, &limits.transports, limits.has_more) {
             for &revision in &revisions {
-                cells.extend(stores.iter().map(|&store| Cell { transport, revision, store }));
+                cells.extend(stores.iter().map(|&store| MatrixCell { transport, revision, store }));
             }
         }
         cells.retain(|cell| {
@@ -232,7 +232,7 @@ pub(crate) enum Only {
     Directory,
 }
 
-impl Cell {
+impl MatrixCell {
     /// Returns whether a step with this `only` runs in the cell: of each dimension that `only`
     /// names (transport, revision, store), it must name the cell's value.
     pub(crate) fn is_in(self, only: &[Only]) -> bool {
@@ -265,7 +265,7 @@ fn allows(only: &[Only], values: &[(Only, bool)]) -> bool {
     named.peek().is_none() || named.any(|(_, is_cells)| *is_cells)
 }
 
-impl fmt::Display for Cell {
+impl fmt::Display for MatrixCell {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}/{}/{}", self.transport, self.revision, self.store)
     }
@@ -333,7 +333,7 @@ mod tests {
 
     #[test]
     fn only_limits_each_dimension_by_itself() {
-        let cell = Cell {
+        let cell = MatrixCell {
             transport: Transport::Http,
             revision: Revision::V2026_07_28,
             store: Store::Memory,

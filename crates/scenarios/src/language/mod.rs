@@ -26,7 +26,7 @@ pub use self::{
     check::Rules,
     given::{AgentAnswers, Given, ModelAnswer, StoreCall, StoreFault, Upstream},
     load::LoadError,
-    matrix::{Cell, Limits, Store, Transport},
+    matrix::{Limits, MatrixCell, Store, Transport},
     schema::schema,
     units::Span,
 };

@@ -2,13 +2,13 @@
 
 use std::{fmt, sync::Arc};
 
-use crate::language::{Cell, LoadedScenario, Scenario};
+use crate::language::{LoadedScenario, MatrixCell, Scenario};
 
 /// A test: a scenario in one cell of its matrix.
 #[derive(Clone, Debug)]
 pub struct Case {
     pub(crate) loaded: Arc<LoadedScenario>,
-    pub(crate) cell: Cell,
+    pub(crate) cell: MatrixCell,
 }
 
 /// The cases to run.

@@ -15,7 +15,7 @@ use std::{
 use serde::Serialize;
 
 use super::{case::Case, failure::Failure};
-use crate::language::Cell;
+use crate::language::MatrixCell;
 
 /// Format of a report.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -70,7 +70,7 @@ struct Row<'a> {
     id: &'a str,
     seed: Option<&'a str>,
     file: &'a str,
-    matrix: Cell,
+    matrix: MatrixCell,
     #[serde(skip_serializing_if = "Option::is_none")]
     status: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
