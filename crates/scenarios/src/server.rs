@@ -88,7 +88,7 @@ pub trait RunningServer: Send + Sync {
     }
 
     /// Returns the server's health report if it is not healthy. Reports of failed cases show it.
-    async fn complaint(&self) -> Option<Value> {
+    async fn health_problem(&self) -> Option<Value> {
         None
     }
 
@@ -102,7 +102,7 @@ pub trait RunningServer: Send + Sync {
     /// # Errors
     ///
     /// Returns an error if it did not shut down cleanly.
-    async fn end(self: Box<Self>) -> Result<(), String>;
+    async fn shut_down(self: Box<Self>) -> Result<(), String>;
 }
 
 /// Connection of the agent to a server.

@@ -159,7 +159,7 @@ impl RunningServer for RunningMarquetry {
         }
     }
 
-    async fn complaint(&self) -> Option<Value> {
+    async fn health_problem(&self) -> Option<Value> {
         let health = match &self.server {
             Server::Hosted(hosted) => hosted.health(),
             Server::Binary(binary) => {
@@ -179,7 +179,7 @@ impl RunningServer for RunningMarquetry {
         requests.map(|request| request.body).collect()
     }
 
-    async fn end(self: Box<Self>) -> Result<(), String> {
+    async fn shut_down(self: Box<Self>) -> Result<(), String> {
         drop(self.proxies);
         match self.server {
             Server::Hosted(hosted) => hosted.end().await,

@@ -62,9 +62,9 @@ pub(crate) async fn run(case: Case, server: Arc<dyn TestedServer>, limit: Durati
         Err(_) => Err(Failure { step: run.at.take(), ..over(limit, "the steps were not done") }),
     };
     if let Err(failure) = &mut outcome {
-        failure.health = run.world.complaint().await.map(|health| health.to_string());
+        failure.health = run.world.health_problem().await.map(|health| health.to_string());
     }
-    match timeout(END, run.world.end()).await {
+    match timeout(END, run.world.shut_down()).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => outcome = outcome.and(Err(Failure::text(format!("at the end: {error}")))),
         Err(_) => outcome = outcome.and(Err(over(END, "the server did not end"))),

@@ -77,8 +77,11 @@ impl World {
         let client = match client {
             Ok(client) => client,
             Err(error) => {
-                let said =
-                    server.end().await.err().map_or(String::new(), |said| format!("; {said}"));
+                let said = server
+                    .shut_down()
+                    .await
+                    .err()
+                    .map_or(String::new(), |said| format!("; {said}"));
                 return Err(WorldError::Agent(format!("{error}{said}")));
             }
         };
@@ -94,8 +97,8 @@ impl World {
     }
 
     /// Returns the server's health report if it is not healthy.
-    pub(crate) async fn complaint(&self) -> Option<Value> {
-        self.server.complaint().await
+    pub(crate) async fn health_problem(&self) -> Option<Value> {
+        self.server.health_problem().await
     }
 
     /// Applies a step's change to an upstream.
@@ -135,9 +138,9 @@ impl World {
 
     /// Stops the server. Fails if the server does not exit cleanly, or if one of its child
     /// processes still runs.
-    pub(crate) async fn end(self) -> Result<(), String> {
+    pub(crate) async fn shut_down(self) -> Result<(), String> {
         self.agent.close().await;
-        let mut ended = self.server.end().await;
+        let mut ended = self.server.shut_down().await;
         for (name, upstream) in self.upstreams {
             match upstream {
                 Upstream::Stdio(upstream) => {

@@ -88,7 +88,7 @@ impl RunningServer for Running {
         Ok(Connection::pipes(reader, writer))
     }
 
-    async fn end(mut self: Box<Self>) -> Result<(), String> {
+    async fn shut_down(mut self: Box<Self>) -> Result<(), String> {
         // The server's input has ended with the agent's connection.
         match timeout(END, self.child.wait()).await {
             Ok(Ok(status)) if status.success() => Ok(()),

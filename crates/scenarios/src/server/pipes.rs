@@ -69,7 +69,7 @@ impl RunningServer for Running {
         Ok(Connection::pipes(reader, writer))
     }
 
-    async fn end(self: Box<Self>) -> Result<(), String> {
+    async fn shut_down(self: Box<Self>) -> Result<(), String> {
         self.serving.await.map_err(|error| format!("the server failed: {error}"))
     }
 }

@@ -83,7 +83,7 @@ impl RunningServer for Running {
         self.address
     }
 
-    async fn end(self: Box<Self>) -> Result<(), String> {
+    async fn shut_down(self: Box<Self>) -> Result<(), String> {
         Ok(())
     }
 }
