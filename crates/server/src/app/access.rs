@@ -9,7 +9,7 @@ use marquetry_oauth::server::ResourceServer;
 use marquetry_protocol::server::http::Authenticator;
 
 use super::StartError;
-use crate::console::WithLogins;
+use crate::console::ConsoleLoginAuthenticator;
 
 /// The authentication that was configured or added.
 pub(super) struct Access {
@@ -52,7 +52,9 @@ impl Access {
     pub(super) fn with_logins(self, console: Option<&Console>) -> Option<Arc<dyn Authenticator>> {
         let authenticator = self.authenticator?;
         Some(match console {
-            Some(console) => Arc::new(WithLogins::new(console.clone(), authenticator)),
+            Some(console) => {
+                Arc::new(ConsoleLoginAuthenticator::new(console.clone(), authenticator))
+            }
             None => authenticator,
         })
     }

@@ -1,4 +1,4 @@
-//! The console of this server.
+//! The routes of the console, the data that it shows, and the recording of calls for it.
 
 mod artifacts;
 mod backend;
@@ -13,6 +13,6 @@ pub(crate) use self::{
     backend::{ListListener, ServerBackend, watch_upstreams},
     chat::chat_routes,
     options::console_options,
-    recorder::{CallRecord, Recorder, WithLogins},
+    recorder::{CallRecord, ConsoleLoginAuthenticator, Recorder},
     upstreams::UpstreamObserver,
 };

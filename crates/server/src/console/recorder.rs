@@ -41,13 +41,13 @@ struct Running {
 }
 
 /// An authenticator that also accepts the tokens of people who logged in with the printed link.
-pub(crate) struct WithLogins {
+pub(crate) struct ConsoleLoginAuthenticator {
     console: Console,
     principal: Arc<Principal>,
     inner: Arc<dyn Authenticator>,
 }
 
-impl WithLogins {
+impl ConsoleLoginAuthenticator {
     /// Gives the person who started the server the scope `admin`.
     pub(crate) fn new(console: Console, inner: Arc<dyn Authenticator>) -> Self {
         let principal = Arc::new(Principal::new(None, "console").with_scopes([ADMIN]));
@@ -56,7 +56,7 @@ impl WithLogins {
 }
 
 #[async_trait]
-impl Authenticator for WithLogins {
+impl Authenticator for ConsoleLoginAuthenticator {
     async fn authenticate(&self, request: &Parts) -> Result<Arc<Principal>, Denial> {
         let header = request.headers.get(header::AUTHORIZATION);
         let token = header.and_then(|value| value.to_str().ok()?.strip_prefix("Bearer "));
