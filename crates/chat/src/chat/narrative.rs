@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use marquetry_rag::Record;
 
 use super::history::{Role, StoredMessage};
-use crate::characters::{full_name, introduction, text_of};
+use crate::characters::{attribute_text, full_name, introduction};
 
 /// The two speakers of a chat. A speaker without a character has the name of the role.
 #[derive(Clone, Debug, Default)]
@@ -52,7 +52,7 @@ impl Speakers {
                 "description",
                 "narrative",
             ]
-            .map(|name| (name, text_of(record, name)));
+            .map(|name| (name, attribute_text(record, name)));
             for (name, value) in [("name", full_name(record))].into_iter().chain(attributes) {
                 if !value.is_empty() {
                     values.insert(format!("{prefix}.{name}"), value);
