@@ -1,6 +1,6 @@
 //! Checks the URLs that a View asks the host to open.
 
-/// The reason why a View may not open a URL.
+/// Why a View may not open a URL.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LinkError {
@@ -37,30 +37,38 @@ const MAX_BYTES: usize = 8 << 10;
 pub fn check_link(url: &str) -> Result<(), LinkError> {
     // Browsers remove tabs and line ends from a URL, and treat a backslash as a slash.
     if url.len() > MAX_BYTES
-        || url.contains(|it: char| it.is_whitespace() || it.is_control() || it == '\\')
+        || url.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\')
     {
         return Err(LinkError::Invalid);
     }
     let (scheme, rest) = url.split_once(':').ok_or(LinkError::Invalid)?;
-    let is_valid =
-        scheme.bytes().all(|it| it.is_ascii_alphanumeric() || matches!(it, b'+' | b'-' | b'.'));
-    if scheme.is_empty() || !is_valid {
+    let is_scheme = !scheme.is_empty()
+        && scheme
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-' | b'.'));
+    if !is_scheme {
         return Err(LinkError::Invalid);
     }
     match scheme.to_ascii_lowercase().as_str() {
-        "http" | "https" => {
-            let rest = rest.strip_prefix("//").ok_or(LinkError::Invalid)?;
-            let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
-            if authority.contains('@') {
-                return Err(LinkError::UserName);
-            }
-            let host = authority.split(':').next().unwrap_or_default();
-            if host.is_empty() { Err(LinkError::Invalid) } else { Ok(()) }
-        }
+        "http" | "https" => check_authority(rest),
         "mailto" if rest.is_empty() => Err(LinkError::Invalid),
         "mailto" => Ok(()),
         other => Err(LinkError::Scheme { scheme: marquetry_protocol::shortened(other).to_owned() }),
     }
+}
+
+/// Checks the part of an `http` or `https` URL after its scheme: it must name a host, and no user.
+fn check_authority(rest: &str) -> Result<(), LinkError> {
+    let rest = rest.strip_prefix("//").ok_or(LinkError::Invalid)?;
+    let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+    if authority.contains('@') {
+        return Err(LinkError::UserName);
+    }
+    let host = authority.split(':').next().unwrap_or_default();
+    if host.is_empty() {
+        return Err(LinkError::Invalid);
+    }
+    Ok(())
 }
 
 #[cfg(test)]
