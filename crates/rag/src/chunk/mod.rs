@@ -14,7 +14,7 @@ use marquetry_extract::{Extracted, Heading, Stop, Stopped, is_source_code};
 use marquetry_index::{Chapter, NewChunk, PageStart};
 
 use cutter::{Cutter, content};
-use sentences::each_sentence;
+use sentences::for_each_sentence;
 
 /// The unit of chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -447,7 +447,7 @@ fn cut(
             (_, Form::Code) => code::push_blocks(text, section, &mut cutter)?,
             (_, Form::Lines | Form::Wrapped) => {
                 let is_wrapped = form == Form::Wrapped;
-                each_sentence(text, section, is_wrapped, |sentence| cutter.push(sentence))?;
+                for_each_sentence(text, section, is_wrapped, |sentence| cutter.push(sentence))?;
             }
         }
     }

@@ -1,55 +1,54 @@
-//! Finds sentences: by the rules of Unicode (UAX #29), with corrections for abbreviations and line
-//! breaks.
+//! Splits text into sentences by the rules of Unicode (UAX #29), with corrections for abbreviations
+//! and line breaks.
 
 use std::{borrow::Cow, ops::Range};
 
 use icu_segmenter::SentenceSegmenter;
 
-/// Passes each sentence of a part of the text to a function, as its span without surrounding white
+/// Passes each sentence of `section` to `handle`, as its span in `text` without surrounding white
 /// space. If lines are wrapped, a sentence may continue after a line break.
-pub(crate) fn each_sentence<E>(
+pub(crate) fn for_each_sentence<E>(
     text: &str,
-    part: Range<usize>,
+    section: Range<usize>,
     is_wrapped: bool,
-    mut see: impl FnMut(Range<usize>) -> Result<(), E>,
+    mut handle: impl FnMut(Range<usize>) -> Result<(), E>,
 ) -> Result<(), E> {
-    let start = part.start;
-    let part = &text[part];
-    let unwrapped = if is_wrapped { Cow::Owned(unwrap_lines(part)) } else { Cow::Borrowed(part) };
+    let start = section.start;
+    let section = &text[section];
+    let unwrapped =
+        if is_wrapped { Cow::Owned(unwrap_lines(section)) } else { Cow::Borrowed(section) };
     let segmenter = SentenceSegmenter::new(Default::default());
-    let mut open: Option<Range<usize>> = None;
-    let mut from = 0;
-    for to in segmenter.segment_str(&unwrapped).skip(1) {
-        let sentence = trim(part, from..to);
-        from = to;
-        if sentence.is_empty() {
+    // The sentence before the current one. It continues if it ends in an abbreviation.
+    let mut last: Option<Range<usize>> = None;
+    let mut segment_start = 0;
+    for segment_end in segmenter.segment_str(&unwrapped).skip(1) {
+        let segment = trim_span(section, segment_start..segment_end);
+        segment_start = segment_end;
+        if segment.is_empty() {
             continue;
         }
-        match &mut open {
-            Some(last)
-                if ends_in_abbreviation(&part[last.clone()])
-                    && is_one_line(&unwrapped[last.end..sentence.start]) =>
-            {
-                last.end = sentence.end;
-            }
-            _ => {
-                if let Some(last) = open.replace(sentence) {
-                    see(start + last.start..start + last.end)?;
-                }
-            }
+        if let Some(last) = &mut last
+            && ends_in_abbreviation(&section[last.clone()])
+            && !unwrapped[last.end..segment.start].contains(['\n', '\r'])
+        {
+            last.end = segment.end;
+        } else if let Some(sentence) = last.replace(segment) {
+            handle(start + sentence.start..start + sentence.end)?;
         }
     }
-    open.map_or(Ok(()), |last| see(start + last.start..start + last.end))
+    match last {
+        Some(sentence) => handle(start + sentence.start..start + sentence.end),
+        None => Ok(()),
+    }
 }
 
-fn trim(text: &str, span: Range<usize>) -> Range<usize> {
+/// Returns the span without the white space around its text.
+fn trim_span(text: &str, span: Range<usize>) -> Range<usize> {
     let inner = &text[span.clone()];
     let start = span.start + (inner.len() - inner.trim_start().len());
-    start..(span.start + inner.trim_end().len()).max(start)
-}
-
-fn is_one_line(between: &str) -> bool {
-    !between.contains(['\n', '\r'])
+    // In blank text, the trimmed end lies before the trimmed start.
+    let end = (span.start + inner.trim_end().len()).max(start);
+    start..end
 }
 
 /// Replaces line breaks that only wrap a paragraph by spaces: Unicode's rules end a sentence at
@@ -62,7 +61,7 @@ fn unwrap_lines(text: &str) -> String {
         let line = text[line_start..end].trim_end();
         let rest = &text[end + 1..];
         let next = rest.split('\n').next().unwrap_or(rest).trim();
-        if wraps(line, next) {
+        if continues_on(line, next) {
             bytes[end] = b' ';
             if bytes[..end].ends_with(b"\r") {
                 bytes[end - 1] = b' ';
@@ -74,12 +73,12 @@ fn unwrap_lines(text: &str) -> String {
 }
 
 /// Returns whether a paragraph continues from one line to the next.
-fn wraps(line: &str, next: &str) -> bool {
-    // Shortest line, in bytes, that counts as full. A shorter one is a heading or an item of a
-    // list.
-    const SHORTEST_WRAPPED: usize = 40;
+fn continues_on(line: &str, next: &str) -> bool {
+    /// Shortest line, in bytes, that counts as full. A shorter one is a heading or an item of a
+    /// list.
+    const MIN_WRAPPED_BYTES: usize = 40;
     !next.is_empty()
-        && line.len() >= SHORTEST_WRAPPED
+        && line.len() >= MIN_WRAPPED_BYTES
         && !line.trim_start().starts_with('#')
         && !line.starts_with('|')
         && !begins_block(next)
@@ -88,7 +87,7 @@ fn wraps(line: &str, next: &str) -> bool {
 /// Returns whether a line begins a block of its own, such as a heading, a quotation or an item of a
 /// list.
 fn begins_block(line: &str) -> bool {
-    let marker = line.trim_start_matches(|at: char| at.is_ascii_digit());
+    let marker = line.trim_start_matches(|c: char| c.is_ascii_digit());
     line.starts_with(['#', '|', '>', '*', '-', '+', '•', '`', '~', '=', '<', '{', '['])
         || (marker.len() < line.len() && marker.starts_with(['.', ')']))
 }
@@ -103,21 +102,23 @@ const ABBREVIATIONS: [&str; 49] = [
 
 /// Returns whether the text ends in a full stop that belongs to a word: `Dr.`, `J.`, `e.g.`.
 fn ends_in_abbreviation(text: &str) -> bool {
-    /// Longest abbreviation, in bytes.
-    const LONGEST: usize = 64;
+    /// Length of the part, in bytes, in which the last word is searched for.
+    const MAX_WORD_BYTES: usize = 64;
     let Some(whole) = text.strip_suffix('.') else { return false };
-    let before = &whole[whole.ceil_char_boundary(whole.len().saturating_sub(LONGEST))..];
-    let word = before
-        .rsplit(|at: char| at.is_whitespace() || matches!(at, '(' | '[' | '"' | '“'))
+    let tail_start = whole.ceil_char_boundary(whole.len().saturating_sub(MAX_WORD_BYTES));
+    let tail = &whole[tail_start..];
+    let word = tail
+        .rsplit(|c: char| c.is_whitespace() || matches!(c, '(' | '[' | '"' | '“'))
         .next()
-        .unwrap_or(before);
+        .unwrap_or(tail);
+    let is_cut = word.len() == tail.len() && tail_start > 0;
+    if is_cut {
+        return false;
+    }
     let mut letters = word.chars();
     let is_initial = letters.next().is_some_and(char::is_uppercase) && letters.next().is_none();
     let is_dotted = word.contains('.') && word.split('.').all(|part| part.chars().count() == 1);
-    // The word may begin before this part.
-    if word.len() == before.len() && before.len() < whole.len() {
-        return false;
-    }
+    // Unlike other abbreviations, a title may be the only word before the full stop.
     let is_title = matches!(
         word,
         "Dr" | "Mr" | "Mrs" | "Ms" | "Prof" | "St" | "Capt" | "Gen" | "Rev" | "Sen" | "Gov"
