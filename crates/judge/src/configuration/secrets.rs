@@ -7,7 +7,7 @@ use marquetry_protocol::client::without_secrets;
 use super::{Configuration, ConfigurationError, ConfigurationOrigin, member_error};
 use crate::{
     ModelSettings, ServerConfig, TestCase,
-    redact::{HIDDEN, Reference, hide_server},
+    redact::{HIDDEN, Reference, hide_server_secrets},
 };
 
 /// Longest values of the variables of a configuration, in bytes, counted at each reference. Each
@@ -54,7 +54,7 @@ impl Configuration {
         }
         for (server, original) in configuration.server_configs.iter_mut().zip(&self.server_configs)
         {
-            hide_server(server, is_reference);
+            hide_server_secrets(server, is_reference);
             mark_urls(server, original);
         }
         configuration
@@ -257,8 +257,8 @@ fn hidden_url(url: &str) -> String {
     hidden
 }
 
-/// Marks the parts of URLs that [`hide_server`] removes without a trace. Otherwise a run would use
-/// the server without them.
+/// Marks the parts of URLs that [`hide_server_secrets`] removes without a trace. Otherwise a run
+/// would use the server without them.
 fn mark_urls(server: &mut ServerConfig, original: &ServerConfig) {
     match (server, original) {
         (ServerConfig::Stdio { args, .. }, ServerConfig::Stdio { args: originals, .. }) => {

@@ -1,4 +1,4 @@
-//! Texts without secrets, and cut texts.
+//! Removes secrets from test cases and from the texts of servers and models; shortens texts.
 
 mod reference;
 
@@ -11,10 +11,10 @@ pub(crate) use marquetry_redact::{HIDDEN, Redactor, likely_secrets_of_url};
 pub(crate) use self::reference::Reference;
 use crate::{ServerConfig, TestCase};
 
-/// Returns a redactor of the secrets of a case, for what servers and models wrote. `known` are
-/// secrets of the runner, such as the keys of its models.
-pub(crate) fn redactor_of(case: &TestCase, known: &[String]) -> Redactor {
-    let mut secrets: Vec<String> = known.to_vec();
+/// Creates a redactor of the secrets of a case, for the texts of servers and models.
+/// `runner_secrets` are, for example, the keys of the runner's models.
+pub(crate) fn redactor_of(case: &TestCase, runner_secrets: &[String]) -> Redactor {
+    let mut secrets = runner_secrets.to_vec();
     secrets.extend(case.variable_values.iter().cloned());
     for model in [&case.judge_config, &case.agent_config].into_iter().flatten() {
         secrets.extend(model.api_key.clone());
@@ -41,8 +41,8 @@ pub(crate) fn redactor_of(case: &TestCase, known: &[String]) -> Redactor {
 }
 
 impl TestCase {
-    /// Returns the case without keys, values of environment variables and headers, and user and
-    /// query of URLs: as it is stored and shown.
+    /// Returns the case as it is stored and shown: without keys, without the values of environment
+    /// variables and headers, and without user and query of URLs.
     #[must_use]
     pub fn redacted(&self) -> Self {
         let mut case = self.clone();
@@ -54,14 +54,15 @@ impl TestCase {
             }
         }
         for server in case.server_configs.iter_mut().flatten() {
-            hide_server(server, |_| false);
+            hide_server_secrets(server, |_| false);
         }
         case
     }
 }
 
-/// Hides the values of variables and headers, except those that `is_public` returns true for.
-pub(crate) fn hide_server(server: &mut ServerConfig, is_public: fn(&str) -> bool) {
+/// Hides secret arguments, user and query of URLs, and the values of variables and headers.
+/// `is_public` returns whether a value of a variable or header stays.
+pub(crate) fn hide_server_secrets(server: &mut ServerConfig, is_public: fn(&str) -> bool) {
     let values = match server {
         ServerConfig::Stdio { env, args, .. } => {
             *args = without_secret_args(args).shown;
@@ -77,16 +78,12 @@ pub(crate) fn hide_server(server: &mut ServerConfig, is_public: fn(&str) -> bool
     }
 }
 
-/// Returns a text cut to `max_bytes`, followed by `…` if it was cut.
+/// Shortens a text to `max_bytes`, and then appends `…`. Shorter texts stay as they are.
 pub(crate) fn cut(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
     }
-    let mut end = max_bytes;
-    while !text.is_char_boundary(end) {
-        end -= 1;
-    }
-    format!("{}{CUT_MARK}", &text[..end])
+    format!("{}{CUT_MARK}", &text[..text.floor_char_boundary(max_bytes)])
 }
 
 #[cfg(test)]
@@ -106,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_removed_from_the_case_and_from_what_others_wrote() {
+    fn secrets_are_removed_from_the_case_and_from_texts_of_others() {
         let case: TestCase = serde_json::from_value(json!({
             "name": "a", "prompt": "b",
             "judgeConfig": {"provider": "openai", "model": "m", "apiKey": "sk-123456", "baseUrl": "https://u:pass-word@h/v1"},
