@@ -1,25 +1,26 @@
 //! Matchers of JSON values: a value that must be equal, with operators where equality is too
 //! strict.
 //!
-//! An object matches if each of its members does; further members of the value are ignored. An
-//! array matches an array of the same length. An object with one member whose name begins with `$`
-//! is an operator:
+//! An object matches an object in which each of its members matches; further members are ignored.
+//! An array matches an array of the same length whose items match in order. An object with one
+//! member whose name begins with `$` is an operator:
 //!
 //! | operator | matches |
 //! |---|---|
 //! | `{"$any": true}` | any value |
 //! | `{"$absent": true}` | only a member that is missing or null |
 //! | `{"$exact": value}` | an equal value: objects with no further members |
-//! | `{"$regex": "^a"}` | a text in which the expression is found |
-//! | `{"$mentions": ["a", "b"]}` | a text that contains each text, in any case of letters |
-//! | `{"$lacks": ["a"]}` | a text that contains none of them, in any case of letters |
-//! | `{"$starts_with": "a"}`, `{"$ends_with": "a"}` | a text that begins or ends so |
+//! | `{"$regex": "^a"}` | a text that contains a match of the regular expression |
+//! | `{"$mentions": ["a", "b"]}` | a text that contains all of these, ignoring case |
+//! | `{"$lacks": ["a"]}` | a text that contains none of these, ignoring case |
+//! | `{"$starts_with": "a"}`, `{"$ends_with": "a"}` | a text that begins or ends with this one |
 //! | `{"$length": matcher}` | a text, array or object whose length matches (characters, items, members) |
 //! | `{"$range": {"min": 1, "max": 2}}` | a number within these bounds |
 //! | `{"$type": "string"}` | a value of this JSON type |
 //! | `{"$includes": matcher}` | an array with an item that matches |
 //! | `{"$each": matcher}` | an array whose items all match |
-//! | `{"$not": matcher}`, `{"$any_of": […]}`, `{"$all": […]}` | what the matchers in it do not, any, or all match |
+//! | `{"$not": matcher}` | a value that does not match |
+//! | `{"$any_of": [matcher, …]}`, `{"$all": [matcher, …]}` | a value that any or all of the matchers match |
 //!
 //! ```
 //! use marquetry_judge::matcher::Matcher;
@@ -44,7 +45,8 @@ const MAX_REGEX_BYTES: usize = 1 << 20;
 #[serde(try_from = "Value", into = "Value")]
 #[schemars(with = "Value")]
 pub struct Matcher {
-    given: Value,
+    /// The matcher as it was given.
+    json: Value,
     rule: Rule,
 }
 
@@ -56,13 +58,13 @@ pub enum MatcherError {
     #[error(
         "unknown operator {0:?}; write {{\"$exact\": …}} around a value whose names begin with $"
     )]
-    Unknown(String),
-    /// An operator beside other members.
+    UnknownOperator(String),
+    /// An object with an operator and other members.
     #[error("the operator {0:?} must be the only member of its object")]
-    NotAlone(String),
-    /// The value of an operator has the wrong form.
+    OtherMembers(String),
+    /// The operand of an operator has the wrong form.
     #[error("{operator} needs {needs}")]
-    Value {
+    Operand {
         /// The operator.
         operator: String,
         /// The form that it needs.
@@ -108,106 +110,173 @@ enum JsonType {
 }
 
 impl Matcher {
-    /// Reads a matcher.
+    /// Parses a matcher.
     ///
     /// # Errors
     ///
-    /// Returns an error if an operator is unknown or has a wrong value; see [`MatcherError`].
-    pub fn new(given: Value) -> Result<Self, MatcherError> {
-        Ok(Self { rule: parse_rule(&given)?, given })
+    /// Returns an error if an operator is unknown or has an invalid operand; see [`MatcherError`].
+    pub fn new(json: Value) -> Result<Self, MatcherError> {
+        Ok(Self { rule: Rule::parse(&json)?, json })
     }
 
     /// Returns whether a value matches; `None` is a member that is missing.
     pub fn matches(&self, value: Option<&Value>) -> bool {
-        matches(&self.rule, value)
+        self.rule.matches(value)
     }
 
     /// Returns the matcher as it was given.
     pub fn as_value(&self) -> &Value {
-        &self.given
+        &self.json
     }
 }
 
 impl PartialEq for Matcher {
     fn eq(&self, other: &Self) -> bool {
-        self.given == other.given
+        self.json == other.json
     }
 }
 
 impl TryFrom<Value> for Matcher {
     type Error = MatcherError;
 
-    fn try_from(given: Value) -> Result<Self, MatcherError> {
-        Self::new(given)
+    fn try_from(json: Value) -> Result<Self, MatcherError> {
+        Self::new(json)
     }
 }
 
 impl From<Matcher> for Value {
     fn from(matcher: Matcher) -> Self {
-        matcher.given
+        matcher.json
     }
 }
 
-fn parse_rule(given: &Value) -> Result<Rule, MatcherError> {
-    match given {
-        Value::Object(members) => match members.keys().find(|name| name.starts_with('$')) {
-            Some(name) if members.len() > 1 => Err(MatcherError::NotAlone(name.clone())),
-            Some(name) => parse_operator(name, &members[name]),
-            None => members
-                .iter()
-                .map(|(name, value)| Ok((name.clone(), parse_rule(value)?)))
-                .collect::<Result<_, _>>()
-                .map(Rule::Object),
-        },
-        Value::Array(items) => parse_rules(items).map(Rule::Array),
-        scalar => Ok(Rule::Equal(scalar.clone())),
+impl Rule {
+    fn parse(json: &Value) -> Result<Self, MatcherError> {
+        match json {
+            Value::Object(members) => match members.keys().find(|name| name.starts_with('$')) {
+                Some(name) if members.len() > 1 => Err(MatcherError::OtherMembers(name.clone())),
+                Some(name) => Self::parse_operator(name, &members[name]),
+                None => members
+                    .iter()
+                    .map(|(name, value)| Ok((name.clone(), Self::parse(value)?)))
+                    .collect::<Result<_, _>>()
+                    .map(Self::Object),
+            },
+            Value::Array(items) => Self::parse_all(items).map(Self::Array),
+            scalar => Ok(Self::Equal(scalar.clone())),
+        }
+    }
+
+    fn parse_all(items: &[Value]) -> Result<Vec<Self>, MatcherError> {
+        items.iter().map(Self::parse).collect()
+    }
+
+    fn parse_operator(name: &str, value: &Value) -> Result<Self, MatcherError> {
+        let operand = Operand { operator: name, value };
+        Ok(match name {
+            "$any" if *value == true => Self::Any,
+            "$absent" if *value == true => Self::Absent,
+            "$any" | "$absent" => return Err(operand.error("true")),
+            "$exact" => Self::Equal(value.clone()),
+            "$regex" => {
+                let built = RegexBuilder::new(operand.text()?).size_limit(MAX_REGEX_BYTES).build();
+                Self::Regex(built.map_err(|error| MatcherError::Regex(error.to_string()))?)
+            }
+            "$mentions" => Self::Mentions(operand.lowercase_texts()?),
+            "$lacks" => Self::Lacks(operand.lowercase_texts()?),
+            "$starts_with" => Self::StartsWith(operand.text()?.to_owned()),
+            "$ends_with" => Self::EndsWith(operand.text()?.to_owned()),
+            "$length" => Self::Length(operand.rule()?),
+            "$range" => operand.range()?,
+            "$type" => {
+                let kind = JsonType::deserialize(value);
+                Self::Type(kind.map_err(|_| operand.error("the name of a JSON type"))?)
+            }
+            "$includes" => Self::Includes(operand.rule()?),
+            "$each" => Self::Each(operand.rule()?),
+            "$not" => Self::Not(operand.rule()?),
+            "$any_of" => Self::AnyOf(operand.rules()?),
+            "$all" => Self::All(operand.rules()?),
+            _ => return Err(MatcherError::UnknownOperator(name.to_owned())),
+        })
+    }
+
+    /// Returns whether a value matches; `None` is a member that is missing.
+    fn matches(&self, value: Option<&Value>) -> bool {
+        let Some(value) = value else {
+            return match self {
+                Self::Absent => true,
+                Self::Not(rule) => !rule.matches(None),
+                Self::AnyOf(rules) => rules.iter().any(|rule| rule.matches(None)),
+                Self::All(rules) => rules.iter().all(|rule| rule.matches(None)),
+                _ => false,
+            };
+        };
+        let text = value.as_str();
+        match self {
+            Self::Any => true,
+            Self::Absent => value.is_null(),
+            Self::Equal(wanted) => equal(wanted, value),
+            Self::Object(members) => value.as_object().is_some_and(|object| {
+                members.iter().all(|(name, rule)| rule.matches(object.get(name)))
+            }),
+            Self::Array(rules) => value.as_array().is_some_and(|items| {
+                items.len() == rules.len()
+                    && rules.iter().zip(items).all(|(rule, item)| rule.matches(Some(item)))
+            }),
+            Self::Regex(regex) => text.is_some_and(|text| regex.is_match(text)),
+            Self::Mentions(texts) => text
+                .map(str::to_lowercase)
+                .is_some_and(|text| texts.iter().all(|wanted| text.contains(wanted))),
+            Self::Lacks(texts) => text
+                .map(str::to_lowercase)
+                .is_some_and(|text| !texts.iter().any(|wanted| text.contains(wanted))),
+            Self::StartsWith(start) => text.is_some_and(|text| text.starts_with(start)),
+            Self::EndsWith(end) => text.is_some_and(|text| text.ends_with(end)),
+            Self::Length(rule) => {
+                let length = match value {
+                    Value::String(text) => text.chars().count(),
+                    Value::Array(items) => items.len(),
+                    Value::Object(members) => members.len(),
+                    _ => return false,
+                };
+                rule.matches(Some(&Value::from(length)))
+            }
+            Self::Range(min, max) => {
+                value.as_f64().is_some_and(|number| *min <= number && number <= *max)
+            }
+            Self::Type(kind) => match kind {
+                JsonType::String => value.is_string(),
+                JsonType::Number => value.is_number(),
+                JsonType::Integer => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+                JsonType::Boolean => value.is_boolean(),
+                JsonType::Array => value.is_array(),
+                JsonType::Object => value.is_object(),
+                JsonType::Null => value.is_null(),
+            },
+            Self::Includes(rule) => value
+                .as_array()
+                .is_some_and(|items| items.iter().any(|item| rule.matches(Some(item)))),
+            Self::Each(rule) => value
+                .as_array()
+                .is_some_and(|items| items.iter().all(|item| rule.matches(Some(item)))),
+            Self::Not(rule) => !rule.matches(Some(value)),
+            Self::AnyOf(rules) => rules.iter().any(|rule| rule.matches(Some(value))),
+            Self::All(rules) => rules.iter().all(|rule| rule.matches(Some(value))),
+        }
     }
 }
 
-fn parse_rules(items: &[Value]) -> Result<Vec<Rule>, MatcherError> {
-    items.iter().map(parse_rule).collect()
-}
-
-fn parse_operator(name: &str, value: &Value) -> Result<Rule, MatcherError> {
-    let operand = Operand { operator: name, value };
-    Ok(match name {
-        "$any" if *value == true => Rule::Any,
-        "$absent" if *value == true => Rule::Absent,
-        "$any" | "$absent" => return Err(operand.error("true")),
-        "$exact" => Rule::Equal(value.clone()),
-        "$regex" => {
-            let built = RegexBuilder::new(operand.text()?).size_limit(MAX_REGEX_BYTES).build();
-            Rule::Regex(built.map_err(|error| MatcherError::Regex(error.to_string()))?)
-        }
-        "$mentions" => Rule::Mentions(operand.lowercase_texts()?),
-        "$lacks" => Rule::Lacks(operand.lowercase_texts()?),
-        "$starts_with" => Rule::StartsWith(operand.text()?.to_owned()),
-        "$ends_with" => Rule::EndsWith(operand.text()?.to_owned()),
-        "$length" => Rule::Length(operand.rule()?),
-        "$range" => operand.range()?,
-        "$type" => {
-            let kind = JsonType::deserialize(value);
-            Rule::Type(kind.map_err(|_| operand.error("the name of a JSON type"))?)
-        }
-        "$includes" => Rule::Includes(operand.rule()?),
-        "$each" => Rule::Each(operand.rule()?),
-        "$not" => Rule::Not(operand.rule()?),
-        "$any_of" => Rule::AnyOf(operand.rules()?),
-        "$all" => Rule::All(operand.rules()?),
-        _ => return Err(MatcherError::Unknown(name.to_owned())),
-    })
-}
-
-/// The value of an operator.
+/// The operand of an operator.
 struct Operand<'a> {
     operator: &'a str,
     value: &'a Value,
 }
 
 impl Operand<'_> {
-    /// Returns the error of a value that is not `needs`.
+    /// Returns the error of an operand that is not `needs`.
     fn error(&self, needs: &'static str) -> MatcherError {
-        MatcherError::Value { operator: self.operator.to_owned(), needs }
+        MatcherError::Operand { operator: self.operator.to_owned(), needs }
     }
 
     fn text(&self) -> Result<&str, MatcherError> {
@@ -226,12 +295,12 @@ impl Operand<'_> {
     }
 
     fn rule(&self) -> Result<Box<Rule>, MatcherError> {
-        parse_rule(self.value).map(Box::new)
+        Rule::parse(self.value).map(Box::new)
     }
 
     fn rules(&self) -> Result<Vec<Rule>, MatcherError> {
         match self.value {
-            Value::Array(items) if !items.is_empty() => parse_rules(items),
+            Value::Array(items) if !items.is_empty() => Rule::parse_all(items),
             _ => Err(self.error("a list of matchers that is not empty")),
         }
     }
@@ -253,88 +322,27 @@ fn range(members: &Map<String, Value>) -> Option<Rule> {
     Some(Rule::Range(min, max))
 }
 
-fn matches(rule: &Rule, value: Option<&Value>) -> bool {
-    let Some(value) = value else {
-        return match rule {
-            Rule::Absent => true,
-            Rule::Not(rule) => !matches(rule, None),
-            Rule::AnyOf(rules) => rules.iter().any(|rule| matches(rule, None)),
-            Rule::All(rules) => rules.iter().all(|rule| matches(rule, None)),
-            _ => false,
-        };
-    };
-    let text = value.as_str();
-    match rule {
-        Rule::Any => true,
-        Rule::Absent => value.is_null(),
-        Rule::Equal(wanted) => equal(wanted, value),
-        Rule::Object(members) => value.as_object().is_some_and(|object| {
-            members.iter().all(|(name, rule)| matches(rule, object.get(name)))
-        }),
-        Rule::Array(rules) => value.as_array().is_some_and(|items| {
-            items.len() == rules.len()
-                && rules.iter().zip(items).all(|(rule, item)| matches(rule, Some(item)))
-        }),
-        Rule::Regex(regex) => text.is_some_and(|text| regex.is_match(text)),
-        Rule::Mentions(texts) => text
-            .map(str::to_lowercase)
-            .is_some_and(|text| texts.iter().all(|wanted| text.contains(wanted))),
-        Rule::Lacks(texts) => text
-            .map(str::to_lowercase)
-            .is_some_and(|text| !texts.iter().any(|wanted| text.contains(wanted))),
-        Rule::StartsWith(start) => text.is_some_and(|text| text.starts_with(start)),
-        Rule::EndsWith(end) => text.is_some_and(|text| text.ends_with(end)),
-        Rule::Length(rule) => {
-            let length = match value {
-                Value::String(text) => text.chars().count(),
-                Value::Array(items) => items.len(),
-                Value::Object(members) => members.len(),
-                _ => return false,
-            };
-            matches(rule, Some(&Value::from(length)))
+/// Returns whether values are equal. `2.0` is equal to `2`, because models write both.
+fn equal(left: &Value, right: &Value) -> bool {
+    /// Just below 2^53. Larger integers may differ and still have the same `f64`.
+    const MAX_EXACT: f64 = 9e15;
+    match (left, right) {
+        (Value::Number(left), Value::Number(right)) => {
+            left == right
+                || (left.as_f64() == right.as_f64()
+                    && left.as_f64().is_some_and(|number| number.abs() < MAX_EXACT))
         }
-        Rule::Range(min, max) => {
-            value.as_f64().is_some_and(|number| *min <= number && number <= *max)
+        (Value::Array(left), Value::Array(right)) => {
+            left.len() == right.len()
+                && left.iter().zip(right).all(|(left, right)| equal(left, right))
         }
-        Rule::Type(kind) => match kind {
-            JsonType::String => value.is_string(),
-            JsonType::Number => value.is_number(),
-            JsonType::Integer => value.as_f64().is_some_and(|number| number.fract() == 0.0),
-            JsonType::Boolean => value.is_boolean(),
-            JsonType::Array => value.is_array(),
-            JsonType::Object => value.is_object(),
-            JsonType::Null => value.is_null(),
-        },
-        Rule::Includes(rule) => {
-            value.as_array().is_some_and(|items| items.iter().any(|item| matches(rule, Some(item))))
-        }
-        Rule::Each(rule) => {
-            value.as_array().is_some_and(|items| items.iter().all(|item| matches(rule, Some(item))))
-        }
-        Rule::Not(rule) => !matches(rule, Some(value)),
-        Rule::AnyOf(rules) => rules.iter().any(|rule| matches(rule, Some(value))),
-        Rule::All(rules) => rules.iter().all(|rule| matches(rule, Some(value))),
-    }
-}
-
-/// Compares values; models write `2.0` for `2`.
-fn equal(one: &Value, other: &Value) -> bool {
-    match (one, other) {
-        (Value::Number(one), Value::Number(other)) => {
-            one == other
-                || (one.as_f64() == other.as_f64()
-                    && one.as_f64().is_some_and(|number| number.abs() < 9e15))
-        }
-        (Value::Array(one), Value::Array(other)) => {
-            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| equal(one, other))
-        }
-        (Value::Object(one), Value::Object(other)) => {
-            one.len() == other.len()
-                && one
+        (Value::Object(left), Value::Object(right)) => {
+            left.len() == right.len()
+                && left
                     .iter()
-                    .all(|(name, value)| other.get(name).is_some_and(|other| equal(value, other)))
+                    .all(|(name, value)| right.get(name).is_some_and(|right| equal(value, right)))
         }
-        _ => one == other,
+        _ => left == right,
     }
 }
 
@@ -349,10 +357,10 @@ mod tests {
     fn check(matcher: Value, good: &[Value], bad: &[Value]) {
         let matcher = Matcher::new(matcher).unwrap();
         for value in good {
-            assert!(matcher.matches(Some(value)), "{:?} must match {value}", matcher.given);
+            assert!(matcher.matches(Some(value)), "{:?} must match {value}", matcher.json);
         }
         for value in bad {
-            assert!(!matcher.matches(Some(value)), "{:?} must not match {value}", matcher.given);
+            assert!(!matcher.matches(Some(value)), "{:?} must not match {value}", matcher.json);
         }
     }
 
