@@ -44,7 +44,7 @@ impl Config {
 
     /// Returns an error for each limit of a client that leaves no room for an answer or a name.
     fn client_faults(&self) -> impl Iterator<Item = ConfigError> {
-        self.clients.0.iter().flat_map(|(name, settings)| {
+        self.clients.0.iter().flat_map(move |(name, settings)| {
             settings.too_small().map(move |(key, least)| {
                 let problem = format!("is too small; expected a number from {least} on");
                 self.fault(&format!("clients.{name}.{key}"), problem)
@@ -292,11 +292,11 @@ mod tests {
     fn limits_of_clients_leave_room() {
         check(
             "[clients.small]\nmax_name_chars = 7\nmax_message_bytes = 1\n\n[clients.default]\nshown_tokens = 0\n",
-            expect![[r#"
+            expect![[r"
                 m.toml:6:16: clients.default.shown_tokens: is too small; expected a number from 300 on
                 m.toml:3:21: clients.small.max_message_bytes: is too small; expected a number from 16384 on
                 m.toml:2:18: clients.small.max_name_chars: is too small; expected a number from 16 on
-            "#]],
+            "]],
         );
     }
 
