@@ -289,7 +289,8 @@ impl Gateway {
     /// Returns the upstream of a resource: the upstream that lists it, whose template matches it,
     /// that gave this agent a link to it, or that is the only one with resources. Lists and
     /// templates come before links, so that a link cannot attract reads of another upstream's
-    /// resources.
+    /// resources. Callers with a token have no part in the last rule: otherwise each could read
+    /// what an upstream linked to another one.
     pub(super) fn owner_of_resource(&self, uri: &str, cx: &RequestContext) -> Option<usize> {
         if is_reserved(uri) {
             return None;
@@ -304,7 +305,10 @@ impl Gateway {
                 let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
                 links.get(&Owner::of(cx), uri)
             })
-            .or_else(|| catalog.only_with_resources())
+            .or_else(|| match cx.principal() {
+                Some(_) => None,
+                None => catalog.only_with_resources(),
+            })
     }
 
     async fn forward(

@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 
 use crate::{
     scripted::{Scripted, ScriptedAnswer, complete, error, lists},
-    support::{Answer, Running, ask, call, rpc_error, tool_names},
+    support::{Answer, Running, ask, call, rpc_error, token_of, tool_names, users_toml},
 };
 
 const SESSION: &str = "2025-11-25";
@@ -449,6 +449,29 @@ async fn a_resource_link_belongs_to_its_agent_and_redirects_no_other_upstream() 
     link(&bob, "thief", "new://1").await;
     assert_eq!(read(&bob, "new://1").await.unwrap(), "owner");
     assert_eq!(read(&ann, "new://1").await.unwrap(), "thief");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn with_one_upstream_a_link_belongs_to_its_user_too() {
+    let upstream = linking("up", json!([{ "uri": "own://listed", "name": "l" }]), json!([])).await;
+    let directory = tempfile::tempdir().unwrap();
+    let users = users_toml(directory.path(), &["ann", "bob"]);
+    let server = Running::start(&format!("{users}{}", upstream.toml("up"))).await;
+    let bearer = |name: &str| format!("Bearer {}", token_of(name));
+    let (ann, bob) = (bearer("ann"), bearer("bob"));
+    let ask = async |token: &str, method: &str, params: Value| {
+        post(&server, &[("Authorization", token)], method, params).await.json()
+    };
+    let link = json!({ "name": "up__link", "arguments": { "uri": "private://ann" } });
+    ask(&ann, "tools/call", link).await;
+    let read = json!({ "uri": "private://ann" });
+    let anns = ask(&ann, "resources/read", read.clone()).await;
+    assert_eq!(anns["result"]["contents"][0]["text"], "up", "{anns}");
+    let bobs = ask(&bob, "resources/read", read).await;
+    assert!(bobs["error"]["code"].is_i64(), "{bobs}");
+    let listed = ask(&bob, "resources/read", json!({ "uri": "own://listed" })).await;
+    assert_eq!(listed["result"]["contents"][0]["text"], "up", "{listed}");
     server.stop().await;
 }
 
