@@ -93,7 +93,7 @@ impl IntoResponse for ApiError {
             ),
             Self::WrongCode => (
                 StatusCode::FORBIDDEN,
-                "the code of this link was used or is older than 60 s; use a token, or start the server again".to_owned(),
+                "the code of this link is wrong, was used or is older than 60 s; use a token, or start the server again".to_owned(),
             ),
             Self::OtherOrigin => (
                 StatusCode::FORBIDDEN,
