@@ -87,6 +87,17 @@ fn over_http2_the_authority_is_the_host() {
     assert_eq!(check_http2("http://evil.example/mcp", Some("localhost")), Err(both));
 }
 
+#[test]
+fn over_http1_a_whole_url_is_the_host_too() {
+    let check = |uri: &str| {
+        let request = Request::post(uri).header(header::HOST, "localhost").body(()).unwrap();
+        HostGuard::loopback().check_request(&request)
+    };
+    assert_eq!(check("http://localhost/mcp"), Ok(()));
+    let both = Refusal::Host("localhost, and another".to_owned());
+    assert_eq!(check("http://evil.example/mcp"), Err(both));
+}
+
 fn check_http2(uri: &str, host: Option<&str>) -> Result<(), Refusal> {
     let mut request = Request::post(uri).version(Version::HTTP_2).body(()).unwrap();
     if let Some(host) = host {

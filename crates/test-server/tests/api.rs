@@ -279,6 +279,9 @@ async fn a_token_is_required_but_for_the_health_check() {
     let world = World::start(options, true).await;
     let error = world.client().run_test(&case("a")).await.unwrap_err();
     assert!(matches!(error, ClientError::Refused { status: 401, .. }), "{error:?}");
+    // A result whose id is "health" is no health check.
+    let error = world.client().result("health").await.unwrap_err();
+    assert!(matches!(error, ClientError::Refused { status: 401, .. }), "{error:?}");
     let with_token = world.client().with_token(ApiKey::new("t0k"));
     assert_eq!(with_token.run_test(&case("a")).await.unwrap().status, Status::Passed);
 }

@@ -1,6 +1,6 @@
 //! Checks `Host` and `Origin`, so that no web page reaches a server on loopback (DNS rebinding).
 
-use http::{HeaderMap, HeaderValue, Request, Version, header};
+use http::{HeaderMap, HeaderValue, Request, header};
 
 /// Checks `Host` and `Origin`, so that a page in the user's browser cannot reach a server on the
 /// user's machine (2025-11-25, "Transports", "Security Warning").
@@ -60,14 +60,14 @@ impl HostGuard {
     }
 
     /// Checks a request. In HTTP/2 the host is in `:authority`, or in `Host` if `:authority` is
-    /// missing; the two must not differ (RFC 9113, section 8.3.1).
+    /// missing; the two must not differ (RFC 9113, section 8.3.1). In HTTP/1.1 a target that is a
+    /// whole URL counts as `:authority` does (RFC 9112, section 3.2.2).
     ///
     /// # Errors
     /// Returns an error if a header is refused; answer with 403.
     pub fn check_request<B>(&self, request: &Request<B>) -> Result<(), Refusal> {
         let headers = request.headers();
-        let authority = request.uri().authority().filter(|_| request.version() >= Version::HTTP_2);
-        let Some(authority) = authority else { return self.check(headers) };
+        let Some(authority) = request.uri().authority() else { return self.check(headers) };
         if headers
             .get_all(header::HOST)
             .iter()

@@ -8,7 +8,7 @@ use axum::{
 };
 use http::{HeaderMap, Method, header};
 
-use super::{ApiError, Shared};
+use super::{ApiError, Shared, operations::Operation};
 
 /// Refuses requests of web pages, requests without the token, and bodies that are not JSON.
 ///
@@ -35,7 +35,7 @@ fn refusal(shared: &Shared, request: &Request<Body>) -> Option<ApiError> {
     }
     // Discovery sends no token, and the answer reveals little.
     if let Some(token) = &shared.options.token
-        && !request.uri().path().ends_with("/health")
+        && request.uri().path() != Operation::Health.path()
         && !has_token(headers, token.expose())
     {
         return Some(ApiError::Unauthorized);
