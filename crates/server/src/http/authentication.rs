@@ -1,14 +1,15 @@
 //! The sender of a request: authenticated once, for REST, console, tests and health.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use axum::{
     Extension,
     body::Body,
     extract::{Request, State},
-    http::{Response, StatusCode, header, request::Parts},
+    http::{HeaderName, Response, StatusCode, header, request::Parts},
     middleware::Next,
 };
+use futures_util::StreamExt as _;
 use marquetry_console::Viewer;
 use marquetry_protocol::server::{
     Principal,
@@ -82,16 +83,64 @@ pub(super) async fn authenticate(
             Err(denial) => return denied(head.uri.path(), denial),
         },
     };
+    let time_left = sender.principal.as_deref().and_then(Principal::time_left);
     head.extensions.insert(sender);
-    next.run(Request::from_parts(head, body)).await
+    let response = next.run(Request::from_parts(head, body)).await;
+    match time_left {
+        Some(time_left) if is_event_stream(&response) => until_token_ends(response, time_left),
+        _ => response,
+    }
+}
+
+fn is_event_stream(response: &Response<Body>) -> bool {
+    let content_type = response.headers().get(header::CONTENT_TYPE);
+    content_type.is_some_and(|it| it.as_bytes().starts_with(b"text/event-stream"))
+}
+
+/// Ends a stream of events with the token of its request. Other bodies end by themselves.
+fn until_token_ends(response: Response<Body>, time_left: Duration) -> Response<Body> {
+    response.map(|body| {
+        let end = tokio::time::sleep(time_left);
+        Body::from_stream(body.into_data_stream().take_until(end))
+    })
 }
 
 /// Returns whether a request to a loopback address was sent on this machine: a proxy here forwards
 /// requests from other machines.
 fn is_from_this_machine(head: &Parts) -> bool {
-    let is_forwarded =
-        ["forwarded", "x-forwarded-for"].iter().any(|name| head.headers.contains_key(*name));
-    !is_forwarded && HostGuard::loopback().check(&head.headers).is_ok()
+    !head.headers.keys().any(is_of_proxy) && HostGuard::loopback().check(&head.headers).is_ok()
+}
+
+/// Returns whether proxies add this header to the requests that they forward. Programs that call
+/// this server themselves send none of these.
+fn is_of_proxy(name: &HeaderName) -> bool {
+    /// Headers of RFC 9110 and 7239, of nginx, and of load balancers and tunnels.
+    const NAMES: [&str; 6] = [
+        "via",
+        "forwarded",
+        "x-real-ip",
+        "x-request-start",
+        "x-amzn-trace-id",
+        "x-cloud-trace-context",
+    ];
+    /// Families of headers: of most proxies, Envoy, Cloudflare, Tailscale, Azure and AWS.
+    const PREFIXES: [&str; 9] = [
+        "x-forwarded-",
+        "x-original-",
+        "x-envoy-",
+        "x-proxy",
+        "cf-",
+        "tailscale-",
+        "x-azure-",
+        "x-amz-cf-",
+        "x-arr-",
+    ];
+    /// Headers with the address of the client, such as `True-Client-IP` and `X-Appengine-User-IP`.
+    const SUFFIXES: [&str; 4] = ["client-ip", "clientip", "user-ip", "connecting-ip"];
+    let name = name.as_str();
+    NAMES.contains(&name)
+        || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        || SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
 }
 
 /// Refuses senders that are not administrators.
@@ -131,4 +180,35 @@ fn denied(path: &str, denial: Denial) -> Response<Body> {
     let mut response = refusal(path, &RestError::from(denial));
     response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_through_a_proxy_comes_from_another_machine() {
+        for (header, is_local) in [
+            ("accept", true),
+            ("x-api-key", true),
+            ("mcp-session-id", true),
+            ("forwarded", false),
+            ("via", false),
+            ("x-forwarded-for", false),
+            ("x-forwarded-proto", false),
+            ("x-forwarded-host", false),
+            ("x-real-ip", false),
+            ("cf-connecting-ip", false),
+            ("fly-client-ip", false),
+            ("true-client-ip", false),
+            ("x-cluster-client-ip", false),
+            ("x-azure-clientip", false),
+            ("tailscale-user-login", false),
+            ("x-envoy-external-address", false),
+        ] {
+            let request = Request::get("/").header("host", "localhost").header(header, "x");
+            let (head, ()) = request.body(()).unwrap().into_parts();
+            assert_eq!(is_from_this_machine(&head), is_local, "{header}");
+        }
+    }
 }

@@ -8,7 +8,7 @@ use std::{
     net::SocketAddr,
     process::{self, Stdio},
     sync::Arc,
-    time::Duration,
+    time::{Duration, SystemTime},
 };
 
 use async_trait::async_trait;
@@ -25,8 +25,8 @@ use marquetry_protocol::{
 };
 use serde_json::json;
 use tokio::{
-    io::{AsyncBufReadExt as _, BufReader},
-    net::TcpListener,
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
     process::Command,
     task::JoinHandle,
 };
@@ -144,14 +144,20 @@ async fn a_toolbox_brings_resources_and_prompts() {
     within(serving).await.unwrap().unwrap();
 }
 
-/// Accepts one token.
-struct OneToken;
+/// Accepts one token, which may end after a time.
+struct OneToken {
+    lasts: Option<Duration>,
+}
 
 #[async_trait]
 impl Authenticator for OneToken {
     async fn authenticate(&self, request: &http::request::Parts) -> Result<Arc<Principal>, Denial> {
         if request.headers.get("authorization").is_some_and(|value| value == "Bearer own") {
-            return Ok(Arc::new(Principal::new(None, "ann")));
+            let ann = Principal::new(None, "ann").with_scopes(["admin"]);
+            return Ok(Arc::new(match self.lasts {
+                Some(time) => ann.until(SystemTime::now() + time),
+                None => ann,
+            }));
         }
         let (status, challenge) = (http::StatusCode::UNAUTHORIZED, Challenge::new("Bearer"));
         Err(Denial { status, challenge, message: "wrong token".to_owned() })
@@ -160,7 +166,11 @@ impl Authenticator for OneToken {
 
 #[tokio::test]
 async fn an_authenticator_of_ones_own_decides() {
-    let app = App::builder(Config::default()).authenticator(OneToken).start().await.unwrap();
+    let app = App::builder(Config::default())
+        .authenticator(OneToken { lasts: None })
+        .start()
+        .await
+        .unwrap();
     let (address, serving) = serve(&app, app.router()).await;
     let client = agent(format!("http://{address}/mcp"), Some("own")).await;
     assert!(!tool_names(&client).await.is_empty());
@@ -175,8 +185,26 @@ async fn an_authenticator_of_ones_own_decides() {
     std::fs::write(token.path(), "hush-0123456789abcdef").unwrap();
     let text = format!("[auth.tokens.a]\nfile = '{}'\n", token.path().display());
     let config = Config::from_toml(&text, "test").unwrap();
-    let both = App::builder(config).authenticator(OneToken).start().await.err().unwrap();
+    let both =
+        App::builder(config).authenticator(OneToken { lasts: None }).start().await.err().unwrap();
     assert!(matches!(both, StartError::TwoAuthenticators), "{both}");
+}
+
+#[tokio::test]
+async fn streams_of_events_end_with_the_token() {
+    let authenticator = OneToken { lasts: Some(Duration::from_millis(500)) };
+    let app = App::builder(Config::default()).authenticator(authenticator).start().await.unwrap();
+    let (address, serving) = serve(&app, app.router()).await;
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    let request = format!(
+        "GET /api/console/events HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer own\r\n\r\n"
+    );
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    within(stream.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("event: hello"), "{answer}");
+    within(app.shutdown()).await;
+    within(serving).await.unwrap().unwrap();
 }
 
 #[tokio::test]
