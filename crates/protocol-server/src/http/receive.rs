@@ -21,7 +21,7 @@ pub struct Received {
 impl Received {
     /// Returns the complete body.
     #[must_use]
-    pub fn bytes(&self) -> &[u8] {
+    pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 }

@@ -21,6 +21,7 @@ use serde_json::json;
 pub(crate) use self::authentication::OnLoopback;
 use self::{
     authentication::{Anonymous, Authentication, Sender, authenticate, require_admin, with_viewer},
+    body::{BodyReceiver, receive_body},
     guard::{RequestGuard, check},
 };
 use crate::{
@@ -31,6 +32,7 @@ use crate::{
 };
 
 mod authentication;
+mod body;
 mod guard;
 
 const MCP: &str = "/mcp";
@@ -66,11 +68,27 @@ pub(crate) struct Routes {
 /// `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`, of the console, and of the metadata for
 /// clients that log in.
 pub(crate) fn router(routes: Routes) -> Router {
+    /// Body of a request without a token: the code of a login.
+    const MAX_OPEN_BODY_BYTES: usize = 4 << 10;
+    let limits = &routes.rest.limits;
+    let server = &routes.rest.server;
+    // The routes have smaller limits of their own.
+    let max_bytes = limits.max_receive_bytes_per_caller.get();
+    let receiver = BodyReceiver::new(server, limits, max_bytes);
     let (console, console_routes) = match routes.console {
         Some((console, backend)) => {
-            let server = routes.rest.server.clone();
-            let data = console_routes(&console, backend, server, routes.authenticator.clone());
-            let routes = console.open_router().merge(data);
+            let server = server.clone();
+            let open_receiver = BodyReceiver::new(&server, limits, MAX_OPEN_BODY_BYTES);
+            let data = console_routes(
+                &console,
+                backend,
+                server,
+                receiver.clone(),
+                routes.authenticator.clone(),
+            );
+            let open = console.open_router();
+            let routes =
+                open.route_layer(from_fn_with_state(open_receiver, receive_body)).merge(data);
             (Some(console), routes)
         }
         None => (None, Router::new()),
@@ -91,6 +109,7 @@ pub(crate) fn router(routes: Routes) -> Router {
     let admin = routes
         .admin
         .layer(from_fn(while_client_waits))
+        .layer(from_fn_with_state(receiver, receive_body))
         .layer(from_fn(require_admin))
         .layer(from_fn_with_state(
             Authentication { authenticator: authenticator.clone(), anonymous: Anonymous::Allowed },
@@ -228,6 +247,7 @@ fn console_routes(
     console: &Console,
     backend: Arc<ServerBackend>,
     server: Server,
+    receiver: BodyReceiver,
     authenticator: Option<Arc<dyn Authenticator>>,
 ) -> Router {
     let artifacts = artifact_routes(backend.artifacts.clone());
@@ -237,6 +257,7 @@ fn console_routes(
     console
         .api_router(backend)
         .merge(own)
+        .route_layer(from_fn_with_state(receiver, receive_body))
         .route_layer(map_request(with_viewer))
         .route_layer(from_fn_with_state(authentication, authenticate))
 }

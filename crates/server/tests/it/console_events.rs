@@ -70,6 +70,35 @@ impl Drop for Page {
     }
 }
 
+/// Each route that reads a body counts it for its sender.
+#[tokio::test]
+async fn no_route_holds_more_than_the_share_of_its_sender() {
+    let server = Running::start(
+        "[limits]\nmax_receive_bytes_per_caller = 200000\nmax_request_bytes = 8000000\nmax_rest_body_bytes = 8000000\n",
+    )
+    .await;
+    let large = format!("{:1000000}", "{}");
+    for path in [
+        "/mcp",
+        "/mcp/v1/tools/call",
+        "/api/tools/encodePlantUML",
+        "/api/console/session",
+        "/api/console/scenarios",
+        "/api/console/views",
+        "/api/console/servers/x/restart",
+    ] {
+        let headers = [
+            ("Content-Type", "application/json"),
+            ("Accept", "application/json, text/event-stream"),
+        ];
+        let answer = server.http("POST", path, &headers, large.as_bytes()).await;
+        assert!(matches!(answer.status, 413 | 503), "{path}: {answer:?}");
+    }
+    let guess = server.http("POST", "/api/console/session", &[], &[b' '; 5_000]).await;
+    assert_eq!(guess.status, 413, "{guess:?}");
+    server.stop().await;
+}
+
 #[tokio::test]
 async fn parameters_without_a_meaning_are_refused() {
     let server = Running::start("").await;
