@@ -171,6 +171,16 @@ impl Console {
         self.inner.views.lists_changed(backend, lists);
     }
 
+    /// Tells the pages of a principal, and those of administrators, that lists which only the
+    /// principal sees have changed; `None` means callers without a token.
+    pub fn own_lists_changed(&self, owner: Option<String>, lists: ChangedLists) {
+        self.inner.events.push(
+            "catalog",
+            || Audience::Owner(owner),
+            || serde_json::json!({"changed": lists.name()}),
+        );
+    }
+
     /// Hides the values of members with these names in the log of messages, as
     /// [`NewCall::secret_names`] does in the record of one call.
     pub fn hide_members(&self, names: &[String]) {

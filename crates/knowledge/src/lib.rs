@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod access;
+mod announce;
 pub mod config;
 mod error;
 mod failure;

@@ -1,16 +1,18 @@
 //! The requests of MCP clients, served from one database.
 
-use std::{num::NonZeroUsize, sync::Arc};
+use std::{
+    num::NonZeroUsize,
+    sync::{Arc, Mutex, PoisonError},
+};
 
-use marquetry_context_blocks::Am7Uri;
 use marquetry_protocol::server::{ChangeListener, Principal, RequestContext};
-use marquetry_rag::{Caller, Embedder, RecordChange};
-use tokio::sync::{OnceCell, broadcast::error::RecvError};
+use marquetry_rag::{Caller, Embedder};
+use tokio::{sync::OnceCell, task::JoinSet};
 
 use crate::{
     access::{Access, user_id},
+    announce::{Announcer, Readers},
     failure::{ErrorCode, Failure},
-    kinds::PROMPT_CONFIG,
     knowledge::Knowledge,
     location::DatabaseLocation,
     models::Models,
@@ -29,6 +31,9 @@ pub struct KnowledgeService {
     models: Models,
     listener: Arc<dyn ChangeListener>,
     watched: Arc<WatchList>,
+    readers: Arc<Readers>,
+    /// Announces changed records. It ends with the service.
+    tasks: Mutex<JoinSet<()>>,
 }
 
 impl KnowledgeService {
@@ -37,7 +42,15 @@ impl KnowledgeService {
     #[must_use]
     pub fn new(options: KnowledgeOptions, listener: Arc<dyn ChangeListener>) -> Self {
         let models = Models::new(&options);
-        Self { options, opened: OnceCell::new(), models, listener, watched: Arc::default() }
+        Self {
+            options,
+            opened: OnceCell::new(),
+            models,
+            listener,
+            watched: Arc::default(),
+            readers: Arc::default(),
+            tasks: Mutex::default(),
+        }
     }
 
     /// Returns the maximum length of a passage, in bytes.
@@ -129,7 +142,17 @@ impl KnowledgeService {
     /// Returns an error if the database cannot be opened.
     pub async fn open_for(&self, principal: Option<&Principal>) -> Result<Access, Failure> {
         let knowledge = self.opened().await?.clone();
-        Access::of(knowledge, principal).await
+        self.access(knowledge, principal).await
+    }
+
+    async fn access(
+        &self,
+        knowledge: Knowledge,
+        principal: Option<&Principal>,
+    ) -> Result<Access, Failure> {
+        let access = Access::of(knowledge, principal).await?;
+        self.readers.add(&access.caller, principal);
+        Ok(access)
     }
 
     /// Opens the database as [`Self::open_existing`] does, on behalf of a principal; without one,
@@ -161,7 +184,7 @@ impl KnowledgeService {
             return self.open_for(principal).await.map(Some);
         }
         let knowledge = Knowledge::open_records(&self.options).await?;
-        Access::of(knowledge, principal).await.map(Some)
+        self.access(knowledge, principal).await.map(Some)
     }
 
     fn exists(&self) -> bool {
@@ -208,66 +231,14 @@ impl KnowledgeService {
             let knowledge = Knowledge::open(&self.options).await?;
             let listener = self.listener.clone();
             let watched = self.watched.clone();
-            tokio::spawn(announce(knowledge.records.subscribe(), listener, watched));
+            let readers = self.readers.clone();
+            let records = knowledge.records.clone();
+            let announcer = Announcer { records, listener, watched, readers };
+            let events = knowledge.records.subscribe();
+            let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
+            tasks.spawn(announcer.run(events));
             Ok(knowledge)
         };
         self.opened.get_or_try_init(|| open).await
     }
-}
-
-/// Notifies the listener of changes until the records are closed.
-///
-/// A changed list is announced to all clients, not only to the readers of the record: readers can
-/// be members of nested groups, and finding them would need many reads for each change. The
-/// announcement names no record, and the list shows each client only its own. An update of a record
-/// is announced to its subscribers, who could read it when they subscribed.
-async fn announce(
-    mut events: tokio::sync::broadcast::Receiver<marquetry_rag::RecordEvent>,
-    listener: Arc<dyn ChangeListener>,
-    watched: Arc<WatchList>,
-) {
-    loop {
-        match events.recv().await {
-            Ok(event) => {
-                let is_there = event.change != RecordChange::Deleted;
-                let revision = is_there.then_some(event.revision);
-                announce_update(&watched, &*listener, &event.uri, revision);
-                if let Ok(uri) = Am7Uri::parse(&event.uri) {
-                    if let Some(media) = media_uri(&uri) {
-                        announce_update(&watched, &*listener, &media, revision);
-                    }
-                    if uri.object_type() == Some(PROMPT_CONFIG) {
-                        listener.prompts_changed();
-                    }
-                }
-                if event.change != RecordChange::Updated {
-                    listener.resources_changed();
-                }
-            }
-            // The changed records are unknown.
-            Err(RecvError::Lagged(_)) => {
-                listener.resources_changed();
-                listener.prompts_changed();
-            }
-            Err(RecvError::Closed) => return,
-        }
-    }
-}
-
-/// Notifies the subscribers of a record of its new revision; `None` if it was removed.
-fn announce_update(
-    watched: &WatchList,
-    listener: &dyn ChangeListener,
-    uri: &str,
-    revision: Option<u64>,
-) {
-    watched.note(uri, revision);
-    listener.resource_updated(uri);
-}
-
-/// Returns the URI of a record's content.
-fn media_uri(uri: &Am7Uri) -> Option<String> {
-    let builder =
-        Am7Uri::builder().organization(uri.organization()).object_type(uri.object_type()?);
-    Some(builder.id(uri.id()?).media().build().ok()?.to_string())
 }

@@ -19,6 +19,9 @@ use tokio::sync::Notify;
 
 use super::{Principal, subscriptions::Subscriptions};
 
+const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
+const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
+
 /// Announces changes to all clients that listen: sessions, and `subscriptions/listen` of the
 /// stateless era.
 pub struct Notifier {
@@ -26,8 +29,8 @@ pub struct Notifier {
     max_queued: usize,
 }
 
-/// Is notified of changed lists or resources of a server. [`Notifier`] announces them to clients at
-/// once; `()` ignores them.
+/// Is notified of changed lists or resources of a server, to announce them with a [`Notifier`]; `()`
+/// ignores them.
 pub trait ChangeListener: Send + Sync + 'static {
     /// Announces that the list of tools has changed.
     fn tools_changed(&self);
@@ -35,6 +38,12 @@ pub trait ChangeListener: Send + Sync + 'static {
     fn prompts_changed(&self);
     /// Announces that the list of resources or of resource templates has changed.
     fn resources_changed(&self);
+    /// Announces that the list of prompts has changed for one principal; `None` means all clients
+    /// without a token.
+    fn prompts_changed_for(&self, principal: Option<&Principal>);
+    /// Announces that the list of resources has changed for one principal; `None` means all clients
+    /// without a token.
+    fn resources_changed_for(&self, principal: Option<&Principal>);
     /// Announces that the resource `uri` has changed.
     fn resource_updated(&self, uri: &str);
 }
@@ -43,22 +52,9 @@ impl ChangeListener for () {
     fn tools_changed(&self) {}
     fn prompts_changed(&self) {}
     fn resources_changed(&self) {}
+    fn prompts_changed_for(&self, _principal: Option<&Principal>) {}
+    fn resources_changed_for(&self, _principal: Option<&Principal>) {}
     fn resource_updated(&self, _uri: &str) {}
-}
-
-impl ChangeListener for Notifier {
-    fn tools_changed(&self) {
-        Self::tools_changed(self);
-    }
-    fn prompts_changed(&self) {
-        Self::prompts_changed(self);
-    }
-    fn resources_changed(&self) {
-        Self::resources_changed(self);
-    }
-    fn resource_updated(&self, uri: &str) {
-        Self::resource_updated(self, uri);
-    }
 }
 
 /// Announcements that wait for one client. An announcement is never queued twice: one is enough to
@@ -131,28 +127,29 @@ impl Notifier {
 
     /// Announces a changed list of tools.
     pub fn tools_changed(&self) {
-        self.announce("notifications/tools/list_changed");
-    }
-
-    /// Announces a changed list of resources.
-    pub fn resources_changed(&self) {
-        self.announce("notifications/resources/list_changed");
-    }
-
-    /// Announces that the list of resources has changed for one principal; `None` means all clients
-    /// without a token. Clients of other principals are not notified.
-    pub fn resources_changed_for(&self, principal: Option<&Principal>) {
-        self.offer(&Announcement {
-            method: "notifications/resources/list_changed",
-            uri: None,
-            audience: Audience::Of(principal),
-            params: JsonObject::new(),
-        });
+        self.announce("notifications/tools/list_changed", Audience::All);
     }
 
     /// Announces a changed list of prompts.
     pub fn prompts_changed(&self) {
-        self.announce("notifications/prompts/list_changed");
+        self.announce(PROMPTS_CHANGED, Audience::All);
+    }
+
+    /// Announces that the list of prompts has changed for one principal; `None` means all clients
+    /// without a token. Clients of other principals are not notified.
+    pub fn prompts_changed_for(&self, principal: Option<&Principal>) {
+        self.announce(PROMPTS_CHANGED, Audience::Of(principal));
+    }
+
+    /// Announces a changed list of resources.
+    pub fn resources_changed(&self) {
+        self.announce(RESOURCES_CHANGED, Audience::All);
+    }
+
+    /// Announces that the list of resources has changed for one principal, as
+    /// [`Self::prompts_changed_for`] does for prompts.
+    pub fn resources_changed_for(&self, principal: Option<&Principal>) {
+        self.announce(RESOURCES_CHANGED, Audience::Of(principal));
     }
 
     /// Announces a change of the resource `uri` to its subscribers.
@@ -167,9 +164,8 @@ impl Notifier {
         });
     }
 
-    fn announce(&self, method: &'static str) {
-        let params = JsonObject::new();
-        self.offer(&Announcement { method, uri: None, audience: Audience::All, params });
+    fn announce(&self, method: &'static str, audience: Audience<'_>) {
+        self.offer(&Announcement { method, uri: None, audience, params: JsonObject::new() });
     }
 
     fn offer(&self, announcement: &Announcement<'_>) {

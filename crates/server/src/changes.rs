@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Mutex, PoisonError},
 };
 
 use marquetry_artifact_tools::ChangedFor;
@@ -17,8 +17,10 @@ pub(crate) struct Changes {
     pub(crate) prompts: Notify,
     /// Resources or templates.
     pub(crate) resources: Notify,
+    /// Prompts of single principals, which others cannot see.
+    pub(crate) own_prompts: ChangedPrincipals,
     /// Resources of single principals, which others cannot see.
-    pub(crate) own_resources: OwnResources,
+    pub(crate) own_resources: ChangedPrincipals,
     /// Single resources with subscribers.
     pub(crate) updated: UpdatedResources,
 }
@@ -27,7 +29,9 @@ impl Changes {
     /// Notes that a list of artifacts has changed.
     pub(crate) fn artifacts_changed(&self, whose: ChangedFor<'_>) {
         match whose {
-            ChangedFor::Principal(principal) => self.own_resources.push(principal),
+            ChangedFor::Principal(principal) => {
+                self.own_resources.push(principal.map(|principal| &**principal));
+            }
             _ => self.resources.notify_one(),
         }
     }
@@ -46,30 +50,38 @@ impl ChangeListener for Changes {
         self.resources.notify_one();
     }
 
+    fn prompts_changed_for(&self, principal: Option<&Principal>) {
+        self.own_prompts.push(principal);
+    }
+
+    fn resources_changed_for(&self, principal: Option<&Principal>) {
+        self.own_resources.push(principal);
+    }
+
     fn resource_updated(&self, uri: &str) {
         self.updated.push(uri);
     }
 }
 
-/// Principals whose own resources have changed. `None` means all clients without a token.
+/// Principals whose own list has changed. `None` means all clients without a token.
 #[derive(Debug, Default)]
-pub(crate) struct OwnResources {
-    principals: Mutex<BTreeMap<Option<String>, Option<Arc<Principal>>>>,
+pub(crate) struct ChangedPrincipals {
+    principals: Mutex<BTreeMap<Option<String>, Option<Principal>>>,
     /// Wakes [`Self::take`].
     added: Notify,
 }
 
-impl OwnResources {
-    /// Notes that the resources of a principal have changed.
-    pub(crate) fn push(&self, principal: Option<&Arc<Principal>>) {
-        let id = principal.map(|principal| principal.id());
+impl ChangedPrincipals {
+    /// Notes that the list of a principal has changed.
+    pub(crate) fn push(&self, principal: Option<&Principal>) {
+        let id = principal.map(Principal::id);
         let mut principals = self.principals.lock().unwrap_or_else(PoisonError::into_inner);
         principals.insert(id, principal.cloned());
         self.added.notify_one();
     }
 
     /// Waits for changes and takes them all.
-    pub(crate) async fn take(&self) -> Vec<Option<Arc<Principal>>> {
+    pub(crate) async fn take(&self) -> Vec<Option<Principal>> {
         self.added.notified().await;
         let principals = &mut *self.principals.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(principals).into_values().collect()

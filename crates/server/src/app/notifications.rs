@@ -29,10 +29,17 @@ pub(super) async fn announce(
                 notifier.resources_changed();
                 console.resources_changed();
             }
-            // Only clients of the principal see these artifacts, so only they list them again.
+            // Only clients of the principal see these lists, so only they list them again.
             principals = changes.own_resources.take() => {
                 for principal in &principals {
-                    notifier.resources_changed_for(principal.as_deref());
+                    notifier.resources_changed_for(principal.as_ref());
+                    console.resources_changed_for(principal.as_ref());
+                }
+            }
+            principals = changes.own_prompts.take() => {
+                for principal in &principals {
+                    notifier.prompts_changed_for(principal.as_ref());
+                    console.prompts_changed_for(principal.as_ref());
                 }
             }
             uris = changes.updated.take() => {

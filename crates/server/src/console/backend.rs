@@ -10,7 +10,7 @@ use marquetry_console::{
     Audience, Backend, ChangedLists, Console, RestartError, ServerTools, Viewer,
 };
 use marquetry_gateway::{Gateway, RestartRefused};
-use marquetry_protocol::types::Tool;
+use marquetry_protocol::{server::Principal, types::Tool};
 use marquetry_savings::Savings;
 use serde_json::{Value, json, value::RawValue};
 use tokio_util::sync::CancellationToken;
@@ -152,6 +152,20 @@ impl ListListener {
 
     pub(crate) fn resources_changed(&self) {
         self.changed(ChangedLists::Resources);
+    }
+
+    pub(crate) fn prompts_changed_for(&self, principal: Option<&Principal>) {
+        self.changed_for(ChangedLists::Prompts, principal);
+    }
+
+    pub(crate) fn resources_changed_for(&self, principal: Option<&Principal>) {
+        self.changed_for(ChangedLists::Resources, principal);
+    }
+
+    fn changed_for(&self, lists: ChangedLists, principal: Option<&Principal>) {
+        if let Some((console, _)) = &self.0 {
+            console.own_lists_changed(principal.map(Principal::id), lists);
+        }
     }
 
     fn changed(&self, lists: ChangedLists) {

@@ -204,6 +204,45 @@ async fn a_change_of_artifacts_is_announced_to_their_principal() {
     server.stop().await;
 }
 
+/// A principal gets no notifications about records and prompts of others, until they are shared.
+#[tokio::test]
+async fn a_change_of_records_is_announced_to_their_readers() {
+    const RESOURCES: &str = "notifications/resources/list_changed";
+    const PROMPTS: &str = "notifications/prompts/list_changed";
+    let folder = tempfile::tempdir().unwrap();
+    let database = folder.path().join("knowledge.db");
+    let toml = format!("{}[knowledge]\ndatabase = {database:?}\n", auth(folder.path(), ""));
+    let (server, _web) = server(&toml).await;
+    let agent = async |name: &str| {
+        let token = format!("hush-of-{name}-0123456789");
+        agent_with_token(&server, &token, Revision::V2025_11_25).await
+    };
+    let (alice, bob) = (agent("alice").await, agent("bob").await);
+    let create = async |new: Value| {
+        let made = call(&alice, "am7_create_object", new).await.unwrap();
+        assert_ne!(made["isError"], true, "{made}");
+    };
+    create(json!({"type": "data.note", "name": "first", "content": "x"})).await;
+    for client in [&alice, &bob] {
+        ask(client, "resources/list", json!({})).await.unwrap();
+    }
+    let (mut alices, mut bobs) = (alice.notifications(), bob.notifications());
+    create(json!({"type": "data.note", "name": "own", "content": "x"})).await;
+    create(
+        json!({"type": "olio.llm.promptConfig", "name": "own", "attributes": {"system": ["x"]}}),
+    )
+    .await;
+    within(async { while &*alices.recv().await.unwrap().method != RESOURCES {} }).await;
+    within(async { while &*alices.recv().await.unwrap().method != PROMPTS {} }).await;
+    let heard = std::iter::from_fn(|| bobs.try_recv().ok());
+    assert_eq!(heard.filter(|told| told.method.ends_with("list_changed")).count(), 0);
+    let everyone = "am7://default/auth.group/everyone";
+    create(json!({"type": "data.note", "name": "ours", "content": "x", "readers": [everyone]}))
+        .await;
+    within(async { while &*bobs.recv().await.unwrap().method != RESOURCES {} }).await;
+    server.stop().await;
+}
+
 /// C2: a shared scope is a setting.
 #[tokio::test]
 async fn artifacts_can_be_shared() {
