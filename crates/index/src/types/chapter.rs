@@ -1,4 +1,4 @@
-//! The chapter of a chunk.
+//! The chapter that a chunk belongs to.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Chapter {
-    /// Position among the chapters of the text, from 1, independent of a number in the heading.
+    /// 1-based position among the chapters of the text, whatever number the heading has.
     pub number: usize,
-    /// Title without `Chapter 3:` or `##`; the whole line if nothing else is left.
+    /// Title without a prefix such as `Chapter 3:` or `##`. The whole line if nothing would be left.
     pub title: String,
 }
 
 impl Chapter {
-    /// Returns a chapter by its position, from 1, and its title.
+    /// Creates a chapter with a 1-based position and a title.
     pub fn new(number: usize, title: impl Into<String>) -> Self {
         Self { number, title: title.into() }
     }
