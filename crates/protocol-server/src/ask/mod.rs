@@ -1,5 +1,5 @@
-//! Questions of a server to its client: their kinds, and their transport in each era (with sessions
-//! and stateless).
+//! Questions that a server asks its client: their kinds, and how each protocol era transports them
+//! (as requests in a session, or stateless in `input_required` results).
 
 pub(super) mod question;
 pub(super) mod session;
