@@ -330,7 +330,7 @@ impl Channel {
 
     /// Replays the answer to a request.
     pub(crate) fn replay(&self, request: Value) -> Result<ReplayedAnswer, CassetteError> {
-        let request = self.redactor.value(request);
+        let request = self.redactor.redact_json(request);
         let mut tape = self.cassette.tape();
         let recorded = tape.recorded_on(&self.name);
         let Tape { entries, left } = &mut *tape;
@@ -383,7 +383,7 @@ impl Channel {
     /// Records a request, and returns its index for [`Self::answer`]. Indices keep the order of
     /// concurrent requests.
     pub(crate) fn request(&self, request: Value) -> usize {
-        let request = self.redactor.value(request);
+        let request = self.redactor.redact_json(request);
         let mut tape = self.cassette.tape();
         tape.entries.push(Entry { channel: self.name.clone(), request, answer: None });
         tape.entries.len() - 1
@@ -392,8 +392,8 @@ impl Channel {
     /// Records the answer to a request.
     pub(crate) fn answer(&self, index: usize, answer: Result<Value, String>) {
         let answer = match answer {
-            Ok(value) => Answer::Ok(self.redactor.value(value)),
-            Err(text) => Answer::Error(self.redactor.text(text)),
+            Ok(value) => Answer::Ok(self.redactor.redact_json(value)),
+            Err(text) => Answer::Error(self.redactor.redact(text)),
         };
         if let Some(entry) = self.cassette.tape().entries.get_mut(index) {
             entry.answer = Some(answer);

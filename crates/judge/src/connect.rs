@@ -157,7 +157,7 @@ impl StderrTail {
 
     fn push(&self, line: &str) {
         // Redacted before it is cut: part of a secret would not be recognized.
-        let line = self.redactor.text(line.trim().to_owned());
+        let line = self.redactor.redact(line.trim().to_owned());
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         if lines.len() == STDERR_LINES {
             lines.pop_front();

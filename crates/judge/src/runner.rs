@@ -188,7 +188,7 @@ impl Runner {
                 }
                 Ok(())
             }
-            Err(error) => Err(redactor.text(error.to_string())),
+            Err(error) => Err(redactor.redact(error.to_string())),
         };
         let (status, error) = match outcome {
             Err(error) => (Status::Error, Some(error)),
@@ -197,7 +197,7 @@ impl Runner {
         let tape = context.cassette.as_ref();
         let (status, error) = match tape.map(|tape| tape.check_replayed(&case.name)) {
             Some(Err(problem)) if status != Status::Error => {
-                (Status::Error, Some(redactor.text(problem.to_string())))
+                (Status::Error, Some(redactor.redact(problem.to_string())))
             }
             _ => (status, error),
         };
@@ -270,7 +270,7 @@ impl Runner {
             }
         };
         if let (Some(cassette), Err(error)) = (&context.cassette, &outcome) {
-            cassette.trial_ended(&case.name, &redactor.text(error.to_string()));
+            cassette.trial_ended(&case.name, &redactor.redact(error.to_string()));
         }
         if let Some(connections) = connections {
             connections.close().await;
@@ -517,7 +517,7 @@ fn redacted(trial: Trial, redactor: &Redactor) -> Trial {
     if redactor.is_empty() {
         return trial;
     }
-    let value = serde_json::to_value(&trial).map(|value| redactor.value(value));
+    let value = serde_json::to_value(&trial).map(|value| redactor.redact_json(value));
     value.and_then(serde_json::from_value).unwrap_or_else(|_| {
         // The secret is part of a number or a time. Losing the trial is better than storing a
         // secret in a database.

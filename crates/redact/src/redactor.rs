@@ -40,8 +40,7 @@ impl Redactor {
 
     /// Returns a text with `…` in the place of each secret.
     #[must_use]
-    pub fn text(&self, text: String) -> String {
-        let mut text = text;
+    pub fn redact(&self, mut text: String) -> String {
         for _ in 0..MAX_PASSES {
             let found = self.searcher.find(&text);
             if found.is_empty() {
@@ -62,17 +61,17 @@ impl Redactor {
 
     /// Returns JSON with `…` in the place of each secret, also in names of members.
     #[must_use]
-    pub fn value(&self, value: Value) -> Value {
+    pub fn redact_json(&self, value: Value) -> Value {
         if self.is_empty() {
             return value;
         }
         match value {
-            Value::String(text) => Value::String(self.text(text)),
-            Value::Array(items) => items.into_iter().map(|item| self.value(item)).collect(),
+            Value::String(text) => Value::String(self.redact(text)),
+            Value::Array(items) => items.into_iter().map(|item| self.redact_json(item)).collect(),
             Value::Object(members) => Value::Object(
                 members
                     .into_iter()
-                    .map(|(name, value)| (self.text(name), self.value(value)))
+                    .map(|(name, value)| (self.redact(name), self.redact_json(value)))
                     .collect::<Map<_, _>>(),
             ),
             scalar => scalar,
@@ -114,7 +113,7 @@ mod tests {
 
     #[track_caller]
     fn check(secret: &str, text: &str, want: &str) {
-        assert_eq!(hiding(secret).text(text.to_owned()), want);
+        assert_eq!(hiding(secret).redact(text.to_owned()), want);
     }
 
     #[test]
@@ -172,12 +171,12 @@ mod tests {
         let started = std::time::Instant::now();
         // Each pass removes one beginning before the mark.
         let left = 6 * ((1 << 18) - MAX_PASSES) + 3;
-        assert_eq!(case.text("env-se".repeat(1 << 18) + "…").len(), left);
+        assert_eq!(case.redact("env-se".repeat(1 << 18) + "…").len(), left);
         // Beginnings of a long secret begin at every byte.
         let long = hiding(&("a".repeat(200_000) + "b"));
-        assert_eq!(long.text("a".repeat(1 << 20)).len(), 1 << 20);
-        assert_eq!(case.text("env-secret-1 ".repeat(1 << 18)).len(), 4 << 18);
-        assert_eq!(case.text("\\%4".repeat(1 << 20)).len(), 3 << 20);
+        assert_eq!(long.redact("a".repeat(1 << 20)).len(), 1 << 20);
+        assert_eq!(case.redact("env-secret-1 ".repeat(1 << 18)).len(), 4 << 18);
+        assert_eq!(case.redact("\\%4".repeat(1 << 20)).len(), 3 << 20);
         assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     }
 
@@ -226,15 +225,15 @@ mod tests {
             let redactor = hiding(&secret);
             for form in &forms {
                 let text = format!("key \"{form}\", and ({form})");
-                prop_assert_eq!(redactor.text(text), "key \"…\", and (…)", "{:?}", form);
+                prop_assert_eq!(redactor.redact(text), "key \"…\", and (…)", "{:?}", form);
             }
-            let text = redactor.text(twice);
+            let text = redactor.redact(twice);
             prop_assert!(!text.contains(&*forms[3]), "{}", text);
             // The secret, too, is a form: of one that was encoded.
             let url = hiding(&percent_encoded(&secret, true));
-            prop_assert_eq!(url.text(format!("<{secret}>")), "<…>");
+            prop_assert_eq!(url.redact(format!("<{secret}>")), "<…>");
             let end = at.index(secret.len());
-            let text = redactor.text(format!("<{} | more", cut(&secret, end)));
+            let text = redactor.redact(format!("<{} | more", cut(&secret, end)));
             prop_assert!(text == "<… | more" || end < SHORTEST_MIXED_SECRET + 3, "{}", text);
         }
     }

@@ -98,7 +98,7 @@ mod tests {
         case.variable_values = vec!["correct horse battery staple".to_owned()];
         let redactor = redactor_of(&case, &[]);
         let text = "V=correct horse battery staple!".to_owned();
-        assert_eq!(redactor.text(text), "V=…!");
+        assert_eq!(redactor.redact(text), "V=…!");
         assert_eq!(case.redacted().variable_values, [""; 0]);
     }
 
@@ -125,22 +125,25 @@ mod tests {
         assert!(text.contains("\"--port\",\"8080\",\"/data\"]"), "{text}");
         let redactor = redactor_of(&case, &["sk-of-the-runner".to_owned()]);
         for secret in args.iter().chain(&["url-secret", "sk-of-the-runner"]) {
-            assert_eq!(redactor.text(format!("<{secret}>")), "<…>");
+            assert_eq!(redactor.redact(format!("<{secret}>")), "<…>");
         }
-        assert_eq!(redactor.text("production".to_owned()), "production");
+        assert_eq!(redactor.redact("production".to_owned()), "production");
         // A text may be cut within a secret.
         let long = "found: env-secret, sk-of-the-runner";
         for (max, want) in [(14, "found: …"), (29, "found: …, …"), (19, "found: …, …")] {
-            assert_eq!(redactor.text(cut(long, max)), want);
+            assert_eq!(redactor.redact(cut(long, max)), want);
         }
         let wrote =
             json!({"sk-123456": ["env-secret", {"a": "Bearer header-secret, /some/folder"}]});
-        assert_eq!(redactor.value(wrote), json!({"…": ["…", {"a": "Bearer …, /some/folder"}]}));
+        assert_eq!(
+            redactor.redact_json(wrote),
+            json!({"…": ["…", {"a": "Bearer …, /some/folder"}]})
+        );
         let shown = format!("{case:?}");
         for secret in ["secret", "sk-123456", "pass-word"] {
             assert!(!shown.contains(secret), "{secret}: {shown}");
         }
-        assert_eq!(redactor.text("<pass-word>".to_owned()), "<…>");
+        assert_eq!(redactor.redact("<pass-word>".to_owned()), "<…>");
     }
 
     #[test]
