@@ -6,9 +6,10 @@ use serde_json::{Map, Value};
 
 use crate::{HIDDEN, search::Searcher};
 
-/// A `…` in the place of a secret may come after the beginning of another one, which is found at
-/// the next pass. A text without secrets must stay as it is, or a replay would differ from its
-/// recording; but a text that is made for it must not take passes without end.
+/// Maximum number of passes over a text.
+///
+/// Replacing a secret can put `…` right after the beginning of another secret, which only then looks
+/// cut and needs one more pass. The maximum bounds the time that a crafted text takes.
 const MAX_PASSES: usize = 4;
 
 /// Removes known secrets from texts: as they are, escaped as JSON, encoded for URLs or decoded,
@@ -19,8 +20,8 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// Creates a redactor of these secrets. Secrets that are so short that they would be found by
-    /// chance are left out.
+    /// Creates a redactor of these secrets. Ignores secrets so short that ordinary text would contain
+    /// them by chance.
     #[must_use]
     pub fn new(secrets: &[String]) -> Self {
         Self { searcher: Searcher::new(secrets) }
@@ -38,7 +39,8 @@ impl Redactor {
         self.searcher.is_too_large()
     }
 
-    /// Returns a text with `…` in the place of each secret.
+    /// Replaces each secret in a text by `…`. A text without secrets stays unchanged, so that a
+    /// replay equals its recording.
     #[must_use]
     pub fn redact(&self, mut text: String) -> String {
         for _ in 0..MAX_PASSES {
@@ -46,20 +48,20 @@ impl Redactor {
             if found.is_empty() {
                 break;
             }
-            let mut hidden = String::with_capacity(text.len());
-            let mut after = 0;
-            for range in found {
-                hidden.push_str(&text[after..range.start]);
-                hidden.push_str(HIDDEN);
-                after = range.end;
+            let mut redacted = String::with_capacity(text.len());
+            let mut copied = 0;
+            for secret in found {
+                redacted.push_str(&text[copied..secret.start]);
+                redacted.push_str(HIDDEN);
+                copied = secret.end;
             }
-            hidden.push_str(&text[after..]);
-            text = hidden;
+            redacted.push_str(&text[copied..]);
+            text = redacted;
         }
         text
     }
 
-    /// Returns JSON with `…` in the place of each secret, also in names of members.
+    /// Replaces each secret in the strings and member names of a JSON value by `…`.
     #[must_use]
     pub fn redact_json(&self, value: Value) -> Value {
         if self.is_empty() {
@@ -97,11 +99,11 @@ mod tests {
         token::{SHORTEST_MIXED_SECRET, is_long_enough},
     };
 
-    fn hiding(secret: &str) -> Redactor {
+    fn redactor_of(secret: &str) -> Redactor {
         Redactor::new(&[secret.to_owned()])
     }
 
-    /// Cuts a text, as its writer does.
+    /// Cuts a text to `max_bytes` and appends the mark, as writers of cut texts do.
     fn cut(text: &str, max_bytes: usize) -> String {
         if text.len() <= max_bytes {
             return text.to_owned();
@@ -113,7 +115,7 @@ mod tests {
 
     #[track_caller]
     fn check(secret: &str, text: &str, want: &str) {
-        assert_eq!(hiding(secret).redact(text.to_owned()), want);
+        assert_eq!(redactor_of(secret).redact(text.to_owned()), want);
     }
 
     #[test]
@@ -127,7 +129,7 @@ mod tests {
         );
         check(quoted, r#"{"key":"pass\u0022word\\\/1"}"#, r#"{"key":"…"}"#);
         check(quoted, "?key=pass%22word%5c%2F1&b=c%20d", "?key=…&b=c%20d");
-        // A value as it is in a URL.
+        // The secret is stored as it is in a URL, and the text has it decoded.
         check("pass%2Fword+1", "pass/word 1", "…");
         check("pässwörter", r"p\u00e4ssw\u00F6rter, p%C3%A4ssw%C3%B6rter", "…, …");
         check(KEY, &json!({"pem": KEY}).to_string(), r#"{"pem":"…"}"#);
@@ -167,16 +169,16 @@ mod tests {
 
     #[test]
     fn the_time_grows_with_the_length_of_the_text() {
-        let case = hiding("env-secret-1");
+        let short = redactor_of("env-secret-1");
         let started = std::time::Instant::now();
-        // Each pass removes one beginning before the mark.
+        // Each pass removes one beginning of the secret before the mark.
         let left = 6 * ((1 << 18) - MAX_PASSES) + 3;
-        assert_eq!(case.redact("env-se".repeat(1 << 18) + "…").len(), left);
-        // Beginnings of a long secret begin at every byte.
-        let long = hiding(&("a".repeat(200_000) + "b"));
+        assert_eq!(short.redact("env-se".repeat(1 << 18) + "…").len(), left);
+        // A beginning of the long secret starts at every byte.
+        let long = redactor_of(&("a".repeat(200_000) + "b"));
         assert_eq!(long.redact("a".repeat(1 << 20)).len(), 1 << 20);
-        assert_eq!(case.redact("env-secret-1 ".repeat(1 << 18)).len(), 4 << 18);
-        assert_eq!(case.redact("\\%4".repeat(1 << 20)).len(), 3 << 20);
+        assert_eq!(short.redact("env-secret-1 ".repeat(1 << 18)).len(), 4 << 18);
+        assert_eq!(short.redact("\\%4".repeat(1 << 20)).len(), 3 << 20);
         assert!(started.elapsed().as_secs() < 20, "{:?}", started.elapsed());
     }
 
@@ -216,21 +218,27 @@ mod tests {
             prop_assume!(is_long_enough(&Plain::of(secret.as_bytes()).text));
             let once = json!(secret).to_string();
             let twice = json!({"a": json!({"b": secret}).to_string()}).to_string();
-            let form = percent_encoded(&secret, true).replace("%20", "+");
-            let encoded = [percent_encoded(&secret, false), percent_encoded(&percent_encoded(&secret, true), true)];
             let ascii = in_ascii(&once);
-            let mut forms = vec![unquoted(&once), unquoted(&once).replace('/', r"\/"), unquoted(&ascii), unquoted(&json!(unquoted(&once)).to_string()), form];
-            forms.extend(encoded);
-            forms.push(secret.clone());
-            let redactor = hiding(&secret);
+            let encoded = percent_encoded(&secret, true);
+            let forms = [
+                secret.clone(),
+                unquoted(&once),
+                unquoted(&once).replace('/', r"\/"),
+                unquoted(&ascii),
+                unquoted(&json!(unquoted(&once)).to_string()),
+                encoded.replace("%20", "+"),
+                percent_encoded(&secret, false),
+                percent_encoded(&encoded, true),
+            ];
+            let redactor = redactor_of(&secret);
             for form in &forms {
                 let text = format!("key \"{form}\", and ({form})");
                 prop_assert_eq!(redactor.redact(text), "key \"…\", and (…)", "{:?}", form);
             }
             let text = redactor.redact(twice);
-            prop_assert!(!text.contains(&*forms[3]), "{}", text);
-            // The secret, too, is a form: of one that was encoded.
-            let url = hiding(&percent_encoded(&secret, true));
+            prop_assert!(!text.contains(&unquoted(&json!(unquoted(&once)).to_string())), "{}", text);
+            // A percent-encoded secret is found decoded, too.
+            let url = redactor_of(&encoded);
             prop_assert_eq!(url.redact(format!("<{secret}>")), "<…>");
             let end = at.index(secret.len());
             let text = redactor.redact(format!("<{} | more", cut(&secret, end)));
