@@ -90,7 +90,7 @@ mod tests {
         let store = Arc::new(MemoryStore::default());
         let ada = Arc::new(Principal::new(None, "ada"));
         let tools = ArtifactTools::new(store.clone());
-        let of_ada = tools.of_principal(Some(&ada));
+        let of_ada = tools.for_principal(Some(&ada));
         let name = ArtifactName::parse("a.bin").unwrap();
         let content: Vec<u8> = (0..PART as usize * 2 + 7).map(|at| (at % 251) as u8).collect();
         for content in [content.clone(), b"new".to_vec()] {
@@ -109,7 +109,7 @@ mod tests {
         assert_eq!(newest.next().await.unwrap().as_deref(), Some(&b"new"[..]));
         assert_eq!(newest.next().await.unwrap(), None);
         let grace = Arc::new(Principal::new(None, "grace"));
-        for other in [tools.of_principal(None), tools.of_principal(Some(&grace))] {
+        for other in [tools.for_principal(None), tools.for_principal(Some(&grace))] {
             assert!(other.download(&name, Version::Latest).await.is_err());
         }
     }

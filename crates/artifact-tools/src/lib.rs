@@ -54,8 +54,8 @@ pub const DEFAULT_TOKENS: u64 = 2_000;
 
 type OnChange = dyn Fn(ChangedFor<'_>) + Send + Sync;
 
-/// The tools and resources over the artifacts of one caller: the one of [`ArtifactTools::of`], or
-/// else `local`.
+/// The tools and resources over the artifacts of one caller: the caller `local`, until
+/// [`ArtifactTools::for_request`] or [`ArtifactTools::for_principal`] names another.
 #[derive(Clone)]
 pub struct ArtifactTools {
     store: Arc<dyn ArtifactStore>,
@@ -141,16 +141,16 @@ impl ArtifactTools {
         scope(self.rule, cx.principal().map(AsRef::as_ref), cx.session_id())
     }
 
-    /// Returns the tools and resources over the artifacts of a caller.
+    /// Returns the tools and resources over the artifacts of a request's caller.
     #[must_use]
-    pub fn of(&self, cx: &RequestContext) -> Self {
+    pub fn for_request(&self, cx: &RequestContext) -> Self {
         Self { scope: self.scope_of(cx), principal: cx.principal().cloned(), ..self.clone() }
     }
 
     /// Returns the tools and resources over the artifacts of a principal outside of a session;
     /// `None` is the caller without a token.
     #[must_use]
-    pub fn of_principal(&self, principal: Option<&Arc<Principal>>) -> Self {
+    pub fn for_principal(&self, principal: Option<&Arc<Principal>>) -> Self {
         let scope = scope(self.rule, principal.map(AsRef::as_ref), None);
         Self { scope, principal: principal.cloned(), ..self.clone() }
     }
@@ -178,18 +178,18 @@ impl ArtifactTools {
         );
         toolbox
             .tool(LIST, list::DESCRIPTION, move |arguments: ListArguments, cx: RequestContext| {
-                let lister = lister.of(&cx);
+                let lister = lister.for_request(&cx);
                 async move { lister.list(&arguments).await.map(Json) }
             })
             .tool(READ, read_description, move |arguments: ReadArguments, cx: RequestContext| {
-                let reader = reader.of(&cx);
+                let reader = reader.for_request(&cx);
                 async move { reader.read(&arguments).await }
             })
             .tool(
                 SEARCH,
                 find::SEARCH_DESCRIPTION,
                 move |arguments: SearchArguments, cx: RequestContext| {
-                    let searcher = searcher.of(&cx);
+                    let searcher = searcher.for_request(&cx);
                     async move { searcher.search(arguments).await }
                 },
             )
@@ -197,7 +197,7 @@ impl ArtifactTools {
                 QUERY,
                 find::QUERY_DESCRIPTION,
                 move |arguments: QueryArguments, cx: RequestContext| {
-                    let querier = querier.of(&cx);
+                    let querier = querier.for_request(&cx);
                     async move { querier.query(arguments).await }
                 },
             )
@@ -205,7 +205,7 @@ impl ArtifactTools {
                 DELETE,
                 delete::DESCRIPTION,
                 move |arguments: DeleteArguments, cx: RequestContext| {
-                    let deleter = deleter.of(&cx);
+                    let deleter = deleter.for_request(&cx);
                     async move { deleter.delete(&arguments).await }
                 },
             )

@@ -182,7 +182,8 @@ impl Handler for GatewayHandler {
             && let Some(after) = cursor.as_deref().and_then(|cursor| cursor.strip_prefix(ARTIFACTS))
         {
             let after = Some(after).filter(|after| !after.is_empty());
-            let page = self.artifacts.of(cx).resources(after, limit - resources.len()).await;
+            let page =
+                self.artifacts.for_request(cx).resources(after, limit - resources.len()).await;
             let (page, next) = match page {
                 Ok(page) => page,
                 // A page with artifacts only: an empty list would hide the failure.
@@ -252,7 +253,7 @@ impl Handler for GatewayHandler {
         if let Some(upstream) = self.gateway.bound_to(SERVER_NAME, cx)? {
             return self.gateway.read_resource_for_view(upstream, params, cx).await;
         }
-        if let Some(whole) = self.artifacts.of(cx).resource(&params.uri).await {
+        if let Some(whole) = self.artifacts.for_request(cx).resource(&params.uri).await {
             let mut whole = whole?;
             let contents = vec![std::mem::take(&mut whole.contents)];
             return Reply::json(&ReadResourceResult { contents, meta: None });
@@ -272,7 +273,7 @@ impl Handler for GatewayHandler {
         params: CompleteParams,
         cx: &RequestContext,
     ) -> Result<CompleteResult, RpcError> {
-        if let Some(result) = self.artifacts.of(cx).complete(&params).await {
+        if let Some(result) = self.artifacts.for_request(cx).complete(&params).await {
             return result;
         }
         if let Some(result) = self.knowledge.complete(&params, self.is_taken_prompt(), cx).await? {
@@ -514,7 +515,7 @@ impl GatewayHandler {
         let captured = self.capturer.capture(call, settings, result).await;
         record.captured(&captured, settings, client.profile());
         if matches!(captured, Captured::Changed { .. }) {
-            self.artifacts.of(cx).announce_change();
+            self.artifacts.for_request(cx).announce_change();
         }
         captured
     }

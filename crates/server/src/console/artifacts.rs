@@ -49,7 +49,7 @@ async fn list(
     Query(ListQuery { filter, limit }): Query<ListQuery>,
     caller: Caller,
 ) -> Response<Body> {
-    let own = artifacts.of_principal(caller.as_deref());
+    let own = artifacts.for_principal(caller.as_deref());
     let arguments = json!({"filter": filter, "limit": limit.map(PageLimit::get), "details": true});
     match own.list_json(arguments).await {
         Ok(list) => Json(list).into_response(),
@@ -73,7 +73,7 @@ async fn download(
     caller: Caller,
     headers: HeaderMap,
 ) -> Response<Body> {
-    let own = artifacts.of_principal(caller.as_deref());
+    let own = artifacts.for_principal(caller.as_deref());
     let name = match ArtifactName::parse(&name) {
         Ok(name) => name,
         Err(problem) => return refused(StatusCode::BAD_REQUEST, &problem.to_string()),
