@@ -6,7 +6,7 @@ use marquetry_protocol::{
     types::{CompleteParams, CompleteReference, CompleteResult, Completion},
 };
 
-use super::{ArtifactTools, ReadError};
+use super::{ArtifactTools, ToolError};
 
 /// Maximum values of a completion, by MCP.
 const MAX_VALUES: usize = 100;
@@ -40,7 +40,7 @@ impl ArtifactTools {
 
     /// Returns names that begin with a text: one more than a completion may have, if there are as
     /// many.
-    async fn names(&self, typed: &str) -> Result<Vec<String>, ReadError> {
+    async fn names(&self, typed: &str) -> Result<Vec<String>, ToolError> {
         if typed.len() > ArtifactName::MAX_BYTES {
             return Ok(Vec::new());
         }
@@ -70,7 +70,7 @@ impl ArtifactTools {
         Ok(names)
     }
 
-    async fn versions(&self, name: &str, typed: &str) -> Result<Vec<String>, ReadError> {
+    async fn versions(&self, name: &str, typed: &str) -> Result<Vec<String>, ToolError> {
         let Ok(name) = ArtifactName::parse(name) else { return Ok(Vec::new()) };
         let Ok(newest) = self.store.record(&self.scope, &name, Version::Latest).await else {
             return Ok(Vec::new());

@@ -10,7 +10,7 @@ use marquetry_data_query::{Table, TableError};
 use marquetry_extract::{Extracted, Hint, Limits, Sheet, Stop, extract, sheets};
 use marquetry_text_format::{csv_delimiter, shortened};
 
-use super::ReadError;
+use super::ToolError;
 
 /// Longest text of a document, and largest size of its parts after unpacking, in bytes.
 pub(crate) const MAX_DOCUMENT_BYTES: u64 = 64 << 20;
@@ -38,7 +38,7 @@ pub(crate) fn text<'a>(
     record: &Record,
     bytes: &'a [u8],
     stop: &Stop,
-) -> Result<Text<'a>, ReadError> {
+) -> Result<Text<'a>, ToolError> {
     if is_extracted(record) {
         let extracted = document(record, bytes, stop)?;
         let mut notes = problems(&extracted);
@@ -49,7 +49,7 @@ pub(crate) fn text<'a>(
         return Ok(Text { text: text.into(), notes: Vec::new() });
     }
     if !is_text(&record.mime_type) {
-        return Err(ReadError::Arguments(format!(
+        return Err(ToolError::Arguments(format!(
             "{} ({}) is not text; it cannot be searched",
             record.name, record.mime_type
         )));
@@ -65,7 +65,7 @@ pub(crate) fn text<'a>(
 }
 
 /// Returns the text of a document with its pages.
-pub(crate) fn document(record: &Record, bytes: &[u8], stop: &Stop) -> Result<Extracted, ReadError> {
+pub(crate) fn document(record: &Record, bytes: &[u8], stop: &Stop) -> Result<Extracted, ToolError> {
     let hint = Hint { file_name: Some(record.name.as_str()), ..hint(&record.mime_type, stop) };
     let mut extracted =
         extract(bytes, &hint).map_err(|error| unreadable(record, &error.to_string()))?;
@@ -75,7 +75,7 @@ pub(crate) fn document(record: &Record, bytes: &[u8], stop: &Stop) -> Result<Ext
 }
 
 /// Returns the tables of an artifact: the sheets of a workbook, the rows of JSON, or CSV.
-pub(crate) fn tables(record: &Record, bytes: &[u8], stop: &Stop) -> Result<Vec<Table>, ReadError> {
+pub(crate) fn tables(record: &Record, bytes: &[u8], stop: &Stop) -> Result<Vec<Table>, ToolError> {
     if is_spreadsheet(&record.mime_type) {
         let sheets = sheets(bytes, &hint(&record.mime_type, stop))
             .map_err(|error| unreadable(record, &error.to_string()))?;
@@ -126,11 +126,11 @@ fn problems(extracted: &Extracted) -> Vec<String> {
     extracted.problems.iter().take(MAX_PROBLEMS).map(ToString::to_string).collect()
 }
 
-fn unreadable(record: &Record, problem: &str) -> ReadError {
+fn unreadable(record: &Record, problem: &str) -> ToolError {
     let kind = &record.mime_type;
-    ReadError::Arguments(format!("{} ({kind}) cannot be read: {problem}", record.name))
+    ToolError::Arguments(format!("{} ({kind}) cannot be read: {problem}", record.name))
 }
 
-fn no_table(record: &Record, error: &TableError) -> ReadError {
-    ReadError::Arguments(format!("{} has no table: {error}", record.name))
+fn no_table(record: &Record, error: &TableError) -> ToolError {
+    ToolError::Arguments(format!("{} has no table: {error}", record.name))
 }

@@ -4,7 +4,7 @@ use marquetry_artifacts::{Version, store::Versions};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
-use super::{ArtifactTools, ReadError, read::named};
+use super::{ArtifactTools, ToolError, read::named};
 
 pub(super) const DESCRIPTION: &str = "Deletes an artifact or one version of it.";
 
@@ -19,7 +19,7 @@ pub(super) struct DeleteArguments {
 }
 
 impl ArtifactTools {
-    pub(super) async fn delete(&self, arguments: &DeleteArguments) -> Result<String, ReadError> {
+    pub(super) async fn delete(&self, arguments: &DeleteArguments) -> Result<String, ToolError> {
         let (name, version) = named(&arguments.name, arguments.version)?;
         let which = match version {
             Version::Latest => Versions::All,

@@ -8,7 +8,7 @@ use marquetry_text_format::shortened;
 use serde_json::{Value, json};
 
 use super::{
-    ArtifactTools, ReadError,
+    ArtifactTools, ToolError,
     content::{self, MAX_DOCUMENT_BYTES, MAX_NAME_BYTES, is_extracted},
     find::with_sentences,
     limits::TextLimit,
@@ -25,7 +25,7 @@ impl ArtifactTools {
         page: Option<u64>,
         (start_line, line_count): (Option<i64>, Option<u64>),
         limit: TextLimit,
-    ) -> Result<CallToolResult, ReadError> {
+    ) -> Result<CallToolResult, ToolError> {
         let extracted = self.extracted(record).await?;
         let (text, place) = match page {
             Some(number) => (page_of(&extracted, record, number)?, format!("Page {number}.")),
@@ -45,7 +45,7 @@ impl ArtifactTools {
         };
         let limit = limit.in_bytes_of(&text[start..]);
         let lines = view::lines(text.as_bytes(), first, line_count.unwrap_or(u64::MAX), limit)
-            .map_err(|error| ReadError::Arguments(error.to_string()))?;
+            .map_err(|error| ToolError::Arguments(error.to_string()))?;
         let more = match lines.next_line {
             Some(next) => format!(" Go on with start_line={next}."),
             None => String::new(),
@@ -75,7 +75,7 @@ impl ArtifactTools {
         name: &ArtifactName,
         version: Version,
         limit: TextLimit,
-    ) -> Result<CallToolResult, ReadError> {
+    ) -> Result<CallToolResult, ToolError> {
         let record = self.store.record(&self.scope, name, version).await?;
         let mut info = json!({
             "name": record.name, "version": record.version, "mime_type": record.mime_type,
@@ -114,16 +114,16 @@ impl ArtifactTools {
 
     /// Returns the names, columns and numbers of rows of the sheets of a workbook, with as many
     /// columns as fit.
-    async fn sheets(&self, record: &Record, limit: TextLimit) -> Result<Value, ReadError> {
+    async fn sheets(&self, record: &Record, limit: TextLimit) -> Result<Value, ToolError> {
         let tables = self.read_on_pool(record, content::tables).await?;
         let fitting = [50, 20, 5].map(|max_columns| described(&tables, max_columns));
         let fitting = fitting.into_iter().find(|sheets| limit.fits(&sheets.to_string()));
         Ok(fitting.unwrap_or_else(|| described(&tables, 0)))
     }
 
-    async fn extracted(&self, record: &Record) -> Result<Extracted, ReadError> {
+    async fn extracted(&self, record: &Record) -> Result<Extracted, ToolError> {
         if !is_extracted(record) {
-            return Err(ReadError::Arguments(format!(
+            return Err(ToolError::Arguments(format!(
                 "{} ({}) is not a document with pages",
                 record.name, record.mime_type
             )));
@@ -136,8 +136,8 @@ impl ArtifactTools {
     async fn read_on_pool<T: Send + 'static>(
         &self,
         record: &Record,
-        read: impl FnOnce(&Record, &[u8], &Stop) -> Result<T, ReadError> + Send + 'static,
-    ) -> Result<T, ReadError> {
+        read: impl FnOnce(&Record, &[u8], &Stop) -> Result<T, ToolError> + Send + 'static,
+    ) -> Result<T, ToolError> {
         let (bytes, reserved) = self.reserved_content(record, 1, MAX_DOCUMENT_BYTES).await?;
         let stop = Stop::never();
         let _stopped = stop.on_drop();
@@ -147,7 +147,7 @@ impl ArtifactTools {
             let _reserved = reserved;
             read(&record, &bytes, &work_stop)
         });
-        done.await.map_err(|_| ReadError::Arguments("the read ended unexpectedly".to_owned()))?
+        done.await.map_err(|_| ToolError::Arguments("the read ended unexpectedly".to_owned()))?
     }
 }
 
@@ -186,7 +186,7 @@ fn page_of<'a>(
     extracted: &'a Extracted,
     record: &Record,
     number: u64,
-) -> Result<&'a str, ReadError> {
+) -> Result<&'a str, ToolError> {
     let found = extracted.pages.iter().find(|page| u64::from(page.number) == number);
     let text = found.and_then(|page| {
         let end = page.span.end.min(extracted.content.len());
@@ -194,7 +194,7 @@ fn page_of<'a>(
     });
     text.ok_or_else(|| {
         let name = &record.name;
-        ReadError::Arguments(match extracted.page_count {
+        ToolError::Arguments(match extracted.page_count {
             Some(count) => format!("{name} has no page {number}: give a page from 1 to {count}"),
             None => format!("{name} has no pages; give lines"),
         })

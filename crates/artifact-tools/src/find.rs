@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
-    ArtifactTools, ReadError,
+    ArtifactTools, ToolError,
     content::{self, MAX_DOCUMENT_BYTES, MAX_NAME_BYTES, is_extracted},
     limits::TextLimit,
     read::named,
@@ -91,11 +91,11 @@ impl ArtifactTools {
     pub(super) async fn search(
         &self,
         arguments: SearchArguments,
-    ) -> Result<CallToolResult, ReadError> {
+    ) -> Result<CallToolResult, ToolError> {
         let pattern = match (arguments.pattern, arguments.words) {
             (Some(pattern), None) => Pattern::Regex(pattern),
             (None, Some(words)) => Pattern::Words(words),
-            _ => return Err(ReadError::Arguments("give either pattern or words".to_owned())),
+            _ => return Err(ToolError::Arguments("give either pattern or words".to_owned())),
         };
         let mut request = SearchRequest::new(pattern);
         request.context = count(arguments.context, request.context, 50);
@@ -107,7 +107,7 @@ impl ArtifactTools {
             let text = content::text(&input.record, &input.bytes, &input.stop)?;
             let found = within(limit, &limits, |limits| {
                 search(&text.text, &request, limits)
-                    .map_err(|error| ReadError::Arguments(error.to_string()))
+                    .map_err(|error| ToolError::Arguments(error.to_string()))
             })?;
             Ok((found, text.notes))
         };
@@ -129,11 +129,11 @@ impl ArtifactTools {
     pub(super) async fn query(
         &self,
         arguments: QueryArguments,
-    ) -> Result<CallToolResult, ReadError> {
+    ) -> Result<CallToolResult, ToolError> {
         let query = match (arguments.jq, arguments.sql) {
             (Some(program), None) => Query::Jq(program),
             (None, Some(statement)) => Query::Sql(statement),
-            _ => return Err(ReadError::Arguments("give either jq or sql".to_owned())),
+            _ => return Err(ToolError::Arguments("give either jq or sql".to_owned())),
         };
         let (limit, mut limits) = self.output_limits(arguments.max_bytes);
         limits.max_rows = count(arguments.max_rows.map(NonZeroU64::get), 100, 1_000);
@@ -181,8 +181,8 @@ impl ArtifactTools {
         name: &str,
         factor: u64,
         cancel: &Cancel,
-        work: impl FnOnce(Input) -> Result<T, ReadError> + Send + 'static,
-    ) -> Result<(Record, T), ReadError> {
+        work: impl FnOnce(Input) -> Result<T, ToolError> + Send + 'static,
+    ) -> Result<(Record, T), ToolError> {
         let (name, version) = named(name, None)?;
         let record = self.store.record(&self.scope, &name, version).await?;
         let least = match (factor, is_extracted(&record)) {
@@ -204,14 +204,14 @@ impl ArtifactTools {
         let working = tokio::task::spawn_blocking(move || work(input));
         // The work keeps its reservation until it ends.
         let Ok(done) = tokio::time::timeout(self.limits.max_work, working).await else {
-            return Err(ReadError::Arguments(format!(
+            return Err(ToolError::Arguments(format!(
                 "the call was given up after {} ms; a function of SQL, such as instr with a long text, cannot be stopped",
                 self.limits.max_work.as_millis()
             )));
         };
         match done {
             Ok(done) => Ok((record, done?)),
-            Err(_) => Err(ReadError::Arguments("the query ended unexpectedly".to_owned())),
+            Err(_) => Err(ToolError::Arguments("the query ended unexpectedly".to_owned())),
         }
     }
 
@@ -221,10 +221,10 @@ impl ArtifactTools {
         record: &Record,
         factor: u64,
         least: u64,
-    ) -> Result<(bytes::Bytes, OwnedSemaphorePermit), ReadError> {
+    ) -> Result<(bytes::Bytes, OwnedSemaphorePermit), ToolError> {
         let Record { name, size_bytes, .. } = record;
         if *size_bytes > MAX_BYTES {
-            return Err(ReadError::Arguments(format!(
+            return Err(ToolError::Arguments(format!(
                 "{name} has {size_bytes} bytes, more than the {MAX_BYTES} that can be searched; read parts of it with {}",
                 super::READ
             )));
@@ -251,8 +251,8 @@ struct Input {
 fn within<T: ToString>(
     limit: TextLimit,
     limits: &QueryLimits,
-    mut run: impl FnMut(&QueryLimits) -> Result<T, ReadError>,
-) -> Result<T, ReadError> {
+    mut run: impl FnMut(&QueryLimits) -> Result<T, ToolError>,
+) -> Result<T, ToolError> {
     let found = run(limits)?;
     let text = found.to_string();
     if limit.fits(&text) {
@@ -306,14 +306,14 @@ impl fmt::Display for Found {
 }
 
 impl Query {
-    fn run(&self, input: &Input, limits: &QueryLimits) -> Result<Found, ReadError> {
+    fn run(&self, input: &Input, limits: &QueryLimits) -> Result<Found, ToolError> {
         let Input { record, bytes, stop, reserved } = input;
         match self {
             Self::Jq(program) => {
                 let text = content::text(record, bytes, stop)?;
                 let output = jq_holding(&text.text, program, limits, reserved.clone());
                 let output = output.map_err(|error| {
-                    ReadError::Arguments(match &error {
+                    ToolError::Arguments(match &error {
                         JqError::Input(_) => format!("{} is not JSON; {error}", record.name),
                         _ => error.to_string(),
                     })
@@ -333,7 +333,7 @@ impl Query {
                 // The engine works on this thread, which may block.
                 let output = tokio::runtime::Handle::current()
                     .block_on(sql(&tables, statement, limits))
-                    .map_err(|error| ReadError::Arguments(with_columns(&error, &tables)))?;
+                    .map_err(|error| ToolError::Arguments(with_columns(&error, &tables)))?;
                 Ok(Found {
                     text: output.csv,
                     rows: output.rows,

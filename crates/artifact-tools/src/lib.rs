@@ -68,9 +68,9 @@ pub struct ArtifactTools {
     whole_reads: Arc<Semaphore>,
 }
 
-/// Why an artifact tool failed, for the model.
+/// An error of an artifact tool, which the model reads.
 #[derive(Debug, thiserror::Error)]
-enum ReadError {
+enum ToolError {
     #[error("{0} is not an artifact's name: {1}; {LIST} lists the names")]
     Name(String, String),
     #[error("{0} is not text; give start_byte and end_byte instead of lines")]
@@ -83,7 +83,7 @@ enum ReadError {
     Arguments(String),
 }
 
-impl From<StoreError> for ReadError {
+impl From<StoreError> for ToolError {
     fn from(error: StoreError) -> Self {
         match error {
             StoreError::Expired { .. } => Self::Expired(error),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{ArtifactTools, DEFAULT_TOKENS, ReadError, description, uri_of};
+use super::{ArtifactTools, DEFAULT_TOKENS, ToolError, description, uri_of};
 
 pub(super) const DESCRIPTION: &str =
     "Lists artifacts: saved tool answers that were too large or not text.";
@@ -75,12 +75,12 @@ impl ArtifactTools {
             .map_err(|error| RpcError::invalid_params(error.to_string()))?;
         match self.list(&arguments).await {
             Ok(list) => Ok(json!(list)),
-            Err(ReadError::Arguments(problem)) => Err(RpcError::invalid_params(problem)),
+            Err(ToolError::Arguments(problem)) => Err(RpcError::invalid_params(problem)),
             Err(error) => Err(RpcError::internal(error.to_string())),
         }
     }
 
-    pub(super) async fn list(&self, arguments: &ListArguments) -> Result<ArtifactList, ReadError> {
+    pub(super) async fn list(&self, arguments: &ListArguments) -> Result<ArtifactList, ToolError> {
         const MAX_LIMIT: u32 = 200;
         /// Maximum number of records that one call examines, because a filter may match none of
         /// them.
@@ -89,7 +89,7 @@ impl ArtifactTools {
         let filter = arguments.filter.as_deref().unwrap_or_default().to_lowercase();
         let mut after = match &arguments.cursor {
             Some(cursor) => Some(ArtifactName::parse(cursor).map_err(|_| {
-                ReadError::Arguments("cursor is not one that this tool gave".to_owned())
+                ToolError::Arguments("cursor is not one that this tool gave".to_owned())
             })?),
             None => None,
         };

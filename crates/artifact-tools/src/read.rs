@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{
-    ArtifactTools, ReadError,
+    ArtifactTools, ToolError,
     content::is_extracted,
     limits::TextLimit,
     uri_of,
@@ -60,18 +60,18 @@ impl ArtifactTools {
     pub(super) async fn read(
         &self,
         arguments: &ReadArguments,
-    ) -> Result<CallToolResult, ReadError> {
+    ) -> Result<CallToolResult, ToolError> {
         let (name, version) = named(&arguments.name, arguments.version)?;
         let by_bytes = arguments.start_byte.is_some() || arguments.end_byte.is_some();
         let by_lines = arguments.start_line.is_some() || arguments.line_count.is_some();
         if by_bytes && by_lines {
             let problem =
                 "give either lines (start_line, line_count) or bytes (start_byte, end_byte)";
-            return Err(ReadError::Arguments(problem.to_owned()));
+            return Err(ToolError::Arguments(problem.to_owned()));
         }
         if arguments.start_line == Some(0) {
             let problem = "start_line is 0: lines count from 1, or from -1 at the end";
-            return Err(ReadError::Arguments(problem.to_owned()));
+            return Err(ToolError::Arguments(problem.to_owned()));
         }
         let default = self.limits.default_bytes;
         let text_limit = TextLimit::new(arguments.max_bytes, default, self.limits.max_bytes);
@@ -113,7 +113,7 @@ impl ArtifactTools {
         };
         let count = arguments.line_count.unwrap_or(u64::MAX);
         match self.read_lines(&record, first, count, text_limit).await {
-            Err(ReadError::NotText(_)) if !by_lines => {
+            Err(ToolError::NotText(_)) if !by_lines => {
                 let limit = text_limit.in_binary_bytes();
                 if record.size_bytes > limit as u64 {
                     return Ok(self.binary_note(&record, limit));
@@ -161,7 +161,7 @@ impl ArtifactTools {
         first: u64,
         count: u64,
         limit: TextLimit,
-    ) -> Result<CallToolResult, ReadError> {
+    ) -> Result<CallToolResult, ToolError> {
         let name = &record.name;
         let size = record.size_bytes;
         let version = Version::Number(record.version);
@@ -172,7 +172,7 @@ impl ArtifactTools {
         let text = view::characters(&piece).map_or("", |(text, _)| text);
         let limit = limit.in_bytes_of(text);
         let mut part = view::lines(text.as_bytes(), 1, count, limit)
-            .map_err(|_| ReadError::NotText(name.as_str().to_owned()))?;
+            .map_err(|_| ToolError::NotText(name.as_str().to_owned()))?;
         // The view counts from the start of the piece.
         let before = (first - 1).min(lines.total);
         part.first_line += before;
@@ -184,7 +184,7 @@ impl ArtifactTools {
     }
 
     /// Finds the start of a line and counts all lines. Reads the whole text, one block at a time.
-    pub(super) async fn find_line(&self, record: &Record, line: u64) -> Result<Line, ReadError> {
+    pub(super) async fn find_line(&self, record: &Record, line: u64) -> Result<Line, ToolError> {
         const BLOCK: u64 = 256 << 10;
         let Record { name, size_bytes, .. } = record;
         let version = Version::Number(record.version);
@@ -205,7 +205,7 @@ impl ArtifactTools {
                 Err(_) => "",
             };
             if text.is_empty() {
-                return Err(ReadError::NotText(name.as_str().to_owned()));
+                return Err(ToolError::NotText(name.as_str().to_owned()));
             }
             for (offset, _) in text.match_indices('\n') {
                 ended += 1;
@@ -226,12 +226,12 @@ impl ArtifactTools {
         start: u64,
         end: u64,
         limit: TextLimit,
-    ) -> Result<CallToolResult, ReadError> {
+    ) -> Result<CallToolResult, ToolError> {
         let record = self.store.record(&self.scope, name, version).await?;
         let total = record.size_bytes;
         if start >= total.max(1) || end <= start {
             let last = total.saturating_sub(1);
-            return Err(ReadError::Arguments(format!(
+            return Err(ToolError::Arguments(format!(
                 "bytes {start} to {} are not part of {name}, which has {total} bytes: give a start_byte from 0 to {last}, and an end_byte \
                  that is larger",
                 end.min(total)
@@ -282,7 +282,7 @@ pub(super) fn line_from_end(start: i64, total: u64) -> u64 {
 pub(super) fn named(
     name: &str,
     version: Option<u64>,
-) -> Result<(ArtifactName, Version), ReadError> {
+) -> Result<(ArtifactName, Version), ToolError> {
     let uri = if name.starts_with("artifact:") {
         name.parse::<ArtifactUri>().map_err(|error| error.to_string())
     } else {
@@ -290,7 +290,7 @@ pub(super) fn named(
             .map(|name| ArtifactUri { name, version: None })
             .map_err(|error| error.to_string())
     };
-    let uri = uri.map_err(|problem| ReadError::Name(quoted(name), problem))?;
+    let uri = uri.map_err(|problem| ToolError::Name(quoted(name), problem))?;
     Ok((uri.name, version.or(uri.version).map_or(Version::Latest, Version::Number)))
 }
 

@@ -9,7 +9,7 @@ use marquetry_protocol::{
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{ArtifactTools, LIST, READ, ReadError, description, kib, uri_of};
+use super::{ArtifactTools, LIST, READ, ToolError, description, kib, uri_of};
 
 impl ArtifactTools {
     /// Returns a page of artifacts as resources, and the last name if more pages follow.
@@ -68,13 +68,13 @@ impl ArtifactTools {
         let version = version.map_or(Version::Latest, Version::Number);
         Some(self.whole(uri, &name, version).await.map_err(|error| {
             match error {
-                ReadError::Store(StoreError::NotFound { .. }) => RpcError::resource_not_found(uri),
-                ReadError::Expired(_) => RpcError {
+                ToolError::Store(StoreError::NotFound { .. }) => RpcError::resource_not_found(uri),
+                ToolError::Expired(_) => RpcError {
                     message: error.to_string(),
                     ..RpcError::resource_not_found(uri)
                         .with_data(&json!({"uri": uri, "reason": "expired"}))
                 },
-                ReadError::Arguments(limit) => RpcError::limit_exceeded(limit),
+                ToolError::Arguments(limit) => RpcError::limit_exceeded(limit),
                 error => RpcError::internal(error.to_string()),
             }
         }))
@@ -85,11 +85,11 @@ impl ArtifactTools {
         uri: &str,
         name: &ArtifactName,
         version: Version,
-    ) -> Result<WholeArtifact, ReadError> {
+    ) -> Result<WholeArtifact, ToolError> {
         let record = self.store.record(&self.scope, name, version).await?;
         let limit = self.limits.max_resource_bytes.get();
         if record.size_bytes > limit as u64 {
-            return Err(ReadError::Arguments(format!(
+            return Err(ToolError::Arguments(format!(
                 "{name} has {} bytes, more than limits.max_resource_bytes ({limit}); the tool {READ} reads it in parts",
                 record.size_bytes
             )));
@@ -113,13 +113,13 @@ impl ArtifactTools {
 
     /// Reserves memory of the budget of whole reads, at most all of it. Waits for other reads, but
     /// not for the queries of a caller who makes many of them.
-    pub(super) async fn reserve(&self, bytes: u64) -> Result<OwnedSemaphorePermit, ReadError> {
+    pub(super) async fn reserve(&self, bytes: u64) -> Result<OwnedSemaphorePermit, ToolError> {
         let budget = self.limits.max_resource_reads_bytes.get();
         let permits = kib(bytes).min(kib(budget as u64));
         let waiting = self.whole_reads.clone().acquire_many_owned(permits);
         match tokio::time::timeout(self.limits.max_wait, waiting).await {
-            Ok(permit) => permit.map_err(|_| ReadError::Arguments("server is ending".to_owned())),
-            Err(_) => Err(ReadError::Arguments(format!(
+            Ok(permit) => permit.map_err(|_| ToolError::Arguments("server is ending".to_owned())),
+            Err(_) => Err(ToolError::Arguments(format!(
                 "other reads and queries have used the {budget} bytes of limits.max_resource_reads_bytes for {} ms; try again",
                 self.limits.max_wait.as_millis()
             ))),
