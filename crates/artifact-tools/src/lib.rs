@@ -28,28 +28,28 @@ use self::{
 };
 pub use self::{download::Download, limits::ReadLimits, resource::WholeArtifact};
 
-/// The name of the tool that lists artifacts.
+/// Name of the tool that lists artifacts.
 pub const LIST: &str = "list_artifacts";
-/// The name of the tool that reads an artifact or a part of it.
+/// Name of the tool that reads an artifact or a part of it.
 pub const READ: &str = "read_artifact";
-/// The name of the tool that finds lines of an artifact.
+/// Name of the tool that finds lines of an artifact.
 pub const SEARCH: &str = "search_artifact";
-/// The name of the tool that queries an artifact with jq or SQL.
+/// Name of the tool that queries an artifact with jq or SQL.
 pub const QUERY: &str = "query_artifact";
-/// The name of the tool that deletes an artifact.
+/// Name of the tool that deletes an artifact.
 pub const DELETE: &str = "delete_artifact";
 
-/// The callers for whom the list of artifacts has changed.
+/// The callers whose list of artifacts has changed.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum ChangedFor<'a> {
-    /// All callers: they share their artifacts.
+    /// All callers, because they share their artifacts.
     Everyone,
     /// The callers of one principal; `None` means all callers without a token.
     Principal(Option<&'a Arc<Principal>>),
 }
 
-/// Tokens of an answer to a call that asks for no other size.
+/// Maximum number of tokens of an answer, unless the call sets a limit of its own.
 pub const DEFAULT_TOKENS: u64 = 2_000;
 
 type OnChange = dyn Fn(ChangedFor<'_>) + Send + Sync;
@@ -59,12 +59,12 @@ type OnChange = dyn Fn(ChangedFor<'_>) + Send + Sync;
 #[derive(Clone)]
 pub struct ArtifactTools {
     store: Arc<dyn ArtifactStore>,
-    rule: ArtifactScope,
+    sharing: ArtifactScope,
     scope: Scope,
     principal: Option<Arc<Principal>>,
     limits: ReadLimits,
     on_change: Arc<OnChange>,
-    /// Bounds the memory of whole reads; a permit is one KiB.
+    /// Bounds the memory of whole reads and queries; a permit is one KiB.
     whole_reads: Arc<Semaphore>,
 }
 
@@ -94,9 +94,9 @@ impl From<StoreError> for ToolError {
 
 impl fmt::Debug for ArtifactTools {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rule, scope, limits, .. } = self;
+        let Self { sharing, scope, limits, .. } = self;
         f.debug_struct("ArtifactTools")
-            .field("rule", rule)
+            .field("sharing", sharing)
             .field("scope", scope)
             .field("limits", limits)
             .finish_non_exhaustive()
@@ -109,7 +109,7 @@ impl ArtifactTools {
         let limits = ReadLimits::default();
         Self {
             store,
-            rule: ArtifactScope::Principal,
+            sharing: ArtifactScope::Principal,
             scope: Scope::local(),
             principal: None,
             whole_reads: Arc::new(limits.whole_reads()),
@@ -118,10 +118,10 @@ impl ArtifactTools {
         }
     }
 
-    /// Sets who shares artifacts.
+    /// Sets which callers share artifacts.
     #[must_use]
-    pub fn with_scope(self, rule: ArtifactScope) -> Self {
-        Self { rule, ..self }
+    pub fn with_scope(self, sharing: ArtifactScope) -> Self {
+        Self { sharing, ..self }
     }
 
     /// Sets how much a read returns, and how much memory whole reads use together.
@@ -138,7 +138,7 @@ impl ArtifactTools {
 
     /// Returns the scope of a caller's artifacts.
     pub fn scope_of(&self, cx: &RequestContext) -> Scope {
-        scope(self.rule, cx.principal().map(AsRef::as_ref), cx.session_id())
+        scope(self.sharing, cx.principal().map(AsRef::as_ref), cx.session_id())
     }
 
     /// Returns the tools and resources over the artifacts of a request's caller.
@@ -151,14 +151,14 @@ impl ArtifactTools {
     /// `None` is the caller without a token.
     #[must_use]
     pub fn for_principal(&self, principal: Option<&Arc<Principal>>) -> Self {
-        let scope = scope(self.rule, principal.map(AsRef::as_ref), None);
+        let scope = scope(self.sharing, principal.map(AsRef::as_ref), None);
         Self { scope, principal: principal.cloned(), ..self.clone() }
     }
 
-    /// Announces a changed list to the clients that see it: those of the caller's principal, or all
-    /// if artifacts are shared.
+    /// Reports a changed list of artifacts for the callers that see it: those of the same principal,
+    /// or all if artifacts are shared.
     pub fn announce_change(&self) {
-        (self.on_change)(match self.rule {
+        (self.on_change)(match self.sharing {
             ArtifactScope::Shared => ChangedFor::Everyone,
             _ => ChangedFor::Principal(self.principal.as_ref()),
         });
@@ -212,34 +212,37 @@ impl ArtifactTools {
     }
 }
 
-/// Returns the scope of a principal in a session.
-fn scope(rule: ArtifactScope, principal: Option<&Principal>, session: Option<&str>) -> Scope {
+/// Returns the scope of a principal's artifacts in a session.
+fn scope(sharing: ArtifactScope, principal: Option<&Principal>, session: Option<&str>) -> Scope {
     let local = Scope::local();
-    if rule == ArtifactScope::Shared {
+    if sharing == ArtifactScope::Shared {
         return local;
     }
-    // No principal has this name: static tokens and users of an issuer have prefixes.
+    // The prefix keeps principals apart from `local`, which the caller without a token has.
     let user = principal.map_or_else(
         || local.user().to_owned(),
-        |principal| bounded(format!("principal {}", principal.id())),
+        |principal| hash_if_long(format!("principal {}", principal.id())),
     );
     let session = match session {
-        Some(session) if rule == ArtifactScope::Session => bounded(format!("session {session}")),
+        Some(session) if sharing == ArtifactScope::Session => {
+            hash_if_long(format!("session {session}"))
+        }
         _ => local.session().to_owned(),
     };
     Scope::new(local.app(), user, session).expect("every part has 1 to 256 bytes")
 }
 
-/// Returns a name as part of a scope; a long name is replaced by its hash.
-fn bounded(name: String) -> String {
+/// Returns a name that fits into a part of a scope: a long name is replaced by its hash.
+fn hash_if_long(name: String) -> String {
     if name.len() <= Scope::MAX_PART_BYTES {
         return name;
     }
     format!("hash {}", blake3::hash(name.as_bytes()).to_hex())
 }
 
-/// Returns the permits for `bytes`: one per KiB, rounded up.
-fn kib(bytes: u64) -> u32 {
+/// Returns the number of semaphore permits for `bytes`: one per KiB, rounded up.
+fn permits_for(bytes: u64) -> u32 {
+    // The maximum of Tokio's semaphore on 32-bit targets.
     const MAX_PERMITS: u32 = u32::MAX >> 3;
     u32::try_from(bytes.div_ceil(1024)).unwrap_or(MAX_PERMITS).clamp(1, MAX_PERMITS)
 }
@@ -271,8 +274,8 @@ mod tests {
         assert_eq!(scope(ArtifactScope::Principal, None, None), Scope::local());
     }
 
-    fn scopes(rule: ArtifactScope, session: Option<&str>) -> BTreeSet<Scope> {
-        callers().iter().map(|caller| scope(rule, caller.as_ref(), session)).collect()
+    fn scopes(sharing: ArtifactScope, session: Option<&str>) -> BTreeSet<Scope> {
+        callers().iter().map(|caller| scope(sharing, caller.as_ref(), session)).collect()
     }
 
     /// The caller without a token, holders of static tokens, and users of issuers.

@@ -5,7 +5,7 @@ use std::{num::NonZeroUsize, time::Duration};
 use marquetry_tokens::beginning_within;
 use tokio::sync::Semaphore;
 
-use crate::{DEFAULT_TOKENS, kib};
+use crate::{DEFAULT_TOKENS, permits_for};
 
 /// Limits of `read_artifact` and `resources/read`: the largest answers, and the memory that all
 /// `resources/read` may use together.
@@ -35,7 +35,7 @@ pub struct ReadLimits {
 impl ReadLimits {
     /// Returns the budget of whole reads: a permit for each KiB.
     pub(crate) fn whole_reads(&self) -> Semaphore {
-        Semaphore::new(kib(self.max_resource_reads_bytes.get() as u64) as usize)
+        Semaphore::new(permits_for(self.max_resource_reads_bytes.get() as u64) as usize)
     }
 }
 

@@ -9,7 +9,7 @@ use marquetry_protocol::{
 use serde_json::json;
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{ArtifactTools, LIST, READ, ToolError, description, kib, uri_of};
+use super::{ArtifactTools, LIST, READ, ToolError, description, permits_for, uri_of};
 
 impl ArtifactTools {
     /// Returns a page of artifacts as resources, and the last name if more pages follow.
@@ -115,7 +115,7 @@ impl ArtifactTools {
     /// not for the queries of a caller who makes many of them.
     pub(super) async fn reserve(&self, bytes: u64) -> Result<OwnedSemaphorePermit, ToolError> {
         let budget = self.limits.max_resource_reads_bytes.get();
-        let permits = kib(bytes).min(kib(budget as u64));
+        let permits = permits_for(bytes).min(permits_for(budget as u64));
         let waiting = self.whole_reads.clone().acquire_many_owned(permits);
         match tokio::time::timeout(self.limits.max_wait, waiting).await {
             Ok(permit) => permit.map_err(|_| ToolError::Arguments("server is ending".to_owned())),
