@@ -103,15 +103,16 @@ impl ArtifactTools {
         request.from_end = arguments.last.unwrap_or(false);
         let (limit, limits) = self.output_limits(arguments.max_bytes);
         let cancel = limits.cancel.clone();
-        let work = move |input: Input| {
-            let text = content::text(&input.record, &input.bytes, &input.stop)?;
-            let found = within(limit, &limits, |limits| {
-                search(&text.text, &request, limits)
-                    .map_err(|error| ToolError::Arguments(error.to_string()))
-            })?;
-            Ok((found, text.notes))
-        };
-        let (record, (found, notes)) = self.with_content(&arguments.name, 1, &cancel, work).await?;
+        let (record, (found, notes)) = self
+            .with_content(&arguments.name, 1, &cancel, move |input| {
+                let text = content::text(&input.record, &input.bytes, &input.stop)?;
+                let found = within(limit, &limits, |limits| {
+                    search(&text.text, &request, limits)
+                        .map_err(|error| ToolError::Arguments(error.to_string()))
+                })?;
+                Ok((found, text.notes))
+            })
+            .await?;
         let more = if found.shown < found.total {
             format!("; {} of these are shown. Narrow the pattern, or give max_matches", found.shown)
         } else {
@@ -138,9 +139,11 @@ impl ArtifactTools {
         let (limit, mut limits) = self.output_limits(arguments.max_bytes);
         limits.max_rows = count(arguments.max_rows.map(NonZeroU64::get), 100, 1_000);
         let cancel = limits.cancel.clone();
-        let work = move |input: Input| within(limit, &limits, |limits| query.run(&input, limits));
-        let factor = QUERY_MEMORY_FACTOR;
-        let (record, found) = self.with_content(&arguments.name, factor, &cancel, work).await?;
+        let (record, found) = self
+            .with_content(&arguments.name, QUERY_MEMORY_FACTOR, &cancel, move |input| {
+                within(limit, &limits, |limits| query.run(&input, limits))
+            })
+            .await?;
         let plural = if found.rows == 1 { "" } else { "s" };
         let more = if found.has_more {
             "; there are more: narrow the query, or give max_rows or max_bytes"
@@ -411,6 +414,15 @@ mod tests {
         Ok(texts(&found).into_iter().map(str::to_owned).collect())
     }
 
+    /// Returns the description of the artifact `a`, read with further arguments.
+    async fn info(artifacts: &ArtifactTools, arguments: Value) -> Value {
+        let mut all = json!({"name": "a", "info": true});
+        all.as_object_mut().unwrap().extend(arguments.as_object().unwrap().clone());
+        let arguments = serde_json::from_value(all).unwrap();
+        let described = artifacts.read(&arguments).await.unwrap();
+        serde_json::from_str(texts(&described)[0]).unwrap()
+    }
+
     #[tokio::test]
     async fn lines_are_found() {
         let log = artifacts("text/plain", "start\nERROR disk full\nERROR again\nstop\n").await;
@@ -597,23 +609,18 @@ mod tests {
 
     #[tokio::test]
     async fn info_describes_an_artifact() {
-        async fn info(artifacts: &ArtifactTools) -> Value {
-            let arguments = serde_json::from_value(json!({"name": "a", "info": true})).unwrap();
-            let info = artifacts.read(&arguments).await.unwrap();
-            serde_json::from_str(texts(&info)[0]).unwrap()
-        }
-        let found = info(&artifacts("text/plain", "one\ntwo\n").await).await;
+        let found = info(&artifacts("text/plain", "one\ntwo\n").await, json!({})).await;
         assert_eq!((&found["lines"], &found["size_bytes"]), (&json!(2), &json!(8)));
-        let found = info(&artifacts(XLSX, workbook()).await).await;
+        let found = info(&artifacts(XLSX, workbook()).await, json!({})).await;
         let sheets = json!([{"name": "Sales 2026", "rows": 2, "columns": ["region", "amount"]},
             {"name": "Staff", "rows": 1, "columns": ["name", "region"]}]);
         assert_eq!(found["sheets"], sheets);
-        let found = info(&artifacts(XLSX, b"PK\x03\x04 broken".to_vec()).await).await;
+        let found = info(&artifacts(XLSX, b"PK\x03\x04 broken".to_vec()).await, json!({})).await;
         assert_eq!((&found["size_bytes"], &found["mime_type"]), (&json!(11), &json!(XLSX)));
         assert!(found["problems"][0].as_str().unwrap().contains("cannot be read"), "{found}");
-        let found = info(&artifacts("application/pdf", "%PDF-1.7 broken").await).await;
+        let found = info(&artifacts("application/pdf", "%PDF-1.7 broken").await, json!({})).await;
         assert!(found["problems"][0].as_str().unwrap().contains("cannot be read"), "{found}");
-        let found = info(&artifacts("image/png", vec![0xff; 10]).await).await;
+        let found = info(&artifacts("image/png", vec![0xff; 10]).await, json!({})).await;
         assert_eq!((&found["lines"], &found["mime_type"]), (&Value::Null, &json!("image/png")));
     }
 
@@ -658,15 +665,10 @@ mod tests {
         new.metadata.meta = Some(json!({"k": "some words ".repeat(2_000)}));
         store.put(&Scope::local(), new).await.unwrap();
         let artifacts = ArtifactTools::new(store);
-        let read = async |arguments: Value| {
-            let arguments = serde_json::from_value(arguments).unwrap();
-            let info = artifacts.read(&arguments).await.unwrap();
-            serde_json::from_str::<Value>(texts(&info)[0]).unwrap()
-        };
-        let found = read(json!({"name": "a", "info": true})).await;
+        let found = info(&artifacts, json!({})).await;
         assert!(found.to_string().len() < 1_000, "{found}");
         assert_eq!(found["details_left_out"].as_array().unwrap().len(), 1, "{found}");
-        let all = read(json!({"name": "a", "info": true, "max_bytes": 50_000})).await;
+        let all = info(&artifacts, json!({"max_bytes": 50_000})).await;
         assert!(all.to_string().len() > 20_000, "{all}");
     }
 
@@ -724,12 +726,13 @@ mod tests {
         let json = artifacts("application/json", "[1]").await.with_limits(limits);
         let free = json.whole_reads.available_permits();
         let (end, ended) = std::sync::mpsc::channel::<()>();
-        let work = move |input: Input| {
+        let cancel = Cancel::default();
+        let call = json.with_content("a", 1, &cancel, move |input| {
             _ = ended.recv();
             drop(input);
             Ok(())
-        };
-        let error = json.with_content("a", 1, &Cancel::default(), work).await.unwrap_err();
+        });
+        let error = call.await.unwrap_err();
         assert!(error.to_string().starts_with("the call was given up after 30 ms"), "{error}");
         assert!(json.whole_reads.available_permits() < free);
         drop(end);
