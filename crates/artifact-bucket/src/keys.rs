@@ -141,10 +141,12 @@ pub(crate) fn parse_content(root: &Path, path: &Path) -> Option<(ContentKey, boo
     let (owner, key) = key.split_once('/')?;
     let (hash, generation) = key.split_once('/')?;
     let hash = format!("blake3:{hash}").parse().ok()?;
-    let (generation, is_garbage) =
-        generation.strip_suffix(".garbage").map_or((generation, false), |rest| (rest, true));
-    let (owner, generation) = (owner.to_owned(), generation.to_owned());
-    Some((ContentKey { owner, hash, generation }, is_garbage))
+    let (generation, is_garbage) = match generation.strip_suffix(".garbage") {
+        Some(generation) => (generation, true),
+        None => (generation, false),
+    };
+    let generation = generation.to_owned();
+    Some((ContentKey { owner: owner.to_owned(), hash, generation }, is_garbage))
 }
 
 /// Reads the name of an artifact from the key of one of its objects.

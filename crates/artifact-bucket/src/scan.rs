@@ -437,36 +437,38 @@ mod tests {
         objects.iter().map(|(_, _, object)| object.location.to_string()).collect()
     }
 
+    /// Counts the objects again, after garbage of 50 ms has become old enough.
+    async fn count_later(store: &BucketStore) {
+        tokio::time::sleep(Duration::from_millis(60)).await;
+        store.shared().count(None).await.unwrap();
+    }
+
     #[tokio::test]
     async fn unnamed_bytes_are_marked_then_deleted() {
         let store = store(InMemory::new(), Duration::from_millis(50));
         let scope = Scope::local();
-        let count = async || {
-            tokio::time::sleep(Duration::from_millis(60)).await;
-            store.shared().count(None).await.unwrap();
-        };
         for name in ["a", "b"] {
             store.put(&scope, artifact(name, "same")).await.unwrap();
         }
         assert_eq!(contents(&store).await.len(), 1, "equal bytes are stored once");
         let name = ArtifactName::parse("a").unwrap();
         store.delete(&scope, &name, Versions::All).await.unwrap();
-        count().await;
-        count().await;
+        count_later(&store).await;
+        count_later(&store).await;
         assert_eq!(contents(&store).await.len(), 1, "b names the bytes");
 
         let name = ArtifactName::parse("b").unwrap();
         store.delete(&scope, &name, Versions::All).await.unwrap();
-        count().await;
+        count_later(&store).await;
         let marked = contents(&store).await;
         assert_eq!(marked.len(), 2, "{marked:?}");
         // A put does not rely on marked bytes.
         store.put(&scope, artifact("c", "same")).await.unwrap();
-        count().await;
+        count_later(&store).await;
         let left = contents(&store).await;
         assert_eq!(left.len(), 2, "the new bytes and the old mark: {left:?}");
         tokio::time::sleep(Duration::from_millis(150)).await;
-        count().await;
+        count_later(&store).await;
         assert_eq!(contents(&store).await.len(), 1, "the new bytes");
         let name = ArtifactName::parse("c").unwrap();
         store.get(&scope, &name, Version::Latest).await.unwrap();
@@ -485,7 +487,8 @@ mod tests {
         let scope = Scope::local();
         let is_done = Arc::new(AtomicBool::default());
         let collector = {
-            let (store, is_done) = (store.clone(), is_done.clone());
+            let store = store.clone();
+            let is_done = is_done.clone();
             tokio::spawn(async move {
                 let mut most = 0;
                 while !is_done.load(Ordering::Relaxed) {
@@ -496,7 +499,8 @@ mod tests {
             })
         };
         let writers = ["a", "b", "c", "d"].map(|name| {
-            let (store, scope) = (store.clone(), scope.clone());
+            let store = store.clone();
+            let scope = scope.clone();
             tokio::spawn(async move {
                 for round in 0..16 {
                     let put = store.put(&scope, artifact(name, name)).await.unwrap();

@@ -380,7 +380,8 @@ impl Shared {
     }
 
     fn remember_use(&self, path: &Path) -> bool {
-        let (at, told) = (SystemTime::now(), Instant::now());
+        let at = SystemTime::now();
+        let told = Instant::now();
         let mut uses = self.uses();
         if uses.len() >= MAX_USES {
             uses.clear();

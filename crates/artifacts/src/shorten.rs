@@ -116,9 +116,9 @@ pub(crate) fn shorten(value: &RawValue, schema: &Value, room: usize) -> Option<S
 
 /// Returns whether a schema allows a member that it does not declare, of any type.
 fn allows_more_members(keywords: &Map<String, Value>) -> bool {
-    let is_open = |name: &str| keywords.get(name).is_none_or(|rule| *rule == Value::Bool(true));
-    is_open("additionalProperties")
-        && is_open("unevaluatedProperties")
+    ["additionalProperties", "unevaluatedProperties"]
+        .iter()
+        .all(|name| keywords.get(*name).is_none_or(|rule| *rule == Value::Bool(true)))
         && !keywords.contains_key("maxProperties")
 }
 

@@ -526,7 +526,8 @@ proptest! {
     fn a_glob_that_covers_another_matches_its_names(
         wide in "[ab*?]{0,5}", narrow in "[ab*?]{0,5}", name in "[ab]{0,6}",
     ) {
-        let (wide, narrow) = (Glob::new(wide), Glob::new(narrow));
+        let wide = Glob::new(wide);
+        let narrow = Glob::new(narrow);
         if wide.covers(&narrow) && narrow.matches(&name) {
             prop_assert!(wide.matches(&name), "{wide} {narrow} {name}");
         }

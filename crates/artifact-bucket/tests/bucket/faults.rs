@@ -120,7 +120,8 @@ async fn many_faults_at_once_lose_nothing_that_was_acknowledged() {
     }
     let mut tasks = Vec::new();
     for number in 0..40 {
-        let (store, scope) = (store.clone(), scope.clone());
+        let store = store.clone();
+        let scope = scope.clone();
         tasks.push(tokio::spawn(async move {
             let name = format!("{}", number % 5);
             store.put(&scope, artifact(&name, format!("content {number}"))).await
@@ -156,7 +157,9 @@ async fn an_artifact_that_is_removed_while_it_is_read_is_not_damaged() {
     let name = store.put(&scope, artifact("a", "text")).await.unwrap().name;
     server.proxy.fail("GET", "/content/", Fault::Slow(Duration::from_millis(500)), 1);
     let reading = tokio::spawn({
-        let (store, scope, name) = (store.clone(), scope.clone(), name.clone());
+        let store = store.clone();
+        let scope = scope.clone();
+        let name = name.clone();
         async move { store.get(&scope, &name, Version::Latest).await }
     });
     tokio::time::sleep(Duration::from_millis(200)).await;

@@ -24,7 +24,8 @@ async fn the_limit_holds_for_all_stores_together() {
     let scope = Scope::local();
     let mut tasks = Vec::new();
     for (index, store) in stores.iter().enumerate() {
-        let (store, scope) = (store.clone(), scope.clone());
+        let store = store.clone();
+        let scope = scope.clone();
         tasks.push(tokio::spawn(async move {
             for number in 0..60 {
                 store.put(&scope, artifact(number * 2 + index)).await.unwrap();
