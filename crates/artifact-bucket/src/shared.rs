@@ -79,8 +79,8 @@ pub(crate) struct Shared {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LastUse {
     pub(crate) at: SystemTime,
-    /// When the bucket was told.
-    pub(crate) told: Instant,
+    /// When the bucket was last marked.
+    pub(crate) marked: Instant,
 }
 
 /// The object of a version.

@@ -43,7 +43,7 @@ const MAX_TRIES: u32 = 1000;
 const MAX_UNKNOWN: u32 = 3;
 /// The first bytes of a store that is only checked.
 const PROBE: &[u8] = b"probe";
-/// Time after which the bucket is told again that a version is in use.
+/// Time after which a version in use gets its mark in the bucket again.
 const MARK_AGAIN: Duration = Duration::from_mins(1);
 /// Versions whose last use this process remembers.
 const MAX_USES: usize = 100_000;
@@ -379,20 +379,21 @@ impl Shared {
         self.uses().get(path).map(|it| it.at)
     }
 
+    /// Records a use of a version, and returns whether its mark in the bucket must be renewed.
     fn remember_use(&self, path: &Path) -> bool {
         let at = SystemTime::now();
-        let told = Instant::now();
+        let marked = Instant::now();
         let mut uses = self.uses();
         if uses.len() >= MAX_USES {
             uses.clear();
         }
-        let last = uses.entry(path.clone()).or_insert(LastUse { at, told });
+        let last = uses.entry(path.clone()).or_insert(LastUse { at, marked });
         last.at = at;
-        let must_tell = last.told.elapsed() >= MARK_AGAIN;
-        if must_tell {
-            last.told = told;
+        let must_mark = last.marked.elapsed() >= MARK_AGAIN;
+        if must_mark {
+            last.marked = marked;
         }
-        must_tell
+        must_mark
     }
 }
 
@@ -402,8 +403,8 @@ impl BucketStore {
         &self.0
     }
 
-    /// Notes that a version was read. The bucket, and so the other servers, are told from time to
-    /// time.
+    /// Records that a version was read. Marks it in the bucket, for other servers, at most once in
+    /// [`MARK_AGAIN`].
     fn mark_used(&self, folder: &NameFolder, number: u64) {
         let path = folder.entry(&self.0.root, Entry::Record(number));
         if !self.0.remember_use(&path) {
