@@ -26,7 +26,7 @@ use crate::{EmbedError, Embedder, EmbeddingModel, blocking::blocking};
 /// assert!(cosine(&cat, &kitten) > cosine(&cat, &engine));
 /// ```
 pub struct StaticModel {
-    tokens: WordPiece,
+    tokenizer: WordPiece,
     /// Rows with [`Self::DIMENSION`] numbers, one for each token.
     rows: &'static [u8],
     /// The factor of each row.
@@ -63,7 +63,7 @@ impl StaticModel {
     /// text.
     pub fn embed(&self, text: &str) -> Vec<f32> {
         let mut ids = Vec::new();
-        self.tokens.tokenize(text, &mut ids);
+        self.tokenizer.tokenize(text, &mut ids);
         let mut sum = vec![0.0; Self::DIMENSION];
         for id in ids {
             let row = &self.rows[id as usize * Self::DIMENSION..][..Self::DIMENSION];
@@ -88,7 +88,7 @@ impl StaticModel {
     pub fn coverage(&self, question: &str) -> f32 {
         let mut known = 0_u32;
         let mut all = 0_u32;
-        self.tokens.words(question, |word, is_entry| {
+        self.tokenizer.for_each_word(question, |word, is_entry| {
             let is_single = word.chars().nth(1).is_none() && !word.is_ascii();
             all += 1;
             known += u32::from(is_entry && !is_single);
@@ -99,7 +99,7 @@ impl StaticModel {
     /// Returns the number of tokens of a text, as [`Embedder::count_tokens`] does.
     pub fn count_tokens(&self, text: &str) -> usize {
         let mut ids = Vec::new();
-        self.tokens.tokenize(text, &mut ids);
+        self.tokenizer.tokenize(text, &mut ids);
         ids.len()
     }
 
@@ -131,7 +131,7 @@ impl StaticModel {
             && rows.len() == count * Self::DIMENSION
             && vocabulary.lines().count() == count;
         let weights = weights.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect();
-        fits.then(|| Self { tokens: WordPiece::new(vocabulary), rows, weights })
+        fits.then(|| Self { tokenizer: WordPiece::new(vocabulary), rows, weights })
     }
 }
 

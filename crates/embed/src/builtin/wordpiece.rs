@@ -1,119 +1,127 @@
-//! BERT's WordPiece tokenizer, lower-cased: words by white space and punctuation, then the longest
-//! known pieces of each.
+//! BERT's uncased WordPiece tokenizer: splits text at white space and punctuation, then each word
+//! into the longest pieces of the vocabulary.
 
 use std::collections::HashMap;
 
 use unicode_normalization::UnicodeNormalization;
 use unicode_properties::{GeneralCategory, GeneralCategoryGroup, UnicodeGeneralCategory};
 
-/// The tokens of BERT's uncased vocabulary. Makes no special tokens and leaves out words that it
-/// cannot spell.
+/// Longest word that is tokenized, in characters. BERT's own tokenizer has the same maximum.
+const MAX_WORD_CHARS: usize = 100;
+
+/// A tokenizer for BERT's uncased vocabulary. Emits no special tokens, and skips words that the
+/// vocabulary does not cover.
 pub(super) struct WordPiece {
     ids: HashMap<&'static str, u32>,
-    longest: usize,
+    max_token_bytes: usize,
 }
 
 impl WordPiece {
-    /// Returns a tokenizer of a vocabulary with one token a line.
+    /// Creates a tokenizer from a vocabulary with one token a line.
     pub(super) fn new(vocabulary: &'static str) -> Self {
         let ids: HashMap<_, _> = vocabulary.lines().zip(0..).collect();
-        let longest = ids.keys().map(|token| token.len()).max().unwrap_or_default();
-        Self { ids, longest }
+        let max_token_bytes = ids.keys().map(|token| token.len()).max().unwrap_or_default();
+        Self { ids, max_token_bytes }
     }
 
     /// Appends the ids of a text's tokens.
     pub(super) fn tokenize(&self, text: &str, ids: &mut Vec<u32>) {
-        let mut scratch = String::new();
-        divide(text, |word| self.spell(word, &mut scratch, ids));
+        let mut buffer = String::new();
+        split_words(text, |word| self.push_pieces(word, &mut buffer, ids));
     }
 
-    /// Calls back for each word of a text, with whether it is a token as a whole. Punctuation is
-    /// skipped.
-    pub(super) fn words(&self, text: &str, mut see: impl FnMut(&str, bool)) {
-        divide(text, |word| {
-            if !word.is_empty() && !word.starts_with(is_punctuation) {
-                see(word, self.ids.contains_key(word.as_str()));
+    /// Calls `visit` with each word of a text, and whether the whole word is a token. Skips
+    /// punctuation.
+    pub(super) fn for_each_word(&self, text: &str, mut visit: impl FnMut(&str, bool)) {
+        split_words(text, |word| {
+            if !word.starts_with(is_punctuation) {
+                visit(word, self.ids.contains_key(word));
             }
-            word.clear();
         });
     }
 
-    /// Appends the pieces of a word, the longest first, and empties it.
-    fn spell(&self, word: &mut String, scratch: &mut String, ids: &mut Vec<u32>) {
-        // The longest word that BERT's own tokenizer accepts.
-        const LONGEST_WORD: usize = 100;
-        let before = ids.len();
-        let mut from = 0;
-        if word.chars().nth(LONGEST_WORD).is_some() {
-            from = word.len();
+    /// Appends the ids of a word's pieces, or nothing if some part of the word is not in the
+    /// vocabulary.
+    fn push_pieces(&self, word: &str, buffer: &mut String, ids: &mut Vec<u32>) {
+        if word.chars().nth(MAX_WORD_CHARS).is_some() {
+            return;
         }
-        while from < word.len() {
-            let Some((id, length)) = self.longest_piece(&word[from..], from > 0, scratch) else {
+        let before = ids.len();
+        let mut start = 0;
+        while start < word.len() {
+            let Some((id, length)) = self.longest_piece(&word[start..], start > 0, buffer) else {
                 ids.truncate(before);
-                break;
+                return;
             };
             ids.push(id);
-            from += length;
+            start += length;
         }
-        word.clear();
     }
 
-    /// Returns the longest token that the text begins with, and its length in the text.
+    /// Returns the id of the longest token that the text begins with, and its length in the text.
+    /// Tokens inside of a word have the prefix `##` in the vocabulary.
     fn longest_piece(
         &self,
         text: &str,
-        continues: bool,
-        scratch: &mut String,
+        is_inside_word: bool,
+        buffer: &mut String,
     ) -> Option<(u32, usize)> {
-        scratch.clear();
-        if continues {
-            scratch.push_str("##");
+        buffer.clear();
+        if is_inside_word {
+            buffer.push_str("##");
         }
-        let prefix = scratch.len();
-        scratch.push_str(text);
-        let mut end = scratch.floor_char_boundary(self.longest);
+        let prefix = buffer.len();
+        buffer.push_str(text);
+        let mut end = buffer.floor_char_boundary(self.max_token_bytes);
         while end > prefix {
-            if let Some(&id) = self.ids.get(&scratch[..end]) {
+            if let Some(&id) = self.ids.get(&buffer[..end]) {
                 return Some((id, end - prefix));
             }
-            end = scratch.floor_char_boundary(end - 1);
+            end = buffer.floor_char_boundary(end - 1);
         }
         None
     }
 }
 
-/// Passes each word of a text to `take`, which empties it; some words are empty.
-fn divide(text: &str, mut take: impl FnMut(&mut String)) {
+/// Calls `visit` with each word of a text, normalized as BERT does.
+fn split_words(text: &str, mut visit: impl FnMut(&str)) {
     let mut word = String::new();
     for character in text.chars().filter(|&character| !is_dropped(character)) {
         if character.is_ascii() {
-            add(character.to_ascii_lowercase(), &mut word, &mut take);
+            push_char(character.to_ascii_lowercase(), &mut word, &mut visit);
         } else {
-            // Lower-cased and without accents, in that order, as the vocabulary was made.
+            // Lower case first, then no accents: the vocabulary was made in this order.
             for part in character.to_lowercase().nfd().filter(|&part| !is_accent(part)) {
-                add(part, &mut word, &mut take);
+                push_char(part, &mut word, &mut visit);
             }
         }
     }
-    take(&mut word);
+    end_word(&mut word, &mut visit);
 }
 
 /// Adds a character to a word, or ends the word. Punctuation and ideographs are words of their own.
 #[inline]
-fn add(character: char, word: &mut String, take: &mut impl FnMut(&mut String)) {
+fn push_char(character: char, word: &mut String, visit: &mut impl FnMut(&str)) {
     if character.is_whitespace() {
-        take(word);
+        end_word(word, visit);
     } else if is_punctuation(character) || is_ideograph(character) {
-        take(word);
+        end_word(word, visit);
         word.push(character);
-        take(word);
+        end_word(word, visit);
     } else {
         word.push(character);
     }
 }
 
-/// Returns whether a character is dropped: control and format characters, and the replacement
-/// character.
+#[inline]
+fn end_word(word: &mut String, visit: &mut impl FnMut(&str)) {
+    if !word.is_empty() {
+        visit(word.as_str());
+        word.clear();
+    }
+}
+
+/// Returns whether the tokenizer drops a character: a control or format character, or U+FFFD.
 fn is_dropped(character: char) -> bool {
     if character.is_ascii() {
         return character.is_ascii_control() && !matches!(character, '\t' | '\n' | '\r');
@@ -123,7 +131,7 @@ fn is_dropped(character: char) -> bool {
         || matches!(category, GeneralCategory::Control | GeneralCategory::Format)
 }
 
-/// Returns whether a character is a mark on another letter (category Mn).
+/// Returns whether a character is a nonspacing mark (category Mn), such as a combining accent.
 fn is_accent(character: char) -> bool {
     character.general_category() == GeneralCategory::NonspacingMark
 }
@@ -134,7 +142,7 @@ fn is_punctuation(character: char) -> bool {
         || character.general_category_group() == GeneralCategoryGroup::Punctuation
 }
 
-/// Returns whether a character is an ideograph: each is a word.
+/// Returns whether a character is a CJK ideograph, which is a word of its own in BERT's tokenizer.
 fn is_ideograph(character: char) -> bool {
     matches!(character,
         '\u{4E00}'..='\u{9FFF}' | '\u{3400}'..='\u{4DBF}' | '\u{20000}'..='\u{2A6DF}' | '\u{2A700}'..='\u{2B73F}'
@@ -145,20 +153,19 @@ fn is_ideograph(character: char) -> bool {
 mod tests {
     use super::*;
 
-    /// `testdata/tokens.json` has texts, many of them random, and the ids that the `tokenizers`
-    /// library 0.23 gives for the same vocabulary, but for characters that became marks after its
-    /// version of Unicode.
+    /// `testdata/tokens.json` has texts, many of them random, with the ids that version 0.23 of the
+    /// `tokenizers` library gives for the same vocabulary. Characters that became marks after its
+    /// version of Unicode are left out.
     #[test]
     fn tokens_match_the_tokenizers_library() {
         let cases: Vec<(String, Vec<u32>)> =
             serde_json::from_str(include_str!("testdata/tokens.json")).unwrap();
-        let tokens = WordPiece::new(include_str!("../../model/vocab.txt"));
-        let different = cases.iter().filter_map(|(text, expected)| {
-            let mut ids = Vec::new();
-            tokens.tokenize(text, &mut ids);
-            (&ids != expected).then_some((text, ids, expected))
-        });
-        assert_eq!(different.collect::<Vec<_>>(), []);
         assert!(cases.len() > 400);
+        let tokenizer = WordPiece::new(include_str!("../../model/vocab.txt"));
+        for (text, expected) in &cases {
+            let mut ids = Vec::new();
+            tokenizer.tokenize(text, &mut ids);
+            assert_eq!(&ids, expected, "{text:?}");
+        }
     }
 }
