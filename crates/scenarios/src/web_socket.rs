@@ -1,4 +1,4 @@
-//! A WebSocket with JSON messages.
+//! A WebSocket client for JSON messages.
 
 use std::{
     io,
@@ -15,14 +15,14 @@ use tokio_tungstenite::{
     tungstenite::{Message, client::IntoClientRequest as _},
 };
 
-/// Time without a message after which the expected messages are complete.
+/// Time without a message after which no more messages are expected.
 const QUIET_TIME: Duration = Duration::from_millis(50);
 
 /// An open WebSocket.
 pub(crate) struct JsonSocket(WebSocketStream<TcpStream>);
 
 impl JsonSocket {
-    /// Opens a WebSocket at `path`, and offers the subprotocols.
+    /// Opens a WebSocket at `path`, and offers `subprotocols` in this order.
     ///
     /// # Errors
     ///
@@ -30,12 +30,13 @@ impl JsonSocket {
     pub(crate) async fn open(
         address: SocketAddr,
         path: &str,
-        protocols: &[String],
+        subprotocols: &[String],
     ) -> io::Result<Self> {
         let mut request =
             format!("ws://{address}{path}").into_client_request().map_err(io::Error::other)?;
-        if !protocols.is_empty() {
-            let value = HeaderValue::from_str(&protocols.join(", ")).map_err(io::Error::other)?;
+        if !subprotocols.is_empty() {
+            let value =
+                HeaderValue::from_str(&subprotocols.join(", ")).map_err(io::Error::other)?;
             request.headers_mut().insert(header::SEC_WEBSOCKET_PROTOCOL, value);
         }
         let stream = TcpStream::connect(address).await?;
@@ -53,15 +54,16 @@ impl JsonSocket {
         self.0.send(Message::text(message.to_string())).await.map_err(io::Error::other)
     }
 
-    /// Waits for `count` messages, at most for `limit`. Returns them and those that follow within
-    /// [`QUIET_TIME`] of one another, as `{messages, closed}`.
+    /// Waits up to `max_wait` for `count` messages, then reads on until none arrives for
+    /// [`QUIET_TIME`], so that unexpected messages are reported, too. Returns
+    /// `{messages, closed}`.
     ///
     /// # Errors
     ///
     /// Returns an error if a message is not JSON, or if the connection breaks.
-    pub(crate) async fn receive(&mut self, count: usize, limit: Duration) -> io::Result<Value> {
+    pub(crate) async fn receive(&mut self, count: usize, max_wait: Duration) -> io::Result<Value> {
         let mut messages: Vec<Value> = Vec::new();
-        let deadline = Instant::now() + limit;
+        let deadline = Instant::now() + max_wait;
         loop {
             let wait = if messages.len() < count {
                 deadline.saturating_duration_since(Instant::now())
@@ -76,7 +78,7 @@ impl JsonSocket {
                 Ok(Some(Ok(Message::Text(text)))) => {
                     messages.push(serde_json::from_str(&text).map_err(io::Error::other)?);
                 }
-                // The library answers pings.
+                // tungstenite answers pings itself.
                 Ok(Some(Ok(_))) => {}
                 Ok(Some(Err(error))) => return Err(io::Error::other(error)),
             }
