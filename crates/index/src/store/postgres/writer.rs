@@ -22,22 +22,22 @@ use crate::{
     types::{Document, NewChunk, StoreError, labels, reader_labels},
 };
 
-/// Number of rows in one INSERT statement.
-const ROWS_AT_ONCE: usize = 1_024;
-/// Number of counters or lists of postings that one statement changes.
-const CHANGES_AT_ONCE: usize = 8 * ROWS_AT_ONCE;
-/// Number of documents that one round of statements deletes.
-const DELETED_AT_ONCE: usize = 256;
+/// Maximum number of rows that one statement inserts or updates.
+const MAX_ROWS_PER_STATEMENT: usize = 1_024;
+/// Maximum number of counters or lists of postings that one statement changes.
+const MAX_CHANGES_PER_STATEMENT: usize = 8 * MAX_ROWS_PER_STATEMENT;
+/// Maximum number of documents that one round of statements deletes.
+const MAX_DELETED_PER_ROUND: usize = 256;
 
 /// Documents that are prepared for writing.
 pub(super) struct Batch {
-    /// The documents. Of several with one URI, only the last one.
+    /// The documents without duplicates: of several with the same URI, the last.
     documents: Vec<PreparedDocument>,
-    /// The different terms of all chunks. Until terms have numbers in the database, a chunk refers
-    /// to them by their index here.
+    /// The distinct terms of all chunks. Chunks refer to terms by their index here, until
+    /// [`Self::write`] replaces it by their number in the database.
     terms: Vec<Vec<u8>>,
-    /// Number of all chunks, including those of replaced duplicates.
-    count: u64,
+    /// Number of chunks, including those of dropped duplicates.
+    chunk_count: u64,
 }
 
 struct PreparedDocument {
@@ -53,8 +53,8 @@ struct PreparedDocument {
 
 struct PreparedChunk {
     row: Row,
-    /// The vector for the index of pgvector; [`None`] if all its numbers are zero.
-    half: Option<HalfVector>,
+    /// The unit vector for pgvector's index. [`None`] for a vector of zeros, which has no direction.
+    half_vector: Option<HalfVector>,
     fields: Vec<u8>,
     content: Vec<u8>,
 }
@@ -63,14 +63,14 @@ impl PreparedChunk {
     fn new(chunk: NewChunk, terms: Vec<(Term, u8)>, length: u32) -> Result<Self, StoreError> {
         Ok(Self {
             row: Row { vector: PackedVector::new(&chunk.vector), terms, length },
-            half: unit(&chunk.vector).map(|unit| HalfVector::new(&unit)),
+            half_vector: unit(&chunk.vector).map(|unit| HalfVector::new(&unit)),
             fields: serde_json::to_vec(&ChunkFields::of(&chunk)).map_err(StoreError::engine)?,
             content: chunk.content.into_bytes(),
         })
     }
 }
 
-/// Returns an array literal of PostgreSQL.
+/// Formats numbers as an array literal of PostgreSQL.
 fn array_literal(numbers: &[i64]) -> String {
     let numbers: Vec<String> = numbers.iter().map(i64::to_string).collect();
     format!("{{{}}}", numbers.join(","))
@@ -88,7 +88,7 @@ struct StoredDocument {
 impl Batch {
     /// Computes everything that does not need the database.
     pub(super) fn new(documents: Vec<(Document, Vec<NewChunk>)>) -> Result<Self, StoreError> {
-        let count = documents.iter().map(|(_, chunks)| chunks.len() as u64).sum();
+        let chunk_count = documents.iter().map(|(_, chunks)| chunks.len() as u64).sum();
         let mut analyzer = Analyzer::default();
         let mut terms = Vec::new();
         let mut numbers: HashMap<Vec<u8>, Term> = HashMap::new();
@@ -119,7 +119,7 @@ impl Batch {
             });
         }
         prepared.reverse();
-        Ok(Self { documents: prepared, terms, count })
+        Ok(Self { documents: prepared, terms, chunk_count })
     }
 
     /// Writes all documents or none, and returns the number of new chunks.
@@ -130,11 +130,11 @@ impl Batch {
         index: &VectorIndex,
     ) -> Result<u64, StoreError> {
         let transaction = client.transaction().await?;
-        let mut state = lock(&transaction, model).await?;
+        let mut state = lock_state(&transaction, model).await?;
         let mut changes = Changes::default();
 
         let keys: Vec<&[u8]> = self.documents.iter().map(|document| &document.key[..]).collect();
-        let old = find(&transaction, "d.key = ANY ($1)", &[&keys]).await?;
+        let old = find_documents(&transaction, "d.key = ANY ($1)", &[&keys]).await?;
         let replaced: Vec<StoredDocument> = old.values().cloned().collect();
         changes.delete_chunks(&transaction, model, &replaced).await?;
 
@@ -153,7 +153,7 @@ impl Batch {
         changes.write(&transaction, &mut state).await?;
         transaction.commit().await?;
         index.create_if_needed(state.chunks);
-        Ok(self.count)
+        Ok(self.chunk_count)
     }
 
     /// Writes the documents without their chunks, and returns them with their numbers and blocks.
@@ -167,10 +167,11 @@ impl Batch {
             self.documents.iter().partition(|document| old.contains_key(&document.key));
         update_documents(transaction, &replaced, old).await?;
         let mut all = old.clone();
-        for batch in new.chunks(ROWS_AT_ONCE) {
+        for batch in new.chunks(MAX_ROWS_PER_STATEMENT) {
             insert_documents(transaction, batch, state, &mut all).await?;
         }
-        (self.documents.iter())
+        self.documents
+            .iter()
             .map(|document| {
                 let StoredDocument { number, block, .. } = *all
                     .get(&document.key)
@@ -185,12 +186,13 @@ impl Batch {
         transaction: &Transaction<'_>,
         stored: &[StoredDocument],
     ) -> Result<(), StoreError> {
-        let all: Vec<PlacedChunk<'_>> = (self.documents.iter().zip(stored))
-            .flat_map(|(document, stored)| {
-                (0..).zip(&document.chunks).map(|(place, chunk)| (stored.number, place, chunk))
-            })
-            .collect();
-        for batch in all.chunks(ROWS_AT_ONCE) {
+        let mut all = Vec::new();
+        for (document, stored) in self.documents.iter().zip(stored) {
+            for (place, chunk) in (0..).zip(&document.chunks) {
+                all.push(PlacedChunk { document: stored.number, place, chunk });
+            }
+        }
+        for batch in all.chunks(MAX_ROWS_PER_STATEMENT) {
             insert_chunks(transaction, batch).await?;
             insert_vectors(transaction, batch).await?;
         }
@@ -198,30 +200,35 @@ impl Batch {
     }
 }
 
-/// The number of a document, the place of a chunk in it, and the chunk.
-type PlacedChunk<'a> = (i32, i32, &'a PreparedChunk);
+/// A chunk with its place in a stored document.
+struct PlacedChunk<'a> {
+    /// Number of the document.
+    document: i32,
+    place: i32,
+    chunk: &'a PreparedChunk,
+}
 
 async fn insert_chunks(
     transaction: &Transaction<'_>,
     chunks: &[PlacedChunk<'_>],
 ) -> Result<(), StoreError> {
-    let documents: Vec<i32> = chunks.iter().map(|(document, ..)| *document).collect();
-    let places: Vec<i32> = chunks.iter().map(|(_, place, _)| *place).collect();
+    let documents: Vec<i32> = chunks.iter().map(|placed| placed.document).collect();
+    let places: Vec<i32> = chunks.iter().map(|placed| placed.place).collect();
     let mut packed = Vec::with_capacity(chunks.len());
-    for (.., chunk) in chunks {
+    for PlacedChunk { chunk, .. } in chunks {
         let mut bytes = Vec::new();
         codec::encode(&chunk.row, &mut bytes);
         packed.push(bytes);
     }
-    let fields: Vec<&[u8]> = chunks.iter().map(|(.., chunk)| &*chunk.fields).collect();
-    let contents: Vec<&[u8]> = chunks.iter().map(|(.., chunk)| &*chunk.content).collect();
+    let fields: Vec<&[u8]> = chunks.iter().map(|placed| &*placed.chunk.fields).collect();
+    let contents: Vec<&[u8]> = chunks.iter().map(|placed| &*placed.chunk.content).collect();
     let sql = "INSERT INTO rag_chunk (document, place, packed, fields, content) SELECT * FROM \
         unnest($1::integer[], $2::integer[], $3::bytea[], $4::bytea[], $5::bytea[])";
     execute(transaction, sql, &[&documents, &places, &packed, &fields, &contents]).await
 }
 
-/// Inserts the vectors of chunks for the index of pgvector. A vector of zeros is left out: it has
-/// no direction, so no search by vectors finds it.
+/// Inserts the vectors of chunks for pgvector's index. Chunks without a direction are left out: no
+/// search by vectors finds them.
 async fn insert_vectors(
     transaction: &Transaction<'_>,
     chunks: &[PlacedChunk<'_>],
@@ -229,11 +236,11 @@ async fn insert_vectors(
     let mut documents: Vec<i32> = Vec::new();
     let mut places: Vec<i32> = Vec::new();
     let mut vectors: Vec<&HalfVector> = Vec::new();
-    for (document, place, chunk) in chunks {
-        if let Some(half) = &chunk.half {
+    for PlacedChunk { document, place, chunk } in chunks {
+        if let Some(vector) = &chunk.half_vector {
             documents.push(*document);
             places.push(*place);
-            vectors.push(half);
+            vectors.push(vector);
         }
     }
     let sql = "INSERT INTO rag_vector (document, place, embedding) SELECT * FROM \
@@ -247,7 +254,7 @@ async fn update_documents(
     documents: &[&PreparedDocument],
     old: &HashMap<Vec<u8>, StoredDocument>,
 ) -> Result<(), StoreError> {
-    for batch in documents.chunks(ROWS_AT_ONCE) {
+    for batch in documents.chunks(MAX_ROWS_PER_STATEMENT) {
         let numbers: Vec<i32> = batch.iter().map(|it| old[&it.key].number).collect();
         let labels: Vec<&str> = batch.iter().map(|it| &*it.labels).collect();
         let fields: Vec<&[u8]> = batch.iter().map(|it| &*it.fields).collect();
@@ -310,7 +317,7 @@ pub(super) async fn delete(
     condition: &Condition,
 ) -> Result<u64, StoreError> {
     let transaction = client.transaction().await?;
-    let mut state = lock(&transaction, model).await?;
+    let mut state = lock_state(&transaction, model).await?;
     let before = state.chunks;
     if condition.is_empty() {
         let all = "DELETE FROM rag_document; DELETE FROM rag_chunk; DELETE FROM rag_vector; DELETE FROM rag_term; \
@@ -319,15 +326,16 @@ pub(super) async fn delete(
         transaction.commit().await?;
         return Ok(before.cast_unsigned());
     }
-    let found = find(&transaction, &condition.sql(1), &condition.parameters(&[])).await?;
+    let found = find_documents(&transaction, &condition.sql(1), &condition.parameters(&[])).await?;
     let deleted: Vec<StoredDocument> = found.into_values().collect();
     let mut count = 0;
-    for batch in deleted.chunks(DELETED_AT_ONCE) {
+    for batch in deleted.chunks(MAX_DELETED_PER_ROUND) {
         let mut changes = Changes::default();
         changes.delete_chunks(&transaction, model, batch).await?;
         let numbers: Vec<i32> = batch.iter().map(|document| document.number).collect();
         let sql = "DELETE FROM rag_document WHERE number = ANY ($1)";
         execute(&transaction, sql, &[&numbers]).await?;
+        // The change of the number of chunks is negative.
         count -= changes.chunks;
         changes.write(&transaction, &mut state).await?;
     }
@@ -335,8 +343,8 @@ pub(super) async fn delete(
     Ok(count.cast_unsigned())
 }
 
-/// Locks out other writers until the transaction ends, and returns the state.
-async fn lock(
+/// Locks the state against other writers until the transaction ends, and returns it.
+async fn lock_state(
     transaction: &Transaction<'_>,
     model: &EmbeddingModel,
 ) -> Result<StateRow, StoreError> {
@@ -349,7 +357,7 @@ async fn lock(
 }
 
 /// Returns the documents for which a condition is true, by the hashes of their URIs.
-async fn find(
+async fn find_documents(
     transaction: &Transaction<'_>,
     condition: &str,
     parameters: &[Parameter<'_>],
@@ -370,7 +378,7 @@ async fn find(
         .collect()
 }
 
-/// Returns the numbers of terms, in order. New terms get a number.
+/// Returns the numbers of terms, in order. Inserts terms that are new.
 async fn numbers_of_terms(
     transaction: &Transaction<'_>,
     terms: &[Vec<u8>],
@@ -379,6 +387,7 @@ async fn numbers_of_terms(
     let find = "SELECT term, number FROM rag_term WHERE term = ANY ($1)";
     let add = "INSERT INTO rag_term (term, chunks) SELECT term, 0 FROM unnest($1::bytea[]) AS u (term) \
         RETURNING term, number";
+    // The statement that inserts gets only the terms that the first did not find.
     for sql in [find, add] {
         let missing: Vec<&Vec<u8>> =
             terms.iter().filter(|term| !numbers.contains_key(*term)).collect();
@@ -401,7 +410,7 @@ async fn numbers_of_terms(
         .collect()
 }
 
-/// The changes of one transaction to postings and counters.
+/// Changes to postings and counters that a transaction collects before it writes them.
 #[derive(Default)]
 struct Changes {
     /// Changes of postings, by term and block.
@@ -499,6 +508,7 @@ impl Changes {
         Ok(())
     }
 
+    /// Applies the changes to the counters, the postings and the state.
     async fn write(
         self,
         transaction: &Transaction<'_>,
@@ -508,7 +518,7 @@ impl Changes {
         add_to_readers(transaction, self.readers).await?;
         add_to_reader_terms(transaction, self.reader_terms).await?;
         let edits: Vec<_> = self.postings.into_iter().collect();
-        for batch in edits.chunks(CHANGES_AT_ONCE) {
+        for batch in edits.chunks(MAX_CHANGES_PER_STATEMENT) {
             edit_postings(transaction, batch).await?;
         }
         state.chunks += self.chunks;
@@ -554,7 +564,7 @@ async fn add_to_reader_terms(
 ) -> Result<(), StoreError> {
     changes.retain(|_, delta| *delta != 0);
     let changes: Vec<_> = changes.into_iter().collect();
-    for batch in changes.chunks(CHANGES_AT_ONCE) {
+    for batch in changes.chunks(MAX_CHANGES_PER_STATEMENT) {
         let terms: Vec<i32> = batch.iter().map(|((term, _), _)| *term).collect();
         let labels: Vec<i64> = batch.iter().map(|((_, label), _)| *label).collect();
         let deltas: Vec<i32> = batch.iter().map(|(_, delta)| *delta).collect();
