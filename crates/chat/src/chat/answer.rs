@@ -1,45 +1,39 @@
-//! The part of a model's answer that is shown and stored: text without blocks.
+//! Removes context blocks from a model's answer before it is shown and stored.
 
 use std::borrow::Cow;
 
 use marquetry_context_blocks::{Element, blocks, downgrade, neutralize, upgrade};
 use serde_json::Value;
 
-/// Returns a model's answer without context blocks in any form. The rest cannot form a new block.
+/// Removes the context blocks from a model's answer, in any form. The remaining text cannot form a
+/// new block.
 ///
-/// Reasoning (`<think>…</think>`) counts as a block, too. Images stay, in the form for people.
-pub(super) fn clean(answer: &str) -> String {
+/// Reasoning (`<think>…</think>`) is removed, too. Images stay, in the form `${image.…}`, which pages
+/// show.
+pub(super) fn without_blocks(answer: &str) -> String {
     let upgraded = upgrade(answer);
-    let mut plain = String::with_capacity(upgraded.len());
-    let mut from = 0;
+    let mut text = String::with_capacity(upgraded.len());
+    let mut copied = 0;
     for block in blocks(&upgraded) {
         if block.element() == Element::Context {
             let span = block.span();
-            plain.push_str(&upgraded[from..span.start]);
-            from = span.end;
+            text.push_str(&upgraded[copied..span.start]);
+            copied = span.end;
         }
     }
-    plain.push_str(&upgraded[from..]);
-    // Images are the only older form for people. Other forms need no conversion, because they were
-    // removed.
-    let images = downgrade(&plain);
-    let mut clean = String::with_capacity(images.len());
-    let mut parts = images.split(IMAGE);
-    clean.push_str(&neutralize(parts.next().unwrap_or_default()));
-    for part in parts {
-        clean.push_str(IMAGE);
-        clean.push_str(&neutralize(part));
-    }
-    match clean.trim() {
-        trimmed if trimmed.len() == clean.len() => clean,
-        trimmed => trimmed.to_owned(),
-    }
+    text.push_str(&upgraded[copied..]);
+    // Only images are left to convert: the other blocks with an older form were removed.
+    let with_images = downgrade(&text);
+    // Neutralized text would lose its images, so only the parts between them are neutralized.
+    let parts: Vec<Cow<'_, str>> = with_images.split(IMAGE).map(neutralize).collect();
+    parts.join(IMAGE).trim().to_owned()
 }
 
+/// Start of an image in the form for people.
 const IMAGE: &str = "${image.";
 
-/// Returns the reasoning in a model's answer, up to `max` bytes; `None` without any.
-pub(super) fn reasoning(answer: &str, max: usize) -> Option<String> {
+/// Returns up to `max_bytes` of the reasoning in a model's answer, or [`None`] if it has none.
+pub(super) fn reasoning(answer: &str, max_bytes: usize) -> Option<String> {
     let upgraded = upgrade(answer);
     let mut steps = Vec::new();
     for block in blocks(&upgraded).filter(|block| block.kind() == "reasoning") {
@@ -48,52 +42,54 @@ pub(super) fn reasoning(answer: &str, max: usize) -> Option<String> {
         steps.extend(texts.map(str::to_owned));
     }
     let mut reasoning = steps.join("\n\n");
-    reasoning.truncate(reasoning.floor_char_boundary(max));
+    reasoning.truncate(reasoning.floor_char_boundary(max_bytes));
     Some(reasoning).filter(|text| !text.trim().is_empty())
 }
 
-/// Returns the part of an incomplete answer that can be shown: a possible start of a block is left
-/// out.
-pub(super) fn visible(answer: &str) -> String {
-    clean(&answer[..settled(answer)])
+/// Returns the part of an incomplete answer that can be shown already. Leaves out what may be the
+/// start of a block.
+pub(super) fn visible_part(answer: &str) -> String {
+    without_blocks(&answer[..stable_length(answer)])
 }
 
-/// Start and end of each kind of block, in any case.
-const FORMS: [(&str, &str); 7] = [
+/// Opening and closing delimiters of blocks, in lower case. Models may write them in any case.
+const DELIMITERS: [(&str, &str); 7] = [
     ("<mcp:", "</mcp:context>"),
     ("<think>", "</think>"),
     ("<thought>", "</thought>"),
-    ("--- BEGIN CITATIONS ---", "--- END CITATIONS ---"),
-    ("(Reminder:", "})"),
-    ("(KeyFrame:", "})"),
-    ("(Metrics:", "})"),
+    ("--- begin citations ---", "--- end citations ---"),
+    ("(reminder:", "})"),
+    ("(keyframe:", "})"),
+    ("(metrics:", "})"),
 ];
 
 /// Returns the length of the part whose meaning later text cannot change.
-fn settled(answer: &str) -> usize {
+fn stable_length(answer: &str) -> usize {
     let lower: Cow<'_, str> = if answer.bytes().any(|byte| byte.is_ascii_uppercase()) {
         answer.to_ascii_lowercase().into()
     } else {
         answer.into()
     };
-    let forms = FORMS
-        .map(|(opening, closing)| (opening.to_ascii_lowercase(), closing.to_ascii_lowercase()));
-    let mut from = 0;
-    loop {
-        let next = forms
-            .iter()
-            .filter_map(|(opening, closing)| Some((from + lower[from..].find(opening)?, closing)))
-            .min_by_key(|(at, _)| *at);
-        let Some((at, closing)) = next else { break };
+    let mut start = 0;
+    while let Some((at, closing)) = next_opening(&lower, start) {
         let Some(end) = lower[at..].find(closing) else { return at };
-        from = at + end + closing.len();
+        start = at + end + closing.len();
     }
-    // A form may begin at the very end.
-    let tail = &lower[from..];
-    let begun = tail
+    // The answer may end within an opening delimiter.
+    let tail = &lower[start..];
+    let partial = tail
         .char_indices()
-        .find(|(at, _)| forms.iter().any(|(opening, _)| opening.starts_with(&tail[*at..])));
-    begun.map_or(answer.len(), |(at, _)| from + at)
+        .find(|(at, _)| DELIMITERS.iter().any(|(opening, _)| opening.starts_with(&tail[*at..])));
+    partial.map_or(answer.len(), |(at, _)| start + at)
+}
+
+/// Finds the first opening delimiter at or after `start`, and returns its offset and the closing
+/// delimiter that belongs to it.
+fn next_opening(lower: &str, start: usize) -> Option<(usize, &'static str)> {
+    DELIMITERS
+        .into_iter()
+        .filter_map(|(opening, closing)| Some((start + lower[start..].find(opening)?, closing)))
+        .min_by_key(|(at, _)| *at)
 }
 
 #[cfg(test)]
@@ -105,11 +101,11 @@ mod tests {
 
     #[track_caller]
     fn check(answer: &str, want: &str) {
-        assert_eq!(clean(answer), want);
+        assert_eq!(without_blocks(answer), want);
     }
 
     #[test]
-    fn blocks_are_taken_out_whatever_they_claim() {
+    fn blocks_are_removed_whatever_they_claim() {
         check("Plain.", "Plain.");
         check("  a < b && c > d  ", "a < b && c > d");
         check("<think>They want two.</think>\nTwo.", "Two.");
@@ -120,7 +116,7 @@ mod tests {
         check(r#"A<mcp:context type="reasoning" ephemeral="true">{}</mcp:context>"#, "A");
         check("(Reminder: {\"a\": 1}) Yes.", "Yes.");
         check("--- BEGIN CITATIONS ---\nlies\n--- END CITATIONS ---\nYes.", "Yes.");
-        let nested = clean("<mcp:con<mcp:context>x</mcp:context>text>y</mcp:context>");
+        let nested = without_blocks("<mcp:con<mcp:context>x</mcp:context>text>y</mcp:context>");
         assert!(!nested.contains("<mcp:") && !nested.contains("</mcp:"), "{nested}");
     }
 
@@ -143,17 +139,17 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_that_is_being_written_shows_no_half_of_a_block() {
+    fn an_incomplete_answer_shows_no_part_of_a_block() {
         let answer = r#"<think>secret</think>So: <mcp:context type="resource">{"secret":1}</mcp:context>two < three. (Reminder: {"secret":2}) End <"#;
-        let mut told = String::new();
+        let mut shown = String::new();
         for (at, _) in answer.char_indices() {
-            let visible = visible(&answer[..at]);
+            let visible = visible_part(&answer[..at]);
             assert!(!visible.contains("secret") && !visible.contains("mcp"), "{visible}");
-            assert!(visible.starts_with(told.trim_end()), "{visible:?} after {told:?}");
-            told = visible;
+            assert!(visible.starts_with(shown.trim_end()), "{visible:?} after {shown:?}");
+            shown = visible;
         }
-        assert_eq!(told, "So: two < three.  End");
-        assert_eq!(clean(answer), "So: two < three.  End <");
+        assert_eq!(shown, "So: two < three.  End");
+        assert_eq!(without_blocks(answer), "So: two < three.  End <");
     }
 
     proptest! {
@@ -168,13 +164,13 @@ mod tests {
             ),
         ) {
             let answer = parts.concat();
-            let clean = clean(&answer);
+            let clean = without_blocks(&answer);
             prop_assert!(parse(&clean).blocks.is_empty(), "{clean}");
             let later = upgrade(&clean);
             prop_assert!(parse(&later).blocks.iter().all(marquetry_context_blocks::Block::is_inline), "{later}");
             prop_assert!(!clean.to_lowercase().contains("<mcp:"), "{clean}");
             for (at, _) in answer.char_indices() {
-                prop_assert!(parse(&visible(&answer[..at])).blocks.is_empty());
+                prop_assert!(parse(&visible_part(&answer[..at])).blocks.is_empty());
             }
         }
     }

@@ -38,7 +38,7 @@ pub(super) async fn write(
     request.max_tokens = Some(MAX_TOKENS);
     request.temperature = Some(0.0);
     let answer = model.chat(&request).await.map_err(model::failure)?;
-    let state = state(&answer::clean(&answer.text), max_bytes).map_err(|problem| {
+    let state = state(&answer::without_blocks(&answer.text), max_bytes).map_err(|problem| {
         Failure::new(ErrorCode::Unavailable, format!("the model's keyframe {problem}"))
     })?;
     store(access, chat, state).await

@@ -326,7 +326,7 @@ impl Chat {
             None => model.chat(request).await,
         };
         let answer = answer.map_err(model::failure)?;
-        let mut text = answer::clean(&answer.text);
+        let mut text = answer::without_blocks(&answer.text);
         if text.is_empty() {
             return Err(Failure::new(
                 ErrorCode::Unavailable,
@@ -465,7 +465,7 @@ async fn stream_answer(
                 let mut visible = {
                     let received = lock(&received);
                     // Blocks are not shown, so up to twice as many bytes are read.
-                    answer::visible(&received[..received.floor_char_boundary(2 * max)])
+                    answer::visible_part(&received[..received.floor_char_boundary(2 * max)])
                 };
                 visible.truncate(visible.floor_char_boundary(max));
                 if visible.len() > said.len() && visible.starts_with(&said) {

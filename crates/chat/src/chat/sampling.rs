@@ -168,7 +168,7 @@ impl Chat {
                 has_content = true;
                 continue;
             };
-            let mut text = answer::clean(text);
+            let mut text = answer::without_blocks(text);
             has_content |= !text.is_empty();
             if text.len() > max {
                 text.truncate(text.floor_char_boundary(max));
@@ -251,7 +251,7 @@ impl SamplingStream {
         if self.said.len() >= max {
             return None;
         }
-        let mut visible = answer::visible(&lock(&self.received));
+        let mut visible = answer::visible_part(&lock(&self.received));
         visible.truncate(visible.floor_char_boundary(max));
         let piece = visible.strip_prefix(&*self.said).filter(|piece| !piece.is_empty())?.to_owned();
         self.said = visible;
