@@ -44,8 +44,8 @@ use crate::pipeline::{Pipeline, PipelineError};
 /// use marquetry_rag::{Caller, CitationResolver, CiteRequest, NewRecord};
 ///
 /// let alice = Caller::new("default", "alice")?;
-/// let note = NewRecord::new("data.note", "Bread").attribute("text", "Bread is flour and water.");
-/// let note = records.create(&alice, note).await?;
+/// let new = NewRecord::new("data.note", "Bread").attribute("text", "Bread is flour and water.");
+/// let note = records.create(&alice, new).await?;
 ///
 /// let resolver = CitationResolver::new(records, pipeline);
 /// let request = CiteRequest::new("What is bread?").about("chat-1").reference(note.uri().unwrap());
@@ -85,7 +85,7 @@ pub struct CiteRequest {
 }
 
 impl CiteRequest {
-    /// Returns a request for a question without references.
+    /// Creates a request for a question, without references.
     pub fn new(query: impl Into<String>) -> Self {
         Self { query: query.into(), about: "question".to_owned(), ..Self::default() }
     }
@@ -188,7 +188,7 @@ impl From<EmbedError> for CiteError {
     }
 }
 
-/// The passages for one reference, before the limits are applied.
+/// The passages or chat for one reference, or for all tags, before the limits are applied.
 struct Candidate {
     references: Vec<String>,
     kind: CandidateKind,
@@ -197,6 +197,12 @@ struct Candidate {
 enum CandidateKind {
     Passages(Vec<Passage>),
     Chat(Box<Record>),
+}
+
+impl CandidateKind {
+    fn has_no_passages(&self) -> bool {
+        matches!(self, Self::Passages(passages) if passages.is_empty())
+    }
 }
 
 impl CitationResolver {
@@ -223,63 +229,38 @@ impl CitationResolver {
         caller: &Caller,
         request: &CiteRequest,
     ) -> Result<Citations, CiteError> {
-        let mut problems = Vec::new();
-        let mut tags = BTreeSet::new();
-        let mut targets = Vec::new();
-        let mut seen = BTreeSet::new();
-        let max = self.limits.max_references;
-        for (index, text) in request.references.iter().enumerate() {
-            let target = if index < max {
-                self.target(caller, text).await?
-            } else {
-                Err(ReferenceProblem::TooMany(max))
-            };
-            match target {
-                Ok(Target::Record(record)) if record.kind == TAG => {
-                    tags.extend(record.uri());
-                }
-                Ok(target) if seen.insert(target.uri()) => targets.push((text, target)),
-                Ok(_) => {}
-                Err(problem) => problems.push((shortened(text), problem)),
-            }
-        }
-        if tags.is_empty() && targets.is_empty() {
+        let Targets { tags, others, mut problems } =
+            self.look_up_all(caller, &request.references).await?;
+        if tags.is_empty() && others.is_empty() {
             return Ok(Citations { problems, ..Citations::default() });
         }
         let search = Search::begin(self, caller, &request.query).await?;
-        let mut found = Vec::new();
-        for (text, target) in targets {
-            let uri = target.uri();
-            let kind = match target {
-                Target::Record(record) if record.kind == CHAT => self.chat(caller, *record).await?,
-                Target::Record(record) if record.kind == CHARACTER => {
-                    CandidateKind::Passages(search.character(&uri, &record).await?)
-                }
-                Target::Record(record) => {
-                    CandidateKind::Passages(search.general(&uri, &record).await?)
-                }
-                Target::Document(_) => CandidateKind::Passages(search.document(&uri).await?),
-            };
-            if matches!(&kind, CandidateKind::Passages(passages) if passages.is_empty()) {
+        let mut candidates = Vec::new();
+        for (text, target) in others {
+            let references = vec![target.uri()];
+            let kind = self.candidate(caller, &search, target).await?;
+            if kind.has_no_passages() {
                 problems.push((shortened(text), ReferenceProblem::NoText));
             } else {
-                found.push(Candidate { references: vec![uri], kind });
+                candidates.push(Candidate { references, kind });
             }
         }
         if !tags.is_empty() {
             let tags: Vec<String> = tags.into_iter().collect();
             let passages = search.tags(&tags).await?;
-            found.push(Candidate { references: tags, kind: CandidateKind::Passages(passages) });
+            let kind = CandidateKind::Passages(passages);
+            candidates.push(Candidate { references: tags, kind });
         }
-        let (cited, omitted) = self.choose(&request.messages, found);
+        let (cited, omitted) = self.select(&request.messages, candidates);
         let uri = block_uri(caller, &request.about);
-        let shown = request.query.floor_char_boundary(self.limits.max_query_bytes.min(SHOWN_QUERY));
+        let max_query_bytes = self.limits.max_query_bytes.min(MAX_SHOWN_QUERY_BYTES);
+        let query = &request.query[..request.query.floor_char_boundary(max_query_bytes)];
         let blocks = cited
             .into_iter()
             .map(|(references, cited)| CitationBlock {
                 uri: uri.clone(),
                 references,
-                query: request.query[..shown].to_owned(),
+                query: query.to_owned(),
                 instruction: request.instruction.clone(),
                 cited,
                 datamark: request.datamark,
@@ -288,8 +269,57 @@ impl CitationResolver {
         Ok(Citations { blocks, problems, omitted })
     }
 
+    /// Looks up the targets of references. Targets that several references name appear once.
+    async fn look_up_all<'a>(
+        &self,
+        caller: &Caller,
+        references: &'a [String],
+    ) -> Result<Targets<'a>, CiteError> {
+        let mut targets = Targets::default();
+        let mut seen = BTreeSet::new();
+        let max = self.limits.max_references;
+        let (used, unused) = references.split_at(references.len().min(max));
+        for text in used {
+            match self.look_up(caller, text).await? {
+                Ok(Target::Record(record)) if record.kind == TAG => {
+                    targets.tags.extend(record.uri());
+                }
+                Ok(target) if seen.insert(target.uri()) => {
+                    targets.others.push((text.as_str(), target))
+                }
+                Ok(_) => {}
+                Err(problem) => targets.problems.push((shortened(text), problem)),
+            }
+        }
+        for text in unused {
+            targets.problems.push((shortened(text), ReferenceProblem::TooMany(max)));
+        }
+        Ok(targets)
+    }
+
+    /// Returns the passages or the chat that can be cited for a target.
+    async fn candidate(
+        &self,
+        caller: &Caller,
+        search: &Search<'_>,
+        target: Target,
+    ) -> Result<CandidateKind, CiteError> {
+        let uri = target.uri();
+        let passages = match target {
+            Target::Record(record) if record.kind == CHAT => {
+                return self.chat(caller, *record).await;
+            }
+            Target::Record(record) if record.kind == CHARACTER => {
+                search.character(&uri, &record).await?
+            }
+            Target::Record(record) => search.general(&uri, &record).await?,
+            Target::Document(_) => search.document(&uri).await?,
+        };
+        Ok(CandidateKind::Passages(passages))
+    }
+
     /// Returns the document or record that a reference names, if the caller may read it.
-    async fn target(
+    async fn look_up(
         &self,
         caller: &Caller,
         text: &str,
@@ -343,64 +373,76 @@ impl CitationResolver {
         Ok(CandidateKind::Chat(Box::new(chat)))
     }
 
-    /// Applies the limits: first to the chats, which have limits of their own, then to the best
-    /// passage of each reference, then to the second best of each, so that no reference takes all
-    /// the room.
-    fn choose(
+    /// Selects what is cited within the limits, and returns it with the number of omitted passages.
+    ///
+    /// Chats come first, because they have limits of their own. Then the references take turns, each
+    /// with its best remaining passage, so that no reference takes all the room.
+    fn select(
         &self,
         messages: &[String],
-        found: Vec<Candidate>,
+        candidates: Vec<Candidate>,
     ) -> (Vec<(Vec<String>, Cited)>, usize) {
-        let mut known = VisibleText::of_messages(messages, self.limits.max_known_bytes);
+        let mut visible = VisibleText::of_messages(messages, self.limits.max_known_bytes);
         let mut room = self.limits.max_bytes;
-        let mut chosen: Vec<(Vec<String>, Cited)> = Vec::new();
-        let mut waiting = Vec::new();
-        for Candidate { references, kind } in found {
+        let mut selected: Vec<(Vec<String>, Cited)> = Vec::new();
+        let mut pending = Vec::new();
+        for Candidate { references, kind } in candidates {
             let cited = match kind {
                 CandidateKind::Chat(chat) => {
-                    let (messages, omitted) = chat::newest(&chat, &self.limits, &mut known, room);
+                    let (messages, omitted) = chat::newest(&chat, &self.limits, &mut visible, room);
                     room -= messages.iter().map(|message| message.content.len()).sum::<usize>();
                     Cited::Chat { name: chat.name, messages, omitted }
                 }
                 CandidateKind::Passages(passages) => {
-                    waiting.push((chosen.len(), passages.into_iter()));
+                    pending.push((selected.len(), passages.into_iter()));
                     Cited::Passages(Vec::new())
                 }
             };
-            chosen.push((references, cited));
+            selected.push((references, cited));
         }
         let mut count = 0;
         let mut omitted = 0;
-        while !waiting.is_empty() {
-            waiting.retain_mut(|(index, passages)| {
-                let Some(passage) = passages.find(|passage| known.is_new(passage)) else {
+        // Each round takes one passage of each reference that has passages left.
+        while !pending.is_empty() {
+            pending.retain_mut(|(index, passages)| {
+                let Some(passage) = passages.find(|passage| visible.is_new(passage)) else {
                     return false;
                 };
                 if count == self.limits.max_passages || passage.content.len() > room {
                     omitted += 1;
-                } else if let Cited::Passages(chosen) = &mut chosen[*index].1 {
+                } else if let Cited::Passages(cited) = &mut selected[*index].1 {
                     count += 1;
                     room -= passage.content.len();
-                    chosen.push(passage);
+                    cited.push(passage);
                 }
                 true
             });
         }
-        chosen.retain(|(_, cited)| match cited {
+        selected.retain(|(_, cited)| match cited {
             Cited::Passages(passages) => !passages.is_empty(),
             Cited::Chat { messages, .. } => !messages.is_empty(),
         });
-        (chosen, omitted)
+        (selected, omitted)
     }
 }
 
-/// Longest question in a block, in bytes. Each block repeats the question, which the message
-/// contains anyway.
-const SHOWN_QUERY: usize = 1_024;
+/// Longest question in a block, in bytes. It is short because each block repeats the question,
+/// which the message contains anyway.
+const MAX_SHOWN_QUERY_BYTES: usize = 1_024;
 
 const TAG: &str = "common.tag";
 const CHAT: &str = "olio.llm.chatRequest";
 const CHARACTER: &str = "olio.charPerson";
+
+/// The targets of a request's references.
+#[derive(Default)]
+struct Targets<'a> {
+    /// URIs of the tags, which are searched together.
+    tags: BTreeSet<String>,
+    /// The other targets, each with the reference that names it.
+    others: Vec<(&'a str, Target)>,
+    problems: Vec<(String, ReferenceProblem)>,
+}
 
 /// A document or record that the caller may read.
 enum Target {
