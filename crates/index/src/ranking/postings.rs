@@ -247,14 +247,6 @@ const WINDOW: u32 = 1 << 13;
 /// vain costs less than another window, which looks up its place in each list.
 const GAP: u32 = 64;
 
-/// The position of a scan in the postings of one term.
-struct Cursor<'a> {
-    wanted: &'a QueryTerm<'a>,
-    /// Upper bound of this term's score for any row.
-    bound: i32,
-    position: usize,
-}
-
 impl Scorer<'_> {
     fn score(&self, wanted: &QueryTerm<'_>, length: u32, count: u8) -> f32 {
         bm25(wanted.weight, count, length, self.average)
@@ -264,29 +256,29 @@ impl Scorer<'_> {
         self.score(wanted, self.postings.lengths[row as usize], count)
     }
 
-    /// Passes matching rows of the ranges, which are in order, with their BM25 scores to `see`, in
-    /// order. `see` returns the score that later rows must exceed.
+    /// Passes matching rows of the runs, which are in order, with their BM25 scores to `visit`, in
+    /// order. `visit` returns the score that later rows must exceed.
     pub(crate) fn scan(
         &self,
         matching: Matching,
         runs: &[Range<u32>],
-        mut see: impl FnMut(u32, f32) -> f32,
+        mut visit: impl FnMut(u32, f32) -> f32,
     ) {
         if self.wanted.is_empty() {
             return;
         }
         match matching {
-            Matching::Any => self.scan_any(runs, see),
+            Matching::Any => self.scan_any(runs, visit),
             Matching::All if !self.complete => {}
             Matching::All => self.scan_all(runs, |row, score| {
-                see(row, score);
+                visit(row, score);
             }),
         }
     }
 
     /// Scores the rows that have all words. Only rows of the rarest word are looked up in the lists
     /// of the others.
-    fn scan_all(&self, runs: &[Range<u32>], mut see: impl FnMut(u32, f32)) {
+    fn scan_all(&self, runs: &[Range<u32>], mut visit: impl FnMut(u32, f32)) {
         let mut sizes = vec![0; self.words.len()];
         for wanted in &self.wanted {
             sizes[wanted.word] += wanted.list.postings.len();
@@ -314,89 +306,27 @@ impl Scorer<'_> {
                 }
             }
             if !has.contains(&false) {
-                see(row, score);
+                visit(row, score);
             }
         }
     }
 
-    /// Scores rows by MaxScore (Turtle and Flood 1995), one window at a time. Once enough rows are
-    /// known, terms that cannot lift a row among the best by themselves are looked up only for rows
-    /// that other terms have brought close.
-    fn scan_any(&self, runs: &[Range<u32>], mut see: impl FnMut(u32, f32) -> f32) {
-        let all: f32 = self.wanted.iter().map(|wanted| wanted.weight * (K1 + 1.0)).sum();
-        let units = Units::up_to(all);
-        let mut terms: Vec<_> = (self.wanted.iter())
-            .map(|wanted| {
-                let bound = self.score(wanted, wanted.list.shortest, wanted.list.max_count);
-                // One more, because of rounding.
-                Cursor { wanted, bound: units.of(bound) + 1, position: 0 }
-            })
-            .collect();
-        // The order of the bounds lets as many terms as possible become minor.
-        terms.sort_by_key(|term| term.bound);
-        // The number of leading terms that even together cannot bring a row among the best, and the
-        // sum of their bounds.
-        let mut minor = 0;
-        let mut minor_bound = 0;
-        // The score that a row must exceed.
-        let mut threshold = 0;
+    /// Scores the rows that have any word, one window at a time.
+    fn scan_any(&self, runs: &[Range<u32>], mut visit: impl FnMut(u32, f32) -> f32) {
+        let mut scan = MaxScore::new(self);
         let mut scores = vec![0_i32; WINDOW as usize];
         for (window, runs) in windows(runs) {
-            while let Some(term) = terms.get(minor)
-                && minor_bound + term.bound <= threshold
-            {
-                minor_bound += term.bound;
-                minor += 1;
-            }
-            let (minor_terms, major_terms) = terms.split_at_mut(minor);
-            if major_terms.is_empty() {
+            scan.update_minor_terms();
+            if scan.minor == scan.terms.len() {
                 return;
             }
-            let lengths = &self.postings.lengths[window.start as usize..window.end as usize];
-            let scores = &mut scores[..lengths.len()];
-            for Cursor { wanted, position, .. } in major_terms {
-                let list = wanted.list;
-                let start = list.position(*position, window.start);
-                *position = list.position(start, window.end);
-                for posting in &list.postings[start..*position] {
-                    let at = (posting.row() - window.start) as usize;
-                    scores[at] += units.of(self.score(wanted, lengths[at], posting.count));
-                }
-            }
+            let scores = &mut scores[..window.len()];
+            scan.add_major_scores(&window, scores);
             for run in runs {
                 let run = run.start.max(window.start)..run.end.min(window.end);
-                let first = run.start - window.start;
-                let scores = &scores[first as usize..(run.end - window.start) as usize];
-                for (rows, scores) in run.step_by(LANES).zip(scores.chunks(LANES)) {
-                    // Most rows are far below the threshold. The compiler turns this into one
-                    // comparison of many rows.
-                    if !scores
-                        .iter()
-                        .fold(false, |any, &score| any | (score > threshold - minor_bound))
-                    {
-                        continue;
-                    }
-                    for (row, &score) in (rows..).zip(scores) {
-                        let mut score = score;
-                        let mut rest = minor_bound;
-                        // The terms with the largest bounds come first: after them, the rest of the
-                        // row can be given up soonest.
-                        for Cursor { wanted, bound, position } in minor_terms.iter_mut().rev() {
-                            if score + rest <= threshold {
-                                break;
-                            }
-                            *position = wanted.list.position(*position, row);
-                            let posting = wanted.list.postings.get(*position);
-                            if let Some(posting) = posting.filter(|posting| posting.row() == row) {
-                                score += units.of(self.score_of_row(wanted, row, posting.count));
-                            }
-                            rest -= *bound;
-                        }
-                        if score > threshold {
-                            threshold = units.of(see(row, units.score(score))).max(threshold);
-                        }
-                    }
-                }
+                let first = (run.start - window.start) as usize;
+                let scores = &scores[first..first + run.len()];
+                scan.visit_run(run, scores, &mut visit);
             }
             scores.fill(0);
         }
@@ -412,6 +342,126 @@ impl Scorer<'_> {
         let weight: f32 = weights.map(|(weight, _)| weight).sum();
         if self.total_weight > 0.0 { weight / self.total_weight } else { 0.0 }
     }
+}
+
+/// A scan by MaxScore (Turtle and Flood 1995). Once enough rows are known, terms that cannot lift a
+/// row among the best by themselves are minor: they are looked up only for rows that other terms have
+/// brought close.
+struct MaxScore<'a> {
+    scorer: &'a Scorer<'a>,
+    units: Units,
+    /// All terms in ascending order of their bounds, so that as many as possible become minor.
+    terms: Vec<Cursor<'a>>,
+    /// Number of leading terms that even together cannot bring a row among the best.
+    minor: usize,
+    /// Sum of the bounds of the minor terms.
+    minor_bound: i32,
+    /// The score that a row must exceed.
+    threshold: i32,
+}
+
+/// The position of a scan in the postings of one term.
+struct Cursor<'a> {
+    wanted: &'a QueryTerm<'a>,
+    /// Upper bound of this term's score for any row.
+    bound: i32,
+    position: usize,
+}
+
+impl<'a> MaxScore<'a> {
+    fn new(scorer: &'a Scorer<'a>) -> Self {
+        let all: f32 = scorer.wanted.iter().map(|wanted| wanted.weight * (K1 + 1.0)).sum();
+        let units = Units::up_to(all);
+        let mut terms: Vec<_> = scorer
+            .wanted
+            .iter()
+            .map(|wanted| {
+                let bound = scorer.score(wanted, wanted.list.shortest, wanted.list.max_count);
+                // One more, because of rounding.
+                Cursor { wanted, bound: units.of(bound) + 1, position: 0 }
+            })
+            .collect();
+        terms.sort_by_key(|term| term.bound);
+        Self { scorer, units, terms, minor: 0, minor_bound: 0, threshold: 0 }
+    }
+
+    /// Makes terms minor that the threshold has outgrown.
+    fn update_minor_terms(&mut self) {
+        while let Some(term) = self.terms.get(self.minor)
+            && self.minor_bound + term.bound <= self.threshold
+        {
+            self.minor_bound += term.bound;
+            self.minor += 1;
+        }
+    }
+
+    /// Adds the scores of the other terms to the rows of a window.
+    fn add_major_scores(&mut self, window: &Range<u32>, scores: &mut [i32]) {
+        let scorer = self.scorer;
+        let units = self.units;
+        let lengths = &scorer.postings.lengths[window.start as usize..window.end as usize];
+        for Cursor { wanted, position, .. } in &mut self.terms[self.minor..] {
+            let list = wanted.list;
+            let start = list.position(*position, window.start);
+            *position = list.position(start, window.end);
+            for posting in &list.postings[start..*position] {
+                let at = (posting.row() - window.start) as usize;
+                scores[at] += units.of(scorer.score(wanted, lengths[at], posting.count));
+            }
+        }
+    }
+
+    /// Passes the rows of a run whose scores exceed the threshold to `visit`, which returns the new
+    /// threshold. `scores` are the scores of the run's rows without the minor terms.
+    fn visit_run(
+        &mut self,
+        run: Range<u32>,
+        scores: &[i32],
+        visit: &mut impl FnMut(u32, f32) -> f32,
+    ) {
+        for (first_row, scores) in run.step_by(LANES).zip(scores.chunks(LANES)) {
+            // Most rows are far below the threshold.
+            if !any_exceeds(scores, self.threshold - self.minor_bound) {
+                continue;
+            }
+            for (row, &score) in (first_row..).zip(scores) {
+                let score = self.with_minor_scores(row, score);
+                if score > self.threshold {
+                    let threshold = self.units.of(visit(row, self.units.score(score)));
+                    self.threshold = self.threshold.max(threshold);
+                }
+            }
+        }
+    }
+
+    /// Adds the scores of the minor terms to the score of a row. Stops as soon as the row cannot
+    /// exceed the threshold any more.
+    #[inline]
+    fn with_minor_scores(&mut self, row: u32, mut score: i32) -> i32 {
+        let scorer = self.scorer;
+        let mut rest = self.minor_bound;
+        // The terms with the largest bounds come first: after them, the rest of the row can be given
+        // up soonest.
+        for Cursor { wanted, bound, position } in self.terms[..self.minor].iter_mut().rev() {
+            if score + rest <= self.threshold {
+                break;
+            }
+            *position = wanted.list.position(*position, row);
+            let posting = wanted.list.postings.get(*position);
+            if let Some(posting) = posting.filter(|posting| posting.row() == row) {
+                score += self.units.of(scorer.score_of_row(wanted, row, posting.count));
+            }
+            rest -= *bound;
+        }
+        score
+    }
+}
+
+/// Returns whether any score exceeds `min`. It has no branch for each score, so that the compiler
+/// compares many at once.
+#[inline]
+fn any_exceeds(scores: &[i32], min: i32) -> bool {
+    scores.iter().fold(false, |any, &score| any | (score > min))
 }
 
 /// Scores as integers.
