@@ -33,9 +33,10 @@ const KEEP_ALIVE: Duration = Duration::from_secs(15);
 const STATS_INTERVAL: Duration = Duration::from_secs(1);
 /// Events of one batch; the rest follows at once.
 const MAX_BATCH: usize = 500;
-/// When no page has listened for this time, no events are created: most servers have no open page,
-/// and calls should not bear the cost. A page that reconnects later is told to reload all data.
-const UNWATCHED_AFTER: Duration = Duration::from_mins(1);
+/// Time in which a page may reconnect and receive the events that it missed. Without a page for
+/// longer, no events are created: most servers have no open page, and calls should not bear the cost.
+/// A page that reconnects later gets an event that makes it reload all data.
+const RECONNECT_TIME: Duration = Duration::from_mins(1);
 /// Maximum size of all stored events together, in bytes of JSON. Events contain heads, never
 /// bodies, so only long names can reach this limit.
 const MAX_BYTES: usize = 8 << 20;
@@ -70,8 +71,8 @@ pub struct Events {
     last: watch::Sender<u64>,
     /// Whether the server is shutting down: all streams end first.
     is_closed: AtomicBool,
-    /// Whether a page listens, or did so within [`UNWATCHED_AFTER`] before the last event.
-    was_watched: AtomicBool,
+    /// Whether a page listens, or did so within [`RECONNECT_TIME`] before the last event.
+    had_subscribers: AtomicBool,
     /// Whether events were skipped since the last stored one.
     has_skipped: AtomicBool,
     max_events: usize,
@@ -88,8 +89,8 @@ struct EventLog {
     bytes: usize,
     /// The number of the last event.
     last: u64,
-    /// When a page last listened, as far as calls to [`Events::is_watched`] show.
-    last_watched: Option<Instant>,
+    /// Last call of [`Events::has_subscribers`] that found a page listening.
+    last_subscribed: Option<Instant>,
 }
 
 struct Event {
@@ -126,7 +127,7 @@ impl Events {
             log: Mutex::default(),
             last: watch::Sender::new(0),
             is_closed: AtomicBool::new(false),
-            was_watched: AtomicBool::new(false),
+            had_subscribers: AtomicBool::new(false),
             has_skipped: AtomicBool::new(false),
             max_events: options.max_events,
             max_streams: options.max_streams,
@@ -146,7 +147,7 @@ impl Events {
         self.last.send_modify(|_| {});
     }
 
-    /// Adds an event, unless no page would receive it; see [`Self::is_watched`]. `data` returns the
+    /// Adds an event, unless no page would receive it; see [`Self::has_subscribers`]. `data` returns the
     /// fields that lists show, never whole answers. When there are too many events, the oldest are
     /// dropped.
     pub fn push<T: Serialize>(
@@ -155,7 +156,7 @@ impl Events {
         audience: impl FnOnce() -> Audience,
         data: impl FnOnce() -> T,
     ) {
-        if !self.is_watched() {
+        if !self.has_subscribers() {
             self.has_skipped.store(true, Ordering::Relaxed);
             return;
         }
@@ -178,23 +179,24 @@ impl Events {
         self.last.send_replace(number);
     }
 
-    /// Returns whether a page listens, or may reconnect and ask for missed events.
+    /// Returns whether a page listens, or did so within [`RECONNECT_TIME`]. Stores the time if one
+    /// listens.
     #[must_use]
-    pub fn is_watched(&self) -> bool {
+    pub fn has_subscribers(&self) -> bool {
         let listens = self.last.receiver_count() > 0;
         // Returns without a lock if possible, because every call of a tool gets here.
-        if !listens && !self.was_watched.load(Ordering::Relaxed) {
+        if !listens && !self.had_subscribers.load(Ordering::Relaxed) {
             return false;
         }
         let mut log = self.log();
         let now = Instant::now();
         if listens {
-            log.last_watched = Some(now);
+            log.last_subscribed = Some(now);
         }
         let is_recent = log
-            .last_watched
-            .is_some_and(|last_watched| now.duration_since(last_watched) < UNWATCHED_AFTER);
-        self.was_watched.store(is_recent, Ordering::Relaxed);
+            .last_subscribed
+            .is_some_and(|last_subscribed| now.duration_since(last_subscribed) < RECONNECT_TIME);
+        self.had_subscribers.store(is_recent, Ordering::Relaxed);
         is_recent
     }
 
@@ -520,11 +522,11 @@ mod tests {
         push(&events, "seen");
         drop(page);
         let after = events.position();
-        tokio::time::advance(UNWATCHED_AFTER / 2).await;
+        tokio::time::advance(RECONNECT_TIME / 2).await;
         push(&events, "while away");
         let text = read(&events, Viewer::everything(), Some(&after), 2).await;
         assert!(text.contains("while away") && !text.contains("reset"), "{text}");
-        tokio::time::advance(UNWATCHED_AFTER).await;
+        tokio::time::advance(RECONNECT_TIME).await;
         let after = events.position();
         push(&events, "much later");
         let text = read(&events, Viewer::everything(), Some(&after), 1).await;

@@ -28,7 +28,7 @@ impl Lines {
 
     fn take(&mut self, data: &[u8]) {
         let Some(console) = &self.console else { return };
-        if !console.events().is_watched() {
+        if !console.events().has_subscribers() {
             // The rest of a line is useless without its beginning.
             self.line = Vec::new();
             self.bytes = 0;

@@ -169,7 +169,7 @@ impl Console {
         direction: Direction,
         message: UpstreamMessage<'_>,
     ) {
-        if !self.events().is_watched() {
+        if !self.events().has_subscribers() {
             return;
         }
         fn quoted(text: &str) -> String {

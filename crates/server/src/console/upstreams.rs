@@ -25,7 +25,7 @@ impl UpstreamObserver {
 
 impl Observer for UpstreamObserver {
     fn is_watching(&self) -> bool {
-        self.console.events().is_watched()
+        self.console.events().has_subscribers()
     }
 
     fn origin(&self, cx: &RequestContext) -> Origin {
