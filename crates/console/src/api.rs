@@ -340,7 +340,7 @@ async fn call_part(
 ) -> Result<Response, ApiError> {
     let calls = api.console.calls();
     let text = match part.as_str() {
-        "said" => calls.said(&id, &viewer),
+        "said" => calls.upstream_answer(&id, &viewer),
         "shown" => calls.shown(&id, &viewer),
         _ => None,
     };
@@ -370,7 +370,7 @@ async fn with_limit(
     Query(LimitQuery { bytes }): Query<LimitQuery>,
 ) -> Result<Response, ApiError> {
     let calls = api.console.calls();
-    let text = calls.said(&id, &viewer).ok_or(ApiError::NotStored("answer"))?;
+    let text = calls.upstream_answer(&id, &viewer).ok_or(ApiError::NotStored("answer"))?;
     let tool = calls.tool(&id, &viewer).ok_or(ApiError::NotStored("call"))?;
     let answer =
         RawValue::from_string(text.to_string()).map_err(|_| ApiError::NotStored("answer"))?;

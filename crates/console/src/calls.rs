@@ -183,7 +183,7 @@ impl Calls {
     }
 
     /// Returns the upstream's answer to a call, unchanged.
-    pub(crate) fn said(&self, id: &str, viewer: &Viewer) -> Option<Arc<str>> {
+    pub(crate) fn upstream_answer(&self, id: &str, viewer: &Viewer) -> Option<Arc<str>> {
         self.inner.with(id, viewer, |record| record.upstream.as_ref()?.text.clone())?
     }
 
@@ -484,9 +484,9 @@ mod tests {
         let admin = Viewer::everything();
         let call = calls.get(&id, &admin).unwrap();
         assert_eq!(call["upstream"], json!({"bytes": 10_001, "kept": false}));
-        assert!(calls.said(&id, &admin).is_none());
+        assert!(calls.upstream_answer(&id, &admin).is_none());
         let id = end(&calls, "t", None, 10_000);
-        assert_eq!(calls.said(&id, &admin).unwrap().len(), 10_000);
+        assert_eq!(calls.upstream_answer(&id, &admin).unwrap().len(), 10_000);
         assert_eq!(calls.get(&id, &admin).unwrap()["same"], true);
 
         let call = calls.begin(NewCall::new("t"));
@@ -510,7 +510,10 @@ mod tests {
         assert!(calls.get(&annas, &anna).is_some());
         for other in [&berts, &anonymous] {
             assert!(calls.get(other, &anna).is_none());
-            assert!(calls.said(other, &anna).is_none() && calls.shown(other, &anna).is_none());
+            assert!(
+                calls.upstream_answer(other, &anna).is_none()
+                    && calls.shown(other, &anna).is_none()
+            );
         }
         assert_eq!(calls.stats(&anna)["calls"], 1);
         assert_eq!(calls.list(&Viewer::of("root", true), None, None, 10).len(), 3);

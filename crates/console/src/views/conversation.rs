@@ -241,7 +241,7 @@ fn of<'a>(viewers: &'a mut Vec<ViewerItems>, owner: Option<&str>) -> &'a mut Vie
 mod tests {
     use super::*;
 
-    fn said(text: &str) -> Option<ModelContext> {
+    fn text_context(text: &str) -> Option<ModelContext> {
         let mut context = ModelContext::default();
         context.content = vec![marquetry_protocol::types::Content::text(text)];
         Some(context)
@@ -254,11 +254,11 @@ mod tests {
     #[test]
     fn the_last_context_of_each_view_goes_with_the_next_message() {
         let conversation = Conversation::default();
-        conversation.set_context(None, "v1", "t", said("old"));
-        conversation.set_context(None, "v1", "t", said("new"));
-        conversation.set_context(None, "v2", "u", said("other"));
+        conversation.set_context(None, "v1", "t", text_context("old"));
+        conversation.set_context(None, "v1", "t", text_context("new"));
+        conversation.set_context(None, "v2", "u", text_context("other"));
         conversation.set_context(None, "v2", "u", None);
-        conversation.set_context(Some("somebody"), "v3", "t", said("secret"));
+        conversation.set_context(Some("somebody"), "v3", "t", text_context("secret"));
         conversation.add_message(None, "t", &message(json!([{ "type": "text", "text": "hi" }])));
         let shown = conversation.show(None);
         assert_eq!(shown["context"], json!([]));
@@ -279,9 +279,9 @@ mod tests {
                 .map(|it| (it.is_message(), it.text))
                 .collect()
         }
-        conversation.set_context(Some("anna"), "v1", "t", said("old"));
-        conversation.set_context(Some("anna"), "v1", "t", said("new"));
-        conversation.set_context(Some("anna"), "v2", "t", said("gone"));
+        conversation.set_context(Some("anna"), "v1", "t", text_context("old"));
+        conversation.set_context(Some("anna"), "v1", "t", text_context("new"));
+        conversation.set_context(Some("anna"), "v2", "t", text_context("gone"));
         conversation.set_context(Some("anna"), "v2", "t", None);
         let content =
             json!([{"type": "text", "text": "hi"}, {"type": "image", "data": "", "mimeType": "a"}]);
@@ -293,7 +293,7 @@ mod tests {
         let numbers: Vec<_> =
             conversation.model_input(Some("anna")).iter().map(|it| it.number).collect();
         // A context that came while the model answered has not been delivered.
-        conversation.set_context(Some("anna"), "v1", "t", said("newer"));
+        conversation.set_context(Some("anna"), "v1", "t", text_context("newer"));
         conversation.mark_delivered(Some("bert"), &numbers);
         conversation.mark_delivered(Some("anna"), &numbers);
         assert_eq!(texts(&conversation, Some("anna")), [(false, "newer".to_owned())]);
@@ -302,7 +302,7 @@ mod tests {
 
     #[test]
     fn data_of_a_context_is_json() {
-        let mut context = said("city").unwrap();
+        let mut context = text_context("city").unwrap();
         context.structured_content = json!({"name": "Rome"}).as_object().cloned();
         assert_eq!(text_of_context(&context), "city\n{\"name\":\"Rome\"}");
     }
@@ -311,7 +311,7 @@ mod tests {
     fn messages_and_contexts_are_bounded() {
         let conversation = Conversation::default();
         for number in 0..500 {
-            conversation.set_context(None, &number.to_string(), "t", said("x"));
+            conversation.set_context(None, &number.to_string(), "t", text_context("x"));
             conversation.add_message(Some("a"), "t", &message(json!([])));
         }
         assert_eq!(conversation.show(None)["context"].as_array().unwrap().len(), MAX_CONTEXTS);
@@ -321,7 +321,7 @@ mod tests {
         );
         let long = "x".repeat(MAX_BYTES / 3);
         for number in 0..9 {
-            conversation.set_context(Some("b"), &number.to_string(), "t", said(&long));
+            conversation.set_context(Some("b"), &number.to_string(), "t", text_context(&long));
         }
         assert_eq!(conversation.show(Some("b"))["context"].as_array().unwrap().len(), 2);
         assert_eq!(conversation.model_input(Some("b")).len(), 3);
