@@ -20,9 +20,9 @@ pub trait Authorizer: Send + Sync + 'static {
     /// Returns an error if the request must not be sent.
     async fn sign(&self, request: &mut request::Parts) -> Result<(), AuthorizationError>;
 
-    /// Receives the head of each answer. Returns true if the request should be signed and sent once
-    /// more.
-    fn learn(&self, uri: &Uri, status: StatusCode, headers: &HeaderMap) -> bool {
+    /// Receives the head of each response. Returns whether the request should be signed and sent once
+    /// more, for example because the response brings a new nonce.
+    fn on_response(&self, uri: &Uri, status: StatusCode, headers: &HeaderMap) -> bool {
         let _ = (uri, status, headers);
         false
     }
@@ -129,11 +129,11 @@ impl fmt::Display for Refusal {
             write!(f, ", scope '{}'", marquetry_protocol_wire::shortened(scope))?;
         }
         f.write_str(")")?;
-        let said = self.parameter("error_description").unwrap_or(&self.body);
-        if said.is_empty() {
+        let description = self.parameter("error_description").unwrap_or(&self.body);
+        if description.is_empty() {
             Ok(())
         } else {
-            write!(f, ": {}", marquetry_protocol_wire::shortened(said))
+            write!(f, ": {}", marquetry_protocol_wire::shortened(description))
         }
     }
 }
@@ -191,7 +191,7 @@ pub enum AuthorizationError {
         lacks: &'static str,
     },
     /// The authorization server refused (RFC 6749, sections 4.1.2.1 and 5.2).
-    #[error("authorization server refused: {error}{}", said(.description))]
+    #[error("authorization server refused: {error}{}", suffix(.description))]
     Denied {
         /// The code of the error.
         error: String,
@@ -220,7 +220,7 @@ pub enum AuthorizationError {
     },
 }
 
-fn said(description: &str) -> String {
+fn suffix(description: &str) -> String {
     if description.is_empty() {
         String::new()
     } else {

@@ -664,8 +664,8 @@ impl Authorizer for OAuth {
         Ok(())
     }
 
-    fn learn(&self, uri: &Uri, status: StatusCode, headers: &HeaderMap) -> bool {
-        let is_new = self.0.nonces.learn(uri, headers);
+    fn on_response(&self, uri: &Uri, status: StatusCode, headers: &HeaderMap) -> bool {
+        let is_new = self.0.nonces.update(uri, headers);
         let active = self.0.active();
         if let Some(active) = &active
             && !matches!(status, StatusCode::UNAUTHORIZED)

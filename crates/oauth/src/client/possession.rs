@@ -18,8 +18,8 @@ use crate::{Algorithm, Secret, SigningKey, signing_key::base64url};
 pub(super) struct Nonces(Mutex<HashMap<String, String>>);
 
 impl Nonces {
-    /// Stores the nonce of an answer; returns true if it is new.
-    pub(super) fn learn(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+    /// Stores the nonce that a response brings, and returns whether it is new.
+    pub(super) fn update(&self, uri: &Uri, headers: &HeaderMap) -> bool {
         const MAX_BYTES: usize = 4 << 10;
         let nonce = headers.get("dpop-nonce").and_then(|nonce| nonce.to_str().ok());
         let Some(nonce) = nonce.filter(|nonce| nonce.len() <= MAX_BYTES) else { return false };

@@ -70,7 +70,7 @@ impl TokenEndpoint<'_> {
                 .send(head.uri(uri.clone()), body.into())
                 .await
                 .map_err(|error| fetch_error(self.url, error.to_string()))?;
-            let nonce_is_new = self.nonces.learn(&uri, &answer.headers);
+            let nonce_is_new = self.nonces.update(&uri, &answer.headers);
             if answer.status.is_success() {
                 // serde's errors may contain values.
                 return serde_json::from_slice(&answer.body)

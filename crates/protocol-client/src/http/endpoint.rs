@@ -127,8 +127,9 @@ impl Endpoint {
             authorizer.sign(&mut parts).await?;
             let presented = parts.headers.get(header::AUTHORIZATION).cloned();
             let response = self.send_as_it_is(HttpRequest::from_parts(parts, body)).await?;
-            let learned = authorizer.learn(request.uri(), response.status(), response.headers());
-            if !(learned && std::mem::take(&mut again)) {
+            let should_retry =
+                authorizer.on_response(request.uri(), response.status(), response.headers());
+            if !(should_retry && std::mem::take(&mut again)) {
                 return self.unless_refused(response, presented).await;
             }
         }
