@@ -55,7 +55,7 @@ pub enum ClientError {
     #[error("server has asked for input {0} times without returning a result")]
     TooManyRounds(usize),
     /// An HTTP error status without a message of MCP.
-    #[error("server answered with HTTP status {status}{}", said(.body))]
+    #[error("server answered with HTTP status {status}{}", suffix(.body))]
     Http {
         /// The status.
         status: u16,
@@ -299,6 +299,6 @@ fn prefix(error: &ProtocolError) -> &'static str {
     if error.is_limit() { "" } else { "server violated the protocol: " }
 }
 
-fn said(body: &str) -> String {
+fn suffix(body: &str) -> String {
     if body.is_empty() { String::new() } else { format!(": {body}") }
 }

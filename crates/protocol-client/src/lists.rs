@@ -67,10 +67,10 @@ impl Client {
     /// Returns an error as [`Self::list_tools`] does.
     pub async fn fetch_tools(&self) -> Result<Fetched<Tool>, ClientError> {
         let mut fetched = self.fetch("tools/list", "tools").await?;
-        self.inner.link.learn(&self.inner.server, &mut fetched.items);
+        self.inner.link.accept_tools(&self.inner.server, &mut fetched.items);
         #[cfg(feature = "schema")]
         if self.inner.options.check_results {
-            self.inner.schemas.learn(&fetched.items);
+            self.inner.schemas.replace(&fetched.items);
         }
         Ok(fetched)
     }

@@ -86,7 +86,7 @@ impl Client {
                 .await
                 .map_err(|_| ClientError::Timeout(timeout))?;
             if matches!(result, Ok(_) | Err(ClientError::Rpc(_) | ClientError::TaskCancelled)) {
-                cancel.forget();
+                cancel.disarm();
             }
             result
         };
@@ -250,13 +250,13 @@ impl Link {
         }
     }
 
-    /// Learns the headers for calls from a complete list of tools, and removes tools that cannot be
+    /// Stores which headers calls of a complete list of tools need, and removes tools that cannot be
     /// called.
-    pub(super) fn learn(&self, server: &ServerPeer, tools: &mut Vec<Tool>) {
+    pub(super) fn accept_tools(&self, server: &ServerPeer, tools: &mut Vec<Tool>) {
         match self {
             #[cfg(feature = "http")]
             Self::Http(link) if server.revision.era() == Era::Stateless => {
-                link.learn(tools);
+                link.accept_tools(tools);
             }
             // Only HTTP requests have headers.
             _ => _ = (server, tools),

@@ -34,8 +34,8 @@ impl ListedSchema {
 }
 
 impl Schemas {
-    /// Replaces the schemas.
-    pub(super) fn learn(&self, tools: &[Tool]) {
+    /// Replaces the schemas by those of a complete list of tools.
+    pub(super) fn replace(&self, tools: &[Tool]) {
         let listed = tools.iter().filter_map(|tool| {
             let listed =
                 ListedSchema { schema: tool.output_schema.clone()?, compiled: OnceLock::new() };

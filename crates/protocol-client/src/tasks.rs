@@ -191,7 +191,7 @@ impl TaskHandle {
             tokio::time::sleep(pause).await;
             let task = match self.get().await {
                 Ok(task) => task,
-                Err(error) if passing(&error) && failures < MAX_FAILURES => {
+                Err(error) if is_transient(&error) && failures < MAX_FAILURES => {
                     tracing::debug!(%error, "failed to poll a task");
                     failures += 1;
                     pause = pause.max(POLL_INTERVAL);
@@ -239,7 +239,7 @@ impl TaskHandle {
         let mut failures = 0;
         loop {
             match self.update(answers).await {
-                Err(error) if passing(&error) && failures < MAX_FAILURES => {
+                Err(error) if is_transient(&error) && failures < MAX_FAILURES => {
                     tracing::debug!(%error, "failed to send answers to a task");
                     failures += 1;
                     tokio::time::sleep(POLL_INTERVAL).await;
@@ -283,7 +283,7 @@ impl CancelOnDrop {
         Self(Some(task))
     }
 
-    pub(super) fn forget(mut self) {
+    pub(super) fn disarm(mut self) {
         self.0 = None;
     }
 }
@@ -307,8 +307,8 @@ fn interval(task: &Task) -> Duration {
     asked.clamp(SHORTEST_INTERVAL, LONGEST_INTERVAL)
 }
 
-/// Returns whether a later try may succeed.
-fn passing(error: &ClientError) -> bool {
+/// Returns whether a retry may succeed.
+fn is_transient(error: &ClientError) -> bool {
     matches!(
         error,
         ClientError::Io { .. }

@@ -104,13 +104,13 @@ impl HttpLink {
             result = self.post.exchange(revision, &outgoing) => result,
             () = self.shared.ended().cancelled() => Err(ClientError::Closed(self.shared.closed().await)),
         };
-        cancel_on_drop.forget();
+        cancel_on_drop.disarm();
         result
     }
 
-    /// Learns the headers for calls from a list of tools, and removes tools that cannot be called.
-    pub(super) fn learn(&self, tools: &mut Vec<Tool>) {
-        self.post.marks.learn(tools);
+    /// Stores which headers calls of these tools need, and removes tools that cannot be called.
+    pub(super) fn accept_tools(&self, tools: &mut Vec<Tool>) {
+        self.post.marks.replace(tools);
     }
 
     pub(super) async fn notify(
@@ -303,7 +303,7 @@ struct CancelOnDrop {
 }
 
 impl CancelOnDrop {
-    fn forget(mut self) {
+    fn disarm(mut self) {
         self.post = None;
     }
 }
