@@ -31,7 +31,7 @@ pub trait CredentialStore: Send + Sync + 'static {
     ///
     /// # Errors
     /// Returns an error if they cannot be deleted.
-    async fn forget(&self, server: &str) -> io::Result<()>;
+    async fn delete(&self, server: &str) -> io::Result<()>;
 }
 
 /// A client's credentials for one server. Only this crate reads them; stores keep them as JSON.
@@ -116,7 +116,7 @@ impl CredentialStore for MemoryStore {
         Ok(())
     }
 
-    async fn forget(&self, server: &str) -> io::Result<()> {
+    async fn delete(&self, server: &str) -> io::Result<()> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner).remove(server);
         Ok(())
     }
@@ -169,7 +169,7 @@ impl CredentialStore for DirectoryStore {
         blocking(move || write(&path, &text)).await
     }
 
-    async fn forget(&self, server: &str) -> io::Result<()> {
+    async fn delete(&self, server: &str) -> io::Result<()> {
         let path = self.path(server);
         blocking(move || match std::fs::remove_file(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -275,13 +275,13 @@ mod tests {
             [&MemoryStore::default(), &DirectoryStore::new(directory.path().join("new"))];
         for store in stores {
             assert!(store.load("https://a/mcp").await.unwrap().is_none());
-            store.forget("https://a/mcp").await.unwrap();
+            store.delete("https://a/mcp").await.unwrap();
             store.save("https://a/mcp", &some()).await.unwrap();
             store.save("https://a/mcp", &some()).await.unwrap();
             let kept = store.load("https://a/mcp").await.unwrap().unwrap();
             assert_eq!(serde_json::to_value(kept).unwrap(), serde_json::to_value(some()).unwrap());
             assert!(store.load("https://a/mcp2").await.unwrap().is_none());
-            store.forget("https://a/mcp").await.unwrap();
+            store.delete("https://a/mcp").await.unwrap();
             assert!(store.load("https://a/mcp").await.unwrap().is_none());
         }
     }

@@ -43,7 +43,7 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
         let browser = Arc::new(browser.map_err(Failure::new)?);
         let directory = config.gateway.credentials_directory.clone();
         if let Some(directory) = directory.as_deref().filter(|_| arguments.forget) {
-            DirectoryStore::new(directory).forget(url).await.map_err(Failure::new)?;
+            DirectoryStore::new(directory).delete(url).await.map_err(Failure::new)?;
         }
         let auth = upstream.auth.clone().unwrap_or_default();
         let network = config.gateway.network().map_err(Failure::new)?;
