@@ -390,11 +390,12 @@ impl SlotUsage {
         if let Some(share) = self.callers.get_mut(&waiter.caller) {
             share.queued -= waiter.weight;
         }
-        self.forget(&waiter.caller);
+        self.remove_if_idle(&waiter.caller);
         waiter
     }
 
-    fn forget(&mut self, caller: &Caller) {
+    /// Removes the share of a caller that neither uses nor waits for slots.
+    fn remove_if_idle(&mut self, caller: &Caller) {
         if self.callers.get(caller).is_some_and(|share| share.used == 0 && share.queued == 0) {
             self.callers.remove(caller);
         }
@@ -408,7 +409,7 @@ impl Drop for Slot {
         if let Some(share) = state.callers.get_mut(&self.caller) {
             share.used -= self.weight;
         }
-        state.forget(&self.caller);
+        state.remove_if_idle(&self.caller);
         let served = self.shared.serve(&mut state);
         drop(state);
         hand_over(served);
