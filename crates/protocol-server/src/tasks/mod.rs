@@ -99,7 +99,7 @@ struct Entry {
     caller: Caller,
     _slot: Slot,
     /// Ends the timer of the task, which holds its result.
-    _forgotten: DropGuard,
+    _removal_guard: DropGuard,
 }
 
 /// The end of the work of a task.
@@ -186,22 +186,22 @@ impl Tasks {
         let expires = Instant::now() + time;
         // Before the task gets its slot, which would be lost if this panicked.
         let work = work(job.clone());
-        let forgotten = CancellationToken::new();
-        self.store(&job, caller, forgotten.clone().drop_guard())?;
-        tokio::spawn(run_task(Arc::downgrade(self), job.clone(), expires, forgotten, work));
+        let removed = CancellationToken::new();
+        self.store(&job, caller, removed.clone().drop_guard())?;
+        tokio::spawn(run_task(Arc::downgrade(self), job.clone(), expires, removed, work));
         Ok(job)
     }
 
     /// Stores a task. At a limit, a finished one is dropped: the caller's own oldest, otherwise the
     /// oldest of the caller with the most.
-    fn store(&self, job: &Arc<Job>, caller: &Caller, forgotten: DropGuard) -> Result<(), RpcError> {
+    fn store(&self, job: &Arc<Job>, caller: &Caller, removed: DropGuard) -> Result<(), RpcError> {
         let mut stored = self.stored();
         let slot = loop {
             match self.slots.try_enter(caller, 1) {
                 Ok(slot) => break slot,
                 Err(full) => {
                     let of_others = matches!(full, Full::Total { .. });
-                    if !stored.forget_finished(caller, of_others, |_| 1) {
+                    if !stored.evict_finished(caller, of_others, |_| 1) {
                         return Err(RpcError::too_many_requests(full.to_string()));
                     }
                 }
@@ -214,7 +214,7 @@ impl Tasks {
             number,
             caller: caller.clone(),
             _slot: slot,
-            _forgotten: forgotten,
+            _removal_guard: removed,
         };
         stored.jobs.insert(job.id().clone(), entry);
         Ok(())
@@ -239,7 +239,7 @@ impl Tasks {
                 let caller = stored.jobs.get(job.id()).map(|entry| entry.caller.clone());
                 if let Some(caller) = caller.filter(|_| bytes <= self.max_bytes) {
                     while stored.bytes.saturating_add(bytes) > self.max_bytes
-                        && stored.forget_finished(&caller, true, |entry| entry.job.result_bytes())
+                        && stored.evict_finished(&caller, true, |entry| entry.job.result_bytes())
                     {
                     }
                 }
@@ -259,8 +259,8 @@ impl Tasks {
         self.release(unused);
     }
 
-    fn forget(&self, job: &Job) {
-        self.stored().forget(job.id());
+    fn remove(&self, job: &Job) {
+        self.stored().remove(job.id());
     }
 
     fn release(&self, bytes: usize) {
@@ -269,17 +269,17 @@ impl Tasks {
 }
 
 impl StoredTasks {
-    fn forget(&mut self, id: &str) {
+    fn remove(&mut self, id: &str) {
         // It may have been dropped to make room.
         if let Some(entry) = self.jobs.remove(id) {
             self.bytes -= entry.job.result_bytes();
         }
     }
 
-    /// Drops a finished task whose weight is not 0: the oldest of `caller`; or, if tasks
-    /// `of_others` may be dropped, the oldest of the caller whose tasks have the greatest weight.
+    /// Evicts a finished task whose weight is not 0: the oldest of `caller`; or, if tasks
+    /// `of_others` may be evicted, the oldest of the caller whose tasks have the greatest weight.
     /// Returns false if there is none.
-    fn forget_finished(
+    fn evict_finished(
         &mut self,
         caller: &Caller,
         of_others: bool,
@@ -295,7 +295,7 @@ impl StoredTasks {
             let (largest, _) = weights.into_iter().max_by_key(|(_, weight)| *weight)?;
             oldest_of(&finished, largest)
         });
-        victim.inspect(|id| self.forget(id)).is_some()
+        victim.inspect(|id| self.remove(id)).is_some()
     }
 }
 
@@ -310,7 +310,7 @@ async fn run_task(
     tasks: Weak<Tasks>,
     job: Arc<Job>,
     expires: Instant,
-    forgotten: CancellationToken,
+    removed: CancellationToken,
     work: impl Future<Output = Result<Reply, RpcError>> + Send,
 ) {
     let ended = run_work(&job, expires, work).await;
@@ -327,10 +327,10 @@ async fn run_task(
     tokio::select! {
         () = tokio::time::sleep_until(until) => {}
         () = stop.cancelled() => return,
-        () = forgotten.cancelled() => return,
+        () = removed.cancelled() => return,
     }
     if let Some(tasks) = tasks.upgrade() {
-        tasks.forget(&job);
+        tasks.remove(&job);
     }
 }
 
