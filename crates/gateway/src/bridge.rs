@@ -101,7 +101,7 @@ impl Gateway {
         let upstream_era = client.server().revision.era();
         let carried: Option<Carried> = cx.carried().map_err(ClientError::Rpc)?;
         // The answers go to the upstream in this round. In later ones they would be sent again.
-        cx.forget_answers();
+        cx.discard_answers();
         if let Some(Carried::Waiting(handle)) = carried {
             let call = self.parked.take(handle).map_err(ClientError::Rpc)?;
             return self.attend(call, cx).await;

@@ -425,9 +425,9 @@ impl RequestContext {
     /// Removes the answers of earlier rounds from the state that the client sends with the next
     /// round, so that the next round gets only its own answers. Use it in handlers that store the
     /// answers themselves.
-    pub fn forget_answers(&self) {
+    pub fn discard_answers(&self) {
         if let Some(rounds) = &self.request().rounds {
-            rounds.forget();
+            rounds.discard_answers();
         }
     }
 

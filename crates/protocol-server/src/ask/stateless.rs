@@ -38,8 +38,8 @@ pub(crate) struct Rounds {
 struct NextRound {
     questions: BTreeMap<String, RoundQuestion>,
     carried: Option<Box<RawValue>>,
-    /// The answers so far are not needed any more.
-    forget: bool,
+    /// Whether `requestState` leaves out the answers so far.
+    discards_answers: bool,
 }
 
 #[derive(Debug, Serialize)]
@@ -104,8 +104,8 @@ impl Rounds {
         &self.fresh
     }
 
-    pub(crate) fn forget(&self) {
-        self.next.lock().unwrap_or_else(PoisonError::into_inner).forget = true;
+    pub(crate) fn discard_answers(&self) {
+        self.next.lock().unwrap_or_else(PoisonError::into_inner).discards_answers = true;
     }
 
     pub(crate) fn carry(&self, value: Box<RawValue>) {
@@ -151,7 +151,7 @@ impl Rounds {
             .answers
             .iter()
             .chain(&self.fresh)
-            .filter(|(key, _)| !next.forget && !next.questions.contains_key(*key))
+            .filter(|(key, _)| !next.discards_answers && !next.questions.contains_key(*key))
             .map(|(key, answer)| (key.clone(), answer.clone()))
             .collect();
         let request_state = match (answers.is_empty(), &carried) {
