@@ -252,7 +252,7 @@ impl Access {
         let Self { knowledge, caller } = self;
         let Some(record) = knowledge.records.store().get(uri).await? else {
             if !knowledge.is_read_only {
-                left_out(uri, knowledge.forget(uri).await);
+                left_out(uri, knowledge.remove_from_index(uri).await);
             }
             return Ok(false);
         };

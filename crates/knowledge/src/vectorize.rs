@@ -91,7 +91,7 @@ impl Knowledge {
     }
 
     /// Removes a record from the index.
-    pub(crate) async fn forget(&self, uri: &str) -> Result<u64, Failure> {
+    pub(crate) async fn remove_from_index(&self, uri: &str) -> Result<u64, Failure> {
         Ok(self.pipeline.store().delete(&Filter::scope(uri)).await?)
     }
 
@@ -131,7 +131,7 @@ impl Knowledge {
             Ok(extracted) => self.recut(record, extracted, options).await,
             // The record has no text any more.
             Err(Failure { code: ErrorCode::InvalidParams, .. }) => {
-                self.forget(&old.uri).await?;
+                self.remove_from_index(&old.uri).await?;
                 Ok(())
             }
             Err(failure) => Err(failure),
@@ -309,7 +309,7 @@ impl Access {
     pub async fn delete(&self, uri: &str, revision: Option<u64>) -> Result<(Record, u64), Failure> {
         let record = self.knowledge.records.delete(&self.caller, uri, revision).await?;
         let uri = record.uri().unwrap_or_default();
-        match self.knowledge.forget(&uri).await {
+        match self.knowledge.remove_from_index(&uri).await {
             Ok(chunks) => Ok((record, chunks)),
             Err(failure) => Err(failure.after(&format!(
                 "{uri} is removed, but its passages are still stored; searches leave them out"
