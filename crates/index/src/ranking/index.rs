@@ -126,7 +126,7 @@ impl Index {
         self.numbers.remove(&document.entry.uri);
         for row in document.rows.clone() {
             self.documents_of_rows[row as usize] = DEAD;
-            self.postings.forget(row);
+            self.postings.mark_dead(row);
         }
         self.dead += document.rows.len();
         self.compact();
@@ -179,10 +179,11 @@ impl Index {
         scope: Option<Label>,
         filter: LabelFilter,
     ) -> impl Iterator<Item = (&Entry, u32)> {
-        self.passing(scope, filter).map(|document| (&document.entry, document.rows.len() as u32))
+        self.matching_documents(scope, filter)
+            .map(|document| (&document.entry, document.rows.len() as u32))
     }
 
-    fn passing(
+    fn matching_documents(
         &self,
         scope: Option<Label>,
         filter: LabelFilter,
@@ -238,8 +239,10 @@ impl Index {
             }
             return runs;
         }
-        let mut parts: Vec<_> =
-            self.passing(scope, filter.clone()).map(|document| document.rows.clone()).collect();
+        let mut parts: Vec<_> = self
+            .matching_documents(scope, filter.clone())
+            .map(|document| document.rows.clone())
+            .collect();
         parts.sort_unstable_by_key(|rows| rows.start);
         parts.into_iter().filter(|rows| !rows.is_empty()).for_each(|rows| join(&mut runs, rows));
         runs

@@ -162,7 +162,7 @@ impl Postings {
 
     /// Marks a row as dead. Its postings stay until [`Self::renumber`]: removing them at once would
     /// search the list of each of its terms.
-    pub(crate) fn forget(&mut self, row: u32) {
+    pub(crate) fn mark_dead(&mut self, row: u32) {
         self.total_length -= u64::from(self.lengths[row as usize]);
     }
 
@@ -740,7 +740,7 @@ mod tests {
     #[test]
     fn renumbering_leaves_no_trace() {
         let mut postings = postings();
-        postings.forget(0);
+        postings.mark_dead(0);
         postings.renumber(&[u32::MAX, 0, 1]);
         assert_eq!(postings.lengths, [1, 5]);
         assert_eq!(postings.total_length, 6);
