@@ -63,8 +63,8 @@ impl ExpiredNames {
         }
     }
 
-    /// Forgets a deleted name.
-    pub(super) fn forget(&mut self, key: &Key) {
+    /// Removes a name whose artifact was deleted.
+    pub(super) fn remove(&mut self, key: &Key) {
         if self.highest.remove(key).is_some() {
             self.order.retain(|remembered| remembered != key);
         }
@@ -91,7 +91,7 @@ mod tests {
         }
         assert_eq!(expired.highest(&key(0)), None);
         assert_eq!(expired.highest(&key(1)), Some(3));
-        expired.forget(&key(1));
+        expired.remove(&key(1));
         assert_eq!(expired.highest(&key(1)), None);
         assert_eq!((expired.highest.len(), expired.order.len()), (MAX_NAMES - 1, MAX_NAMES - 1));
     }

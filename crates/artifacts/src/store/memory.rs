@@ -395,7 +395,7 @@ impl ArtifactStore for MemoryStore {
             return Err(absent(name, asked, contents.expired.highest(&key)));
         }
         if which == Versions::All {
-            contents.expired.forget(&key);
+            contents.expired.remove(&key);
         }
         Ok(removed)
     }
