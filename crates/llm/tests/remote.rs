@@ -25,7 +25,7 @@ fn config_of(backend: &ScriptedProvider, provider: Provider) -> ModelConfig {
     config
 }
 
-fn said(text: &str) -> ProviderAnswer {
+fn text_answer(text: &str) -> ProviderAnswer {
     ProviderAnswer::text(text)
 }
 
@@ -44,7 +44,7 @@ fn question() -> ChatRequest {
 #[tokio::test]
 async fn an_openai_model_answers() {
     for provider in [Provider::OpenAi, Provider::Ollama, Provider::Custom] {
-        let backend = started([said("Four.")]).await;
+        let backend = started([text_answer("Four.")]).await;
         let mut request = question();
         request.temperature = Some(0.0);
         request.max_tokens = Some(20);
@@ -105,7 +105,7 @@ async fn an_openai_model_calls_tools() {
         "model": "small-model",
         "choices": [{"message": {"role": "assistant", "content": null, "tool_calls": [call]}, "finish_reason": "tool_calls"}],
     });
-    let backend = started([ProviderAnswer::json(&called), said("Four.")]).await;
+    let backend = started([ProviderAnswer::json(&called), text_answer("Four.")]).await;
     let model = model_of(&backend, Provider::OpenAi);
     let mut request = question();
     request.tools = vec![add_tool()];
@@ -139,7 +139,7 @@ async fn a_schema_goes_along() {
     let schema =
         json!({"type": "object", "properties": {"sum": {"type": "integer"}}, "required": ["sum"]});
     for provider in [Provider::OpenAi, Provider::Ollama] {
-        let backend = started([said("{\"sum\":4}")]).await;
+        let backend = started([text_answer("{\"sum\":4}")]).await;
         let mut request = question();
         request.format = Format::Schema { name: "sum".to_owned(), schema: schema.clone() };
         let answer = model_of(&backend, provider).chat(&request).await.unwrap();
@@ -176,7 +176,7 @@ async fn a_busy_provider_is_asked_again_after_the_wait_that_it_wants() {
     let backend = started([
         failed(429, [("retry-after-ms", "200")], "slow down"),
         failed(503, [("retry-after", "0")], "restarting"),
-        said("Four."),
+        text_answer("Four."),
     ])
     .await;
     let start = Instant::now();
@@ -281,7 +281,7 @@ async fn a_stream_that_breaks_off_is_an_error() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let elsewhere = started([said("Caught.")]).await;
+    let elsewhere = started([text_answer("Caught.")]).await;
     let target = config_of(&elsewhere, Provider::Custom).base_url.unwrap();
     let target = format!("{target}/chat/completions");
     let redirect = ProviderAnswer::http(307, [("location", target.as_str())], "");
@@ -312,7 +312,7 @@ fn invalid_options_are_refused_at_once() {
 
 #[tokio::test]
 async fn an_answer_without_end_is_given_up() {
-    let backend = started([said(&"word ".repeat(1_000)), said("Four.")]).await;
+    let backend = started([text_answer(&"word ".repeat(1_000)), text_answer("Four.")]).await;
     let mut config = config_of(&backend, Provider::Custom);
     config.max_answer_bytes = 1_000;
     let model = RemoteModel::new(config).unwrap();
@@ -325,7 +325,7 @@ async fn an_answer_without_end_is_given_up() {
 
 #[tokio::test]
 async fn an_answer_has_a_time_in_all_however_steadily_it_comes() {
-    let slow = || said(&"word ".repeat(1_000)).paced(Duration::from_millis(50));
+    let slow = || text_answer(&"word ".repeat(1_000)).paced(Duration::from_millis(50));
     let backend = started([slow(), failed(503, [("retry-after", "5")], "busy")]).await;
     let mut config = config_of(&backend, Provider::Custom);
     config.answer_timeout = Duration::from_millis(500);
@@ -358,7 +358,8 @@ async fn messages_of_providers_hold_no_control_characters() {
 
 #[tokio::test]
 async fn a_stream_that_does_not_begin_is_asked_for_again() {
-    let backend = started([failed(429, [("retry-after-ms", "1")], "busy"), said("Four.")]).await;
+    let backend =
+        started([failed(429, [("retry-after-ms", "1")], "busy"), text_answer("Four.")]).await;
     let model = model_of(&backend, Provider::Custom);
     assert_eq!(model.stream(&question(), &mut |_| {}).await.unwrap().text, "Four.");
     backend.push(failed(401, [], "who are you?"));
@@ -559,7 +560,7 @@ async fn a_service_that_does_not_stream_answers_in_one_piece() {
 async fn a_schema_is_strict_only_where_it_can_be() {
     let closed = json!({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false});
     let open = json!({"type": "object", "properties": {"a": {"type": "string"}}});
-    let backend = started([said("{}"), said("{}")]).await;
+    let backend = started([text_answer("{}"), text_answer("{}")]).await;
     let model = model_of(&backend, Provider::Custom);
     for schema in [&closed, &open] {
         let mut request = question();

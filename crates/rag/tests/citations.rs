@@ -79,6 +79,11 @@ impl World {
     }
 }
 
+/// Returns the messages of a chat with one message of the user.
+fn user_message(content: &str) -> Value {
+    json!([{"role": "user", "content": content}])
+}
+
 fn alice() -> Caller {
     Caller::new("default", "alice").unwrap()
 }
@@ -132,8 +137,8 @@ async fn tags_alone_search_documents_and_chats() {
     let chat = world.records.update(&alice(), &uri(&chat), patch).await.unwrap();
     let mut kept = record_document(&chat);
     kept.vector_model = Document::CHAT_HISTORY.to_owned();
-    let said = "user: My bread never rises.";
-    let chunk = NewChunk::of_text(said, StaticModel::built_in().embed(said));
+    let text = "user: My bread never rises.";
+    let chunk = NewChunk::of_text(text, StaticModel::built_in().embed(text));
     world.pipeline.store().replace(kept, vec![chunk]).await.unwrap();
 
     let citations = world.cite(&alice(), "bread", &[&serialized(&tag)]).await;
@@ -181,10 +186,10 @@ async fn a_chat_is_cited_with_its_history() {
         panic!("{block:?}")
     };
     assert_eq!(name, "Bread");
-    let said: Vec<(&str, &str)> =
+    let roles_and_contents: Vec<(&str, &str)> =
         cited.iter().map(|one| (one.role.as_str(), one.content.as_str())).collect();
     assert_eq!(
-        said,
+        roles_and_contents,
         [("user", "What is bread?"), ("assistant", "Flour and water."), ("user", "Thanks.")]
     );
 
@@ -210,12 +215,11 @@ async fn a_character_is_cited_from_chats_in_which_it_spoke() {
     let world = World::new();
     let ada = NewRecord::new("olio.charPerson", "Ada").attribute("description", "Ada keeps bees.");
     let ada = world.create(&alice(), ada).await;
-    let said = |content: &str| json!([{"role": "user", "content": content}]);
     let as_system = json!({"systemCharacterUri": uri(&ada)});
     let as_user = json!({"userCharacterUri": uri(&ada)});
-    world.chat(&alice(), "one", said("Bees make honey in June."), as_system).await;
-    world.chat(&alice(), "two", said("Honey of bees tastes of lime."), as_user).await;
-    world.chat(&alice(), "three", said("Nobody's bees make honey."), json!({})).await;
+    world.chat(&alice(), "one", user_message("Bees make honey in June."), as_system).await;
+    world.chat(&alice(), "two", user_message("Honey of bees tastes of lime."), as_user).await;
+    world.chat(&alice(), "three", user_message("Nobody's bees make honey."), json!({})).await;
     let citations = world.cite(&alice(), "honey bees", &[&serialized(&ada)]).await;
     let mut found = contents(&citations);
     found.sort_unstable();
@@ -303,8 +307,8 @@ async fn each_kind_of_reference_gives_a_block() {
     let tagged = NewRecord::new("data.data", "Tagged").tag(uri(&tag));
     world.document(&alice(), tagged, "Mixed dough rests an hour.").await;
     let document = world.document(&alice(), NewRecord::new("data.data", "doc-mix-1"), TEXT).await;
-    let said = json!([{"role": "user", "content": "I mixed the dough."}]);
-    let chat = world.chat(&alice(), "chat-mix-2", said, json!({})).await;
+    let messages = user_message("I mixed the dough.");
+    let chat = world.chat(&alice(), "chat-mix-2", messages, json!({})).await;
     let references = [serialized(&document), serialized(&chat), serialized(&tag)];
     let citations =
         world.cite(&alice(), "mixed query", &references.each_ref().map(String::as_str)).await;
@@ -464,11 +468,12 @@ async fn unreadable_passages_are_not_cited() {
     let tag = world.create(&alice(), everybody).await;
     let secret = NewRecord::new("data.data", "Secret").tag(uri(&tag));
     let secret = world.document(&alice(), secret, "The secret bread recipe is rye.").await;
-    let said = json!([{"role": "user", "content": "My secret bread is rye."}]);
+    let messages = user_message("My secret bread is rye.");
     let ada = NewRecord::new("olio.charPerson", "Ada").reader(bob().user);
     let ada = world.create(&alice(), ada).await;
-    let chat =
-        world.chat(&alice(), "Secret chat", said, json!({"systemCharacterUri": uri(&ada)})).await;
+    let chat = world
+        .chat(&alice(), "Secret chat", messages, json!({"systemCharacterUri": uri(&ada)}))
+        .await;
     let all = [uri(&secret), uri(&chat), uri(&ada), uri(&tag)];
     let all = all.each_ref().map(String::as_str);
     assert_eq!(
@@ -536,9 +541,9 @@ async fn chunks_of_another_record_or_of_another_revision_are_not_cited() {
 #[tokio::test]
 async fn the_compared_text_is_bounded() {
     let mut world = World::new();
-    let said = (0..50).map(|n| json!({"role": "user", "content": format!("Word {n}.")}));
-    let said: Vec<Value> = said.collect();
-    let chat = world.chat(&alice(), "Long", json!(said), json!({})).await;
+    let messages: Vec<Value> =
+        (0..50).map(|n| json!({"role": "user", "content": format!("Word {n}.")})).collect();
+    let chat = world.chat(&alice(), "Long", json!(messages), json!({})).await;
     let known = (20..50).map(|n| format!("Word {n}."));
     let request = CiteRequest::new("words").reference(uri(&chat));
     let request = known.fold(request, CiteRequest::message);

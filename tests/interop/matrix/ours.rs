@@ -224,9 +224,9 @@ async fn check(client: &Client, feature: &str) -> Result<(), String> {
                 .map(|(step, name)| (f64::from(step), Some(3.0), Some(name.to_owned())));
             if steps == want { Ok(()) } else { Err(format!("{steps:?}")) }
         }
-        "elicit" => same(&said(client, "ask").await?, json!("Hallo Zoë")),
-        "sample" => same(&said(client, "think").await?, json!("Paris 🗼")),
-        "roots" => same(&said(client, "places").await?, json!("file:///home/zo%C3%AB")),
+        "elicit" => same(&tool_text(client, "ask").await?, json!("Hallo Zoë")),
+        "sample" => same(&tool_text(client, "think").await?, json!("Paris 🗼")),
+        "roots" => same(&tool_text(client, "places").await?, json!("file:///home/zo%C3%AB")),
         "log" => {
             let notifications = client.notifications();
             if client.server().revision.era() == Era::Session {
@@ -242,8 +242,8 @@ async fn check(client: &Client, feature: &str) -> Result<(), String> {
         }
         "cancel" => {
             let count = async || -> Result<u32, String> {
-                let said = said(client, "given_up").await?;
-                said.as_str().and_then(|it| it.parse().ok()).ok_or_else(|| said.to_string())
+                let text = tool_text(client, "given_up").await?;
+                text.as_str().and_then(|it| it.parse().ok()).ok_or_else(|| text.to_string())
             };
             let before = count().await?;
             let cancel = CancellationToken::new();
@@ -267,7 +267,7 @@ async fn check(client: &Client, feature: &str) -> Result<(), String> {
         "updates" => {
             let notifications = client.notifications();
             client.subscribe("test://watched").await.map_err(text_of_error)?;
-            said(client, "touch").await?;
+            tool_text(client, "touch").await?;
             let params = heard(notifications, "notifications/resources/updated").await?;
             same(&params["uri"], json!("test://watched"))
         }
@@ -291,7 +291,7 @@ async fn call_with(
 }
 
 /// Returns the text of a tool's answer.
-async fn said(client: &Client, tool: &str) -> Result<Value, String> {
+async fn tool_text(client: &Client, tool: &str) -> Result<Value, String> {
     Ok(call(client, tool, json!({})).await?["content"][0]["text"].take())
 }
 

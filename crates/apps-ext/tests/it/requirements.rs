@@ -431,13 +431,16 @@ fn h17_messages_join_the_conversation() {
     );
 }
 
+fn text_context(text: &str) -> Value {
+    json!({ "content": [{ "type": "text", "text": text }] })
+}
+
 /// `model-context/provide-future-turns`, `last-wins`
 #[test]
 fn h18_the_last_model_context_counts() {
     let mut view = ready();
-    let said = |text: &str| json!({ "content": [{ "type": "text", "text": text }] });
     for text in ["a", "b", "b"] {
-        assert_eq!(view.call("ui/update-model-context", said(text)), json!({}));
+        assert_eq!(view.call("ui/update-model-context", text_context(text)), json!({}));
     }
     assert_eq!(view.call("ui/update-model-context", json!({})), json!({}));
     let set: Vec<_> = view
@@ -448,8 +451,8 @@ fn h18_the_last_model_context_counts() {
             other => panic!("{other:?}"),
         })
         .collect();
-    assert_eq!(set, [said("a"), said("b"), Value::Null]);
-    let long = said(&"x".repeat(300_000));
+    assert_eq!(set, [text_context("a"), text_context("b"), Value::Null]);
+    let long = text_context(&"x".repeat(300_000));
     assert_eq!(view.call("ui/update-model-context", long)["code"], -32000);
 }
 

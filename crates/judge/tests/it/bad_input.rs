@@ -16,7 +16,8 @@ use marquetry_llm::{
 use serde_json::json;
 
 use crate::support::{
-    assert_stored, call, case, good_work, notes, run, runner, said, vote, votes, with_path, write,
+    assert_stored, call, case, good_work, notes, run, runner, text_answer, vote, votes, with_path,
+    write,
 };
 
 /// Runs a case that must end as an error whose reason has these parts.
@@ -300,7 +301,7 @@ async fn unknown_tools_and_invalid_arguments_are_reported_to_the_model() {
         call("writeNote", json!({})),
         call("write_note", json!("a")),
         call("write_note", json!({})),
-        said("I could not."),
+        text_answer("I could not."),
     ];
     let result = run(&runner(agent, votes("no")), case("invented")).await;
     assert_eq!(result.status, Status::Failed, "{:?}", result.error);
@@ -336,7 +337,7 @@ async fn a_call_that_no_server_got_is_not_the_expected_one() {
         case.agent_config = case.judge_config.take();
         case.checklist = None;
         case.expected_tools = Some(vec![ExpectedTool::new("read_note")]);
-        let result = run(&runner([call, said("Done.")], []), case).await;
+        let result = run(&runner([call, text_answer("Done.")], []), case).await;
         assert_eq!(result.status, Status::Failed, "{result:?}");
         assert_eq!(result.verdict.tool_accuracy, 0.0);
     }
@@ -362,7 +363,7 @@ async fn arguments_that_are_nested_too_deeply_are_recorded_as_a_text() {
     let deep = (0..120).fold(json!(1), |inner, _| json!([inner]));
     let mut case = case("deep");
     case.expected_tools = Some(vec![ExpectedTool::new("write_note")]);
-    let agent = [call("write_note", json!({"name": deep})), said("Done.")];
+    let agent = [call("write_note", json!({"name": deep})), text_answer("Done.")];
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(LibsqlStore::open(folder.path().join("tests.db")).await.unwrap());
     let models = FixedModels::new(ScriptedModel::new(agent), ScriptedModel::new(votes("no")));
@@ -409,23 +410,27 @@ async fn answers_that_are_cut_or_withheld() {
     for (finish, part) in
         [(Finish::Length, "raise agentConfig.maxTokens"), (Finish::Filtered, "content filter")]
     {
-        let answer = ChatAnswer { finish, ..said("The no") };
+        let answer = ChatAnswer { finish, ..text_answer("The no") };
         error(&run(&runner([answer], votes("yes")), case("cut")).await, &[part]);
     }
 }
 
 #[tokio::test]
 async fn a_judge_that_fails_is_an_error_and_no_failed_case() {
-    let items =
-        |items: serde_json::Value| said(&json!({"items": items, "reasoning": "r"}).to_string());
+    let items = |items: serde_json::Value| {
+        text_answer(&json!({"items": items, "reasoning": "r"}).to_string())
+    };
     let number = json!([{"id": "item1", "evidence": "e", "answer": 1e15}]);
     let invented = json!([{"id": "item7", "evidence": "e", "answer": "yes"}]);
     for (judge, part) in [
-        (said("It is fine."), "it is not a JSON object"),
-        (said("{\"passed\": true}"), "items is not a list"),
+        (text_answer("It is fine."), "it is not a JSON object"),
+        (text_answer("{\"passed\": true}"), "items is not a list"),
         (items(number), "items[0].answer is not"),
         (items(invented), "there is no item \"item7\""),
-        (said("{\"items\": [], \"confidence\": 1e15}"), "confidence is not a number from 0 to 1"),
+        (
+            text_answer("{\"items\": [], \"confidence\": 1e15}"),
+            "confidence is not a number from 0 to 1",
+        ),
         (ChatAnswer { finish: Finish::Length, ..vote("yes") }, "it was cut at the maximum length"),
     ] {
         let result = run(&runner(good_work(), vec![judge; 9]), case("judge")).await;
@@ -542,7 +547,8 @@ async fn time_ends_a_trial_also_while_it_is_judged() {
 async fn long_results_are_cut() {
     let mut case = case("long");
     case.limits.max_result_bytes = 1_000;
-    let result = run(&runner([call("big", json!({})), said("Done.")], votes("yes")), case).await;
+    let result =
+        run(&runner([call("big", json!({})), text_answer("Done.")], votes("yes")), case).await;
     assert_eq!(result.status, Status::Passed);
     let response = result.tool_calls[0].response.to_string();
     assert!(
@@ -565,7 +571,7 @@ async fn a_result_is_checked_before_it_is_cut() {
         case.checklist = None;
         let expected = json!([{"name": "big", "result": {"text": matcher}}]);
         case.expected_tools = serde_json::from_value(expected).unwrap();
-        let result = run(&runner([call("big", json!({})), said("Done.")], []), case).await;
+        let result = run(&runner([call("big", json!({})), text_answer("Done.")], []), case).await;
         assert_eq!(result.status, status, "{matcher}: {:?}", result.verdict);
     }
 }

@@ -14,8 +14,8 @@ use marquetry_protocol::server::{
 use serde_json::{Value, json};
 
 use crate::support::{
-    assert_stored, call, case, good_work, notes, read, run, runner, said, vote, votes, with_path,
-    write,
+    assert_stored, call, case, good_work, notes, read, run, runner, text_answer, vote, votes,
+    with_path, write,
 };
 
 /// seed: 004/06
@@ -96,7 +96,7 @@ async fn repetitions_are_trials_of_one_result() {
     let mut case = case("often");
     case.repetitions = 3;
     case.required_pass_rate = 0.6;
-    let lost = vec![read(), said("It is gone.")];
+    let lost = vec![read(), text_answer("It is gone.")];
     let agent = [good_work(), lost, good_work()].concat();
     let judge = [votes("yes"), votes("no"), votes("yes")].concat();
     let result = run(&runner(agent, judge), case).await;
@@ -124,7 +124,7 @@ async fn tools_of_two_servers_with_one_name_go_to_their_owner() {
         call("other__write_note", json!({"name": "a", "text": "there"})),
         call("notes__read_note", json!({"name": "a"})),
         call("other__read_note", json!({"name": "a"})),
-        said("Done."),
+        text_answer("Done."),
     ];
     let result = run(&runner(agent, votes("yes")), case).await;
     let calls = result.tool_calls.iter();
@@ -211,8 +211,8 @@ async fn records_and_verdicts_have_the_members_of_the_seed() {
     let item = json!({"id": "item1", "evidence": "call 1", "answer": "yes"});
     let answer =
         json!({"items": [item], "reasoning": "It is so.", "suggestions": "Read it first."});
-    let judge = vec![said(&answer.to_string()); 3];
-    let agent = [write(), call("read_note", json!({"name": "no"})), said("Done.")];
+    let judge = vec![text_answer(&answer.to_string()); 3];
+    let agent = [write(), call("read_note", json!({"name": "no"})), text_answer("Done.")];
     let before = Timestamp::now();
     let result = json!(run(&runner(agent, judge), case("members")).await);
     let members = |value: &Value| -> Vec<String> {
@@ -295,7 +295,7 @@ async fn events_tell_what_happens() {
         };
         hear.lock().unwrap().push(word);
     });
-    runner([write(), said("Done.")], votes("yes")).run_with(case("events"), context).await;
+    runner([write(), text_answer("Done.")], votes("yes")).run_with(case("events"), context).await;
     let words = heard.lock().unwrap().join(" ");
     assert_eq!(words, "started connected turn call called turn vote vote vote ended");
 }
@@ -312,7 +312,7 @@ async fn a_cassette_replays_without_models_and_servers() {
     case.server_configs = Some(vec![config]);
     case.agent_config.as_mut().unwrap().api_key = Some("sk-12345678".to_owned());
     let cassette = Cassette::record();
-    let agent = [call("secret", json!({})), write(), said("Done; the key is sk-12345678.")];
+    let agent = [call("secret", json!({})), write(), text_answer("Done; the key is sk-12345678.")];
     let recorded = runner(agent, votes("yes"))
         .run_with(case.clone(), RunContext::default().with_cassette(cassette.clone()))
         .await;
@@ -358,7 +358,7 @@ async fn a_replay_tells_why_the_recorded_trial_ended() {
     for (mut case, last, reason) in [
         (case("dies"), call("die", json!({})), "ended the connection during a call of \"die\""),
         (hanging, call("hang", json!({})), "limits.callTimeoutMs (200 ms"),
-        (unstarted, said("Done."), "did not start: "),
+        (unstarted, text_answer("Done."), "did not start: "),
     ] {
         let cassette = Cassette::record();
         let context = RunContext::default().with_cassette(cassette.clone());
@@ -382,8 +382,10 @@ async fn keys_are_in_no_result_and_no_database() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("tests.db");
     let store = Arc::new(LibsqlStore::open(&path).await.unwrap());
-    let agent =
-        [call("secret", json!({})), said("The token is token-12345678, the key sk-12345678.")];
+    let agent = [
+        call("secret", json!({})),
+        text_answer("The token is token-12345678, the key sk-12345678."),
+    ];
     let models = FixedModels::new(ScriptedModel::new(agent), ScriptedModel::new(votes("yes")));
     let runner = with_path(Runner::new(models, store));
     let mut case = case("secret");
@@ -444,7 +446,8 @@ async fn several_calls_of_one_turn_are_made_in_order() {
         arguments: json!({"name": "a", "text": "hello"}),
     });
     let result =
-        run(&runner([ChatAnswer::calls(two), said("Done.")], votes("yes")), case("turn")).await;
+        run(&runner([ChatAnswer::calls(two), text_answer("Done.")], votes("yes")), case("turn"))
+            .await;
     let texts: Vec<_> = result.tool_calls.iter().map(ToolCallRecord::text).collect();
     assert_eq!(texts, ["written", "hello"]);
     assert_eq!(result.trials[0].turns[0].calls, [0, 1]);

@@ -52,14 +52,14 @@ pub(crate) fn read() -> ChatAnswer {
     call("read_note", json!({"name": "a"}))
 }
 
-pub(crate) fn said(text: &str) -> ChatAnswer {
+pub(crate) fn text_answer(text: &str) -> ChatAnswer {
     ChatAnswer::text(text)
 }
 
 /// A vote on the only item.
 pub(crate) fn vote(answer: &str) -> ChatAnswer {
     let item = json!({"id": "item1", "evidence": "The calls show it.", "answer": answer});
-    said(&json!({"items": [item], "reasoning": "It is so.", "suggestions": ""}).to_string())
+    text_answer(&json!({"items": [item], "reasoning": "It is so.", "suggestions": ""}).to_string())
 }
 
 pub(crate) fn votes(answer: &str) -> Vec<ChatAnswer> {
@@ -68,7 +68,7 @@ pub(crate) fn votes(answer: &str) -> Vec<ChatAnswer> {
 
 /// The answers of a model that does its work.
 pub(crate) fn good_work() -> Vec<ChatAnswer> {
-    vec![write(), read(), said("The note says hello.")]
+    vec![write(), read(), text_answer("The note says hello.")]
 }
 
 /// A runner with these answers.

@@ -280,7 +280,7 @@ async fn answers_may_come_one_by_one_and_wrong_ones_are_asked_for_again() {
     assert_eq!(soon("the second", asked(1)).await, ["a-2"]);
     answer("a-2", json!({ "action": "decline" })).await;
     let result = soon("the result", task.result()).await.unwrap();
-    assert_eq!(said(&result), r#"[{"n":1},null]"#);
+    assert_eq!(text_of(&result), r#"[{"n":1},null]"#);
 }
 
 #[tokio::test]
@@ -314,7 +314,7 @@ async fn stored_tasks_are_bounded() {
     let (_guard, client, _) = worker(Transport::Http, STATELESS, limits).await;
     let task = started(&client, "wait").await;
     let finished = started(&client, "plain").await;
-    assert_eq!(said(&finished.result().await.unwrap()), "task true");
+    assert_eq!(text_of(&finished.result().await.unwrap()), "task true");
     // The finished task is dropped to make room.
     assert_eq!(call(&client, "plain").await.unwrap(), "task true");
     assert_eq!(rpc(finished.get().await).code, error_code::INVALID_PARAMS);
@@ -333,7 +333,7 @@ async fn stored_tasks_are_bounded() {
     let limits = Limits { max_task_bytes: 1_500, ..Limits::default() };
     let (_guard, client, _) = worker(Transport::Http, STATELESS, limits).await;
     let first = started(&client, "long").await;
-    assert_eq!(said(&first.result().await.unwrap()).len(), 1_000);
+    assert_eq!(text_of(&first.result().await.unwrap()).len(), 1_000);
     assert_eq!(call(&client, "long").await.unwrap().len(), 1_000);
     assert_eq!(rpc(first.get().await).code, error_code::INVALID_PARAMS, "it made room");
     let limits = Limits { max_task_bytes: 500, ..Limits::default() };
@@ -356,7 +356,7 @@ async fn a_task_ends_with_its_time() {
     // Results are forgotten with their tasks, and make room for others.
     for _ in 0..2 {
         let task = started(&client, "long").await;
-        assert_eq!(said(&task.result().await.unwrap()).len(), 1_000);
+        assert_eq!(text_of(&task.result().await.unwrap()).len(), 1_000);
         tokio::time::sleep(Duration::from_millis(200)).await;
         assert_eq!(rpc(task.get().await).code, error_code::INVALID_PARAMS);
     }
@@ -455,11 +455,11 @@ async fn started(client: &Client, tool: &str) -> TaskHandle {
 async fn call(client: &Client, tool: &str) -> Result<String, ClientError> {
     let answer =
         soon("an answer", client.call_tool_raw(&params(tool), CallOptions::default())).await?;
-    Ok(said(&answer))
+    Ok(text_of(&answer))
 }
 
-/// The text of an answer, in every revision.
-fn said(answer: &RawValue) -> String {
+/// Returns the text of an answer, in every revision.
+fn text_of(answer: &RawValue) -> String {
     let answer: Value = serde_json::from_str(answer.get()).unwrap();
     let text = answer["content"][0]["text"].as_str().or(answer["toolResult"].as_str());
     text.unwrap_or_else(|| panic!("no text: {answer}")).to_owned()
