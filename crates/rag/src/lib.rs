@@ -83,7 +83,7 @@ pub use marquetry_index::{PostgresOptions, PostgresStore};
 pub use marquetry_records::conformance as record_conformance;
 #[doc(hidden)]
 pub use marquetry_records::{
-    AtMost, AttributeKind, AttributeType, ContentChange, Expected, MemoryRecords, ModelType,
+    AttributeKind, AttributeType, ContentChange, CountLimit, Expected, MemoryRecords, ModelType,
     NewRecord, Put, RecordChange, RecordError, RecordEvent, RecordFilter, RecordLimits, RecordPage,
     RecordPatch, RecordStore, RecordStoreError, ResourceView, administrators, everyone,
 };

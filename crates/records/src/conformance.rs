@@ -6,7 +6,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use serde_json::{Value, json};
 
-use crate::{AtMost, ContentChange, Put, Record, RecordFilter, RecordStore, RecordStoreError};
+use crate::{ContentChange, CountLimit, Put, Record, RecordFilter, RecordStore, RecordStoreError};
 
 /// Runs every test, each with a new, empty store from `make`.
 ///
@@ -41,7 +41,7 @@ pub async fn check<S: RecordStore>(make: impl AsyncFn() -> S) {
     members_are_found(&make().await).await;
     a_record_in_use_is_not_removed(&make().await).await;
     needed_records_must_exist(&make().await).await;
-    at_most_is_enforced(&make().await).await;
+    count_limits_are_enforced(&make().await).await;
     a_removed_record_is_not_taken_by_a_concurrent_writer(Arc::new(make().await)).await;
     writers_do_not_lose_each_other(Arc::new(make().await)).await;
     one_of_many_concurrent_writers_gets_the_path(Arc::new(make().await)).await;
@@ -656,25 +656,25 @@ async fn needed_records_must_exist(store: &impl RecordStore) {
     let one = tag("one");
     let two = tag("two");
     put(store, one.clone()).await;
-    store.put(needing(note("a"), &[&one])).await.expect("put");
+    store.put(requiring(note("a"), &[&one])).await.expect("put");
     let before = ids(store, &RecordFilter::new("default")).await;
-    check_missing(store, vec![needing(note("b"), &[&one, &two])], &two).await;
-    check_missing(store, vec![needing(note("a"), &[&two])], &two).await;
+    check_missing(store, vec![requiring(note("b"), &[&one, &two])], &two).await;
+    check_missing(store, vec![requiring(note("a"), &[&two])], &two).await;
     check_missing(
         store,
-        vec![needing(note("b"), &[]), needing(note("c"), &[&two]), Put::new(two.clone())],
+        vec![requiring(note("b"), &[]), requiring(note("c"), &[&two]), Put::new(two.clone())],
         &two,
     )
     .await;
     assert_eq!(ids(store, &RecordFilter::new("default")).await, before);
     assert_eq!(get(store, &note("a")).await.map(|note| note.revision), Some(1));
-    let both = vec![Put::new(two.clone()), needing(note("b"), &[&one, &two])];
+    let both = vec![Put::new(two.clone()), requiring(note("b"), &[&one, &two])];
     store.put_all(both).await.expect("put");
 }
 
-fn needing(record: Record, needs: &[&Record]) -> Put {
-    let needs = needs.iter().map(|one| uri(one)).collect();
-    Put { needs, ..Put::any(record) }
+fn requiring(record: Record, required: &[&Record]) -> Put {
+    let required_uris = required.iter().map(|one| uri(one)).collect();
+    Put { required_uris, ..Put::any(record) }
 }
 
 /// Checks that a batch is refused because it needs a record that is missing.
@@ -685,30 +685,30 @@ async fn check_missing(store: &impl RecordStore, puts: Vec<Put>, want: &Record) 
     }
 }
 
-async fn at_most_is_enforced(store: &impl RecordStore) {
+async fn count_limits_are_enforced(store: &impl RecordStore) {
     let filter = RecordFilter {
         types: vec!["data.note".to_owned()],
         owners: vec![ALICE.to_owned()],
         ..RecordFilter::new("default")
     };
-    let three = ["a", "b", "c"].map(|id| at_most_two(owned_by(ALICE, note(id)), &filter));
+    let three = ["a", "b", "c"].map(|id| limited_to_two(owned_by(ALICE, note(id)), &filter));
     check_too_many(store, three.to_vec()).await;
     assert!(ids(store, &RecordFilter::new("default")).await.is_empty());
     store.put_all(three[..2].to_vec()).await.expect("put");
     check_too_many(store, vec![three[2].clone()]).await;
     // An existing record counts once; a record that does not pass the filter does not count.
     store.put(three[0].clone()).await.expect("put");
-    store.put(at_most_two(owned_by(BOB, note("c")), &filter)).await.expect("put");
+    store.put(limited_to_two(owned_by(BOB, note("c")), &filter)).await.expect("put");
     check_too_many(store, vec![three[2].clone()]).await;
-    store.put(at_most_two(owned_by(BOB, note("a")), &filter)).await.expect("put");
+    store.put(limited_to_two(owned_by(BOB, note("a")), &filter)).await.expect("put");
     store.put(three[2].clone()).await.expect("put");
     assert_eq!(ids(store, &filter).await, ["b", "c"]);
 }
 
 /// Returns a change after which at most two records may pass the filter.
-fn at_most_two(record: Record, filter: &RecordFilter) -> Put {
-    let at_most = Some(AtMost { filter: filter.clone(), count: 2 });
-    Put { at_most, ..Put::any(record) }
+fn limited_to_two(record: Record, filter: &RecordFilter) -> Put {
+    let count_limit = Some(CountLimit { filter: filter.clone(), max: 2 });
+    Put { count_limit, ..Put::any(record) }
 }
 
 async fn check_too_many(store: &impl RecordStore, puts: Vec<Put>) {
@@ -727,8 +727,8 @@ async fn a_removed_record_is_not_taken_by_a_concurrent_writer(store: Arc<impl Re
             let tag = tag.clone();
             tokio::spawn(async move {
                 let record = tagged(note(&format!("n{round}")), &tag);
-                let needs = record.tags.clone();
-                store.put(Put { needs, ..Put::new(record) }).await
+                let required_uris = record.tags.clone();
+                store.put(Put { required_uris, ..Put::new(record) }).await
             })
         };
         // The two operations take turns in starting first.

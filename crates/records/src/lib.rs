@@ -44,7 +44,7 @@ pub use crate::{
     memory::MemoryRecords,
     model::Record,
     new::{NewRecord, RecordPatch},
-    store::{AtMost, ContentChange, Expected, Put, RecordFilter, RecordStore},
+    store::{ContentChange, CountLimit, Expected, Put, RecordFilter, RecordStore},
     store_error::RecordStoreError,
     types::{AttributeKind, AttributeType, ModelType},
     view::ResourceView,

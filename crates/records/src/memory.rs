@@ -10,7 +10,7 @@ use async_trait::async_trait;
 
 use crate::{
     ContentChange, Put, Record, RecordFilter, RecordStore, RecordStoreError, path,
-    store::{check_at_most, check_expected, check_put, check_unused},
+    store::{check_count_limit, check_expected, check_put, check_unused},
 };
 
 /// A store of records in memory. Its content is lost when it is dropped.
@@ -136,7 +136,7 @@ impl RecordTables {
 
     /// Applies a put, and returns the record before and after it.
     fn put(&mut self, uri: &str, put: Put) -> Result<(Option<Entry>, Record), RecordStoreError> {
-        let Put { mut record, content, expected, needs, at_most } = put;
+        let Put { mut record, content, expected, required_uris, count_limit } = put;
         let old = self.records.get(uri);
         check_expected(uri, expected, old.map(|old| old.record.revision))?;
         let own_place = record.own_place();
@@ -154,14 +154,15 @@ impl RecordTables {
         {
             return Err(RecordStoreError::NoGroup { path: group.clone() });
         }
-        if let Some(missing) = needs.into_iter().find(|uri| !self.records.contains_key(uri)) {
+        if let Some(missing) = required_uris.into_iter().find(|uri| !self.records.contains_key(uri))
+        {
             return Err(RecordStoreError::Missing(missing));
         }
-        if let Some(at_most) = at_most {
-            let filter = &at_most.filter;
+        if let Some(limit) = count_limit {
+            let filter = &limit.filter;
             let before = old.map_or(0, |old| u64::from(filter.matches(&old.record)));
             let after = u64::from(filter.matches(&record));
-            check_at_most(&at_most, self.count(filter) - before + after)?;
+            check_count_limit(&limit, self.count(filter) - before + after)?;
         }
         record.revision = old.map_or(0, |old| old.record.revision) + 1;
         if let Some(old) = old {

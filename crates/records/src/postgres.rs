@@ -14,7 +14,7 @@ use crate::{
     ContentChange, Expected, Put, Record, RecordFilter, RecordStore, RecordStoreError,
     labels::{Labels, labels},
     path::is_root,
-    store::{check_at_most, check_expected, check_put, check_unused},
+    store::{check_count_limit, check_expected, check_put, check_unused},
 };
 
 /// A store of records in a PostgreSQL database (15 or newer), which any number of processes may use
@@ -274,7 +274,7 @@ async fn put(
     uri: &str,
     put: Put,
 ) -> Result<Record, RecordStoreError> {
-    let Put { mut record, content, expected, needs, at_most } = put;
+    let Put { mut record, content, expected, required_uris, count_limit } = put;
     let old = find(transaction, uri).await?;
     check_expected(uri, expected, old.as_ref().map(|old| old.revision))?;
     let place = record.own_place();
@@ -294,7 +294,7 @@ async fn put(
     {
         return Err(RecordStoreError::NoGroup { path: group.clone() });
     }
-    for needed in needs {
+    for needed in required_uris {
         if find(transaction, &needed).await?.is_none() {
             return Err(RecordStoreError::Missing(needed));
         }
@@ -320,8 +320,8 @@ async fn put(
         &fields,
     ];
     execute(transaction, if old.is_some() { update } else { sql }, &parameters).await?;
-    if let Some(at_most) = at_most {
-        check_at_most(&at_most, count(transaction, &at_most.filter).await?)?;
+    if let Some(limit) = count_limit {
+        check_count_limit(&limit, count(transaction, &limit.filter).await?)?;
     }
     let bytes = match content {
         ContentChange::Keep => return Ok(record),

@@ -100,9 +100,9 @@ pub struct Put {
     /// The required state of the URI before the put.
     pub expected: Expected,
     /// URIs of records that must exist, such as the record's tags.
-    pub needs: BTreeSet<String>,
-    /// Maximum number of records of some kind, this one included.
-    pub at_most: Option<AtMost>,
+    pub required_uris: BTreeSet<String>,
+    /// A limit on the number of records, this one included.
+    pub count_limit: Option<CountLimit>,
 }
 
 impl Put {
@@ -110,7 +110,7 @@ impl Put {
     pub fn new(record: Record) -> Self {
         let content = ContentChange::Keep;
         let expected = Expected::Absent;
-        Self { record, content, expected, needs: BTreeSet::new(), at_most: None }
+        Self { record, content, expected, required_uris: BTreeSet::new(), count_limit: None }
     }
 
     /// Returns a put that replaces the record of this revision and keeps its content.
@@ -130,13 +130,13 @@ impl Put {
     }
 }
 
-/// Maximum number of records that pass a filter.
+/// A limit on the number of records that pass a filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AtMost {
+pub struct CountLimit {
     /// The records that are counted.
     pub filter: RecordFilter,
-    /// The maximum.
-    pub count: u64,
+    /// The maximum number of them.
+    pub max: u64,
 }
 
 /// Change of the content of a record.
@@ -335,9 +335,9 @@ pub(crate) fn check_expected(
     }
 }
 
-/// Checks a number of records against its maximum.
-pub(crate) fn check_at_most(at_most: &AtMost, found: u64) -> Result<(), RecordStoreError> {
-    let max = at_most.count;
+/// Checks that `found` records are within a limit.
+pub(crate) fn check_count_limit(limit: &CountLimit, found: u64) -> Result<(), RecordStoreError> {
+    let max = limit.max;
     if found > max { Err(RecordStoreError::TooMany { found, max }) } else { Ok(()) }
 }
 

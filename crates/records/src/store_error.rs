@@ -44,7 +44,7 @@ pub enum RecordStoreError {
     #[error("the required record {0} does not exist")]
     Missing(String),
     /// The number of records of some kind would exceed its maximum
-    /// ([`Put::at_most`](crate::Put::at_most)).
+    /// ([`Put::count_limit`](crate::Put::count_limit)).
     #[error("{found} records would exceed the limit of {max}")]
     TooMany {
         /// Number of records that there would be.

@@ -6,8 +6,8 @@ use marquetry_database::DatabaseError;
 
 use super::{access::is_owner, parse, stored_uri};
 use crate::{
-    AtMost, Caller, ContentChange, ModelType, NewRecord, Put, Record, RecordChange, RecordError,
-    RecordFilter, RecordPatch, RecordStoreError, Records,
+    Caller, ContentChange, CountLimit, ModelType, NewRecord, Put, Record, RecordChange,
+    RecordError, RecordFilter, RecordPatch, RecordStoreError, Records,
     caller::{ADMINISTRATORS, EVERYONE, everyone, uri as uri_of},
     check,
     model::{GROUP, TAG, USER},
@@ -54,11 +54,11 @@ impl Records {
                 return Err(RecordError::Forbidden { action: CHANGE_ACCESS, target: uri });
             }
             let own_path = record.path();
-            let mut needs = record.tags.clone();
+            let mut required_uris = record.tags.clone();
             if *owner != uri {
-                needs.extend(self.stored_user(owner).await?);
+                required_uris.extend(self.stored_user(owner).await?);
             }
-            let put = Put { content: content.clone(), needs, ..Put::new(record) };
+            let put = Put { content: content.clone(), required_uris, ..Put::new(record) };
             puts.push(self.limited(put));
             match self.store_with_groups(puts, RecordChange::Created).await {
                 // A concurrent change created or removed one of the groups.
@@ -243,13 +243,14 @@ impl Records {
         self.set_fields(caller, &mut record, patch).await?;
         let mut puts = self.set_group(caller, &mut record, old, patch).await?;
         record.modified = (self.clock)().max(old.modified);
-        let mut needs = if patch.tags.is_some() { record.tags.clone() } else { BTreeSet::new() };
+        let mut required_uris =
+            if patch.tags.is_some() { record.tags.clone() } else { BTreeSet::new() };
         let is_given_away = record.owner != old.owner;
         if is_given_away && let Some(owner) = &record.owner {
-            needs.extend(self.stored_user(owner).await?);
+            required_uris.extend(self.stored_user(owner).await?);
         }
         let content = patch.content.clone();
-        let put = Put { content, needs, ..Put::update(record, old.revision) };
+        let put = Put { content, required_uris, ..Put::update(record, old.revision) };
         puts.push(if is_given_away { self.limited(put) } else { put });
         Ok(puts)
     }
@@ -336,8 +337,8 @@ impl Records {
 
     /// Returns the URI of a user's record if there is one; a user may have none.
     ///
-    /// A change that makes the user an owner names this URI in [`Put::needs`], so that the user's
-    /// record cannot be removed at the same time.
+    /// A change that makes the user an owner names this URI in [`Put::required_uris`], so that the
+    /// user's record cannot be removed at the same time.
     async fn stored_user(&self, user: &str) -> Result<Option<String>, RecordError> {
         Ok(self.store.get(user).await?.map(|_| user.to_owned()))
     }
@@ -348,7 +349,8 @@ impl Records {
             let mut filter = RecordFilter::new(&put.record.organization);
             filter.types = vec![GROUP.to_owned()];
             filter.owners = vec![owner.clone()];
-            put.at_most = Some(AtMost { filter, count: self.limits.max_groups_per_owner as u64 });
+            let max = self.limits.max_groups_per_owner as u64;
+            put.count_limit = Some(CountLimit { filter, max });
         }
         put
     }

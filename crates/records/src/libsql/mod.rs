@@ -20,7 +20,7 @@ use crate::{
     ContentChange, Expected, Put, Record, RecordFilter, RecordStore, RecordStoreError,
     labels::labels,
     path::is_root,
-    store::{check_at_most, check_expected, check_put, check_unused},
+    store::{check_count_limit, check_expected, check_put, check_unused},
 };
 
 /// A store of records in one file. The file may hold other data, too, and several processes may use
@@ -242,7 +242,7 @@ impl Writer {
     }
 
     fn put(&self, uri: &str, put: Put) -> Result<Record, RecordStoreError> {
-        let Put { mut record, content, expected, needs, at_most } = put;
+        let Put { mut record, content, expected, required_uris, count_limit } = put;
         let old = self.find(uri)?;
         check_expected(uri, expected, old.as_ref().map(|old| old.record.revision))?;
         let place = record.own_place();
@@ -261,7 +261,7 @@ impl Writer {
         {
             return Err(RecordStoreError::NoGroup { path: group.clone() });
         }
-        for needed in needs {
+        for needed in required_uris {
             if self.find(&needed)?.is_none() {
                 return Err(RecordStoreError::Missing(needed));
             }
@@ -287,8 +287,8 @@ impl Writer {
             }
             self.add_labels.execute(params![number, query::list_of(&new)])?;
         }
-        if let Some(at_most) = at_most {
-            check_at_most(&at_most, query::count(&self.connection, &at_most.filter)?)?;
+        if let Some(limit) = count_limit {
+            check_count_limit(&limit, query::count(&self.connection, &limit.filter)?)?;
         }
         match content {
             ContentChange::Keep => {}
