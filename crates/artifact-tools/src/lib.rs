@@ -155,8 +155,8 @@ impl ArtifactTools {
         Self { scope, principal: principal.cloned(), ..self.clone() }
     }
 
-    /// Reports a changed list of artifacts for the callers that see it: those of the same principal,
-    /// or all if artifacts are shared.
+    /// Reports a changed list of artifacts for the callers that see it: those of the same
+    /// principal, or all if artifacts are shared.
     pub fn announce_change(&self) {
         (self.on_change)(match self.sharing {
             ArtifactScope::Shared => ChangedFor::Everyone,

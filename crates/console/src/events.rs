@@ -34,8 +34,8 @@ const STATS_INTERVAL: Duration = Duration::from_secs(1);
 /// Events of one batch; the rest follows at once.
 const MAX_BATCH: usize = 500;
 /// Time in which a page may reconnect and receive the events that it missed. Without a page for
-/// longer, no events are created: most servers have no open page, and calls should not bear the cost.
-/// A page that reconnects later gets an event that makes it reload all data.
+/// longer, no events are created: most servers have no open page, and calls should not bear the
+/// cost. A page that reconnects later gets an event that makes it reload all data.
 const RECONNECT_TIME: Duration = Duration::from_mins(1);
 /// Maximum size of all stored events together, in bytes of JSON. Events contain heads, never
 /// bodies, so only long names can reach this limit.
@@ -147,9 +147,9 @@ impl Events {
         self.last.send_modify(|_| {});
     }
 
-    /// Adds an event, unless no page would receive it; see [`Self::has_subscribers`]. `data` returns the
-    /// fields that lists show, never whole answers. When there are too many events, the oldest are
-    /// dropped.
+    /// Adds an event, unless no page would receive it; see [`Self::has_subscribers`]. `data`
+    /// returns the fields that lists show, never whole answers. When there are too many events, the
+    /// oldest are dropped.
     pub fn push<T: Serialize>(
         &self,
         name: &'static str,
@@ -179,7 +179,7 @@ impl Events {
         self.last.send_replace(number);
     }
 
-    /// Returns whether a page listens, or did so within [`RECONNECT_TIME`]. Stores the time if one
+    /// Returns whether a page listens, or did so within the last minute. Stores the time if one
     /// listens.
     #[must_use]
     pub fn has_subscribers(&self) -> bool {

@@ -20,8 +20,8 @@ pub trait Authorizer: Send + Sync + 'static {
     /// Returns an error if the request must not be sent.
     async fn sign(&self, request: &mut request::Parts) -> Result<(), AuthorizationError>;
 
-    /// Receives the head of each response. Returns whether the request should be signed and sent once
-    /// more, for example because the response brings a new nonce.
+    /// Receives the head of each response. Returns whether the request should be signed and sent
+    /// once more, for example because the response brings a new nonce.
     fn on_response(&self, uri: &Uri, status: StatusCode, headers: &HeaderMap) -> bool {
         let _ = (uri, status, headers);
         false

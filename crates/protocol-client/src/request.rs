@@ -250,8 +250,8 @@ impl Link {
         }
     }
 
-    /// Stores which headers calls of a complete list of tools need, and removes tools that cannot be
-    /// called.
+    /// Stores which headers calls of a complete list of tools need, and removes tools that cannot
+    /// be called.
     pub(super) fn accept_tools(&self, server: &ServerPeer, tools: &mut Vec<Tool>) {
         match self {
             #[cfg(feature = "http")]

@@ -8,8 +8,8 @@ use crate::{HIDDEN, search::Searcher};
 
 /// Maximum number of passes over a text.
 ///
-/// Replacing a secret can put `…` right after the beginning of another secret, which only then looks
-/// cut and needs one more pass. The maximum bounds the time that a crafted text takes.
+/// Replacing a secret can put `…` right after the beginning of another secret, which only then
+/// looks cut and needs one more pass. The maximum bounds the time that a crafted text takes.
 const MAX_PASSES: usize = 4;
 
 /// Removes known secrets from texts: as they are, escaped as JSON, encoded for URLs or decoded,
@@ -20,8 +20,8 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// Creates a redactor of these secrets. Ignores secrets so short that ordinary text would contain
-    /// them by chance.
+    /// Creates a redactor of these secrets. Ignores secrets so short that ordinary text would
+    /// contain them by chance.
     #[must_use]
     pub fn new(secrets: &[String]) -> Self {
         Self { searcher: Searcher::new(secrets) }
@@ -236,7 +236,8 @@ mod tests {
                 prop_assert_eq!(redactor.redact(text), "key \"…\", and (…)", "{:?}", form);
             }
             let text = redactor.redact(twice);
-            prop_assert!(!text.contains(&unquoted(&json!(unquoted(&once)).to_string())), "{}", text);
+            let quoted_twice = unquoted(&json!(unquoted(&once)).to_string());
+            prop_assert!(!text.contains(&quoted_twice), "{}", text);
             // A percent-encoded secret is found decoded, too.
             let url = redactor_of(&encoded);
             prop_assert_eq!(url.redact(format!("<{secret}>")), "<…>");

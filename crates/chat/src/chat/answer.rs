@@ -8,8 +8,8 @@ use serde_json::Value;
 /// Removes the context blocks from a model's answer, in any form. The remaining text cannot form a
 /// new block.
 ///
-/// Reasoning (`<think>…</think>`) is removed, too. Images stay, in the form `${image.…}`, which pages
-/// show.
+/// Reasoning (`<think>…</think>`) is removed, too. Images stay, in the form `${image.…}`, which
+/// pages show.
 pub(super) fn without_blocks(answer: &str) -> String {
     let upgraded = upgrade(answer);
     let mut text = String::with_capacity(upgraded.len());

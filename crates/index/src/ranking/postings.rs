@@ -345,8 +345,8 @@ impl Scorer<'_> {
 }
 
 /// A scan by MaxScore (Turtle and Flood 1995). Once enough rows are known, terms that cannot lift a
-/// row among the best by themselves are minor: they are looked up only for rows that other terms have
-/// brought close.
+/// row among the best by themselves are minor: they are looked up only for rows that other terms
+/// have brought close.
 struct MaxScore<'a> {
     scorer: &'a Scorer<'a>,
     units: Units,
@@ -440,8 +440,8 @@ impl<'a> MaxScore<'a> {
     fn with_minor_scores(&mut self, row: u32, mut score: i32) -> i32 {
         let scorer = self.scorer;
         let mut rest = self.minor_bound;
-        // The terms with the largest bounds come first: after them, the rest of the row can be given
-        // up soonest.
+        // The terms with the largest bounds come first: after them, the rest of the row can be
+        // given up soonest.
         for Cursor { wanted, bound, position } in self.terms[..self.minor].iter_mut().rev() {
             if score + rest <= self.threshold {
                 break;

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Chapter {
     /// 1-based position among the chapters of the text, whatever number the heading has.
     pub number: usize,
-    /// Title without a prefix such as `Chapter 3:` or `##`. The whole line if nothing would be left.
+    /// Title without a prefix such as `Chapter 3:` or `##`. The whole line if nothing would be
+    /// left.
     pub title: String,
 }
 

@@ -20,8 +20,8 @@ use crate::{error::ClientError, shared::Outgoing};
 pub(super) struct Marks(Mutex<HashMap<String, Arc<[HeaderArgument]>>>);
 
 impl Marks {
-    /// Replaces the arguments by those of a complete list, and removes the tools from the list that a
-    /// client must not show (2026-07-28, "Schema Extension").
+    /// Replaces the arguments by those of a complete list, and removes the tools from the list that
+    /// a client must not show (2026-07-28, "Schema Extension").
     pub(super) fn replace(&self, tools: &mut Vec<Tool>) {
         let mut marks = HashMap::new();
         tools.retain(|tool| match header_arguments(&tool.input_schema) {

@@ -375,8 +375,8 @@ impl CitationResolver {
 
     /// Selects what is cited within the limits, and returns it with the number of omitted passages.
     ///
-    /// Chats come first, because they have limits of their own. Then the references take turns, each
-    /// with its best remaining passage, so that no reference takes all the room.
+    /// Chats come first, because they have limits of their own. Then the references take turns,
+    /// each with its best remaining passage, so that no reference takes all the room.
     fn select(
         &self,
         messages: &[String],

@@ -53,7 +53,8 @@ struct PreparedDocument {
 
 struct PreparedChunk {
     row: Row,
-    /// The unit vector for pgvector's index. [`None`] for a vector of zeros, which has no direction.
+    /// The unit vector for pgvector's index. [`None`] for a vector of zeros, which has no
+    /// direction.
     half_vector: Option<HalfVector>,
     fields: Vec<u8>,
     content: Vec<u8>,
