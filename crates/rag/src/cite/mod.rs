@@ -285,7 +285,7 @@ impl CitationResolver {
                     targets.tags.extend(record.uri());
                 }
                 Ok(target) if seen.insert(target.uri()) => {
-                    targets.others.push((text.as_str(), target))
+                    targets.others.push((text.as_str(), target));
                 }
                 Ok(_) => {}
                 Err(problem) => targets.problems.push((shortened(text), problem)),
