@@ -11,7 +11,7 @@ use crate::{nesting::after_string, scan::position};
 ///
 /// Results pass through this program as text. One member can be changed without parsing the others,
 /// which stay unchanged to the last digit.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectText<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
 impl<'a> ObjectText<'a> {
@@ -21,8 +21,10 @@ impl<'a> ObjectText<'a> {
         Self::of_valid(json.get())
     }
 
-    /// Returns the members, as [`Self::of`] does, of text that is known to be valid JSON.
-    fn of_valid(json: &'a str) -> Option<Self> {
+    /// Returns the members, as [`Self::of`] does, of text that is known to be valid JSON, such as the
+    /// value of a member.
+    #[must_use]
+    pub fn of_valid(json: &'a str) -> Option<Self> {
         let mut rest = json.trim_ascii_start().strip_prefix('{')?;
         let mut members = Vec::new();
         loop {
@@ -50,6 +52,35 @@ impl<'a> ObjectText<'a> {
     #[must_use]
     pub fn object(&self, name: &str) -> Option<ObjectText<'_>> {
         ObjectText::of_valid(self.get(name)?)
+    }
+
+    /// Returns the items of the array that is the value of `name`.
+    #[must_use]
+    pub fn array(&self, name: &str) -> Option<Vec<&str>> {
+        let items: Vec<&RawValue> = serde_json::from_str(self.get(name)?).ok()?;
+        Some(items.into_iter().map(RawValue::get).collect())
+    }
+
+    /// Changes the object that is the value of `name`, if it is one.
+    pub fn edit(&mut self, name: &'a str, change: impl FnOnce(&mut ObjectText<'_>)) {
+        let Some(mut member) = self.object(name) else { return };
+        change(&mut member);
+        let json = member.write();
+        self.set(name, json);
+    }
+
+    /// Changes the objects in the array that is the value of `name`, if it is one.
+    pub fn edit_each(&mut self, name: &'a str, change: impl Fn(&mut ObjectText<'_>)) {
+        let Some(items) = self.array(name) else { return };
+        let items = items.into_iter().map(|item| match ObjectText::of_valid(item) {
+            Some(mut object) => {
+                change(&mut object);
+                object.write()
+            }
+            None => item.to_owned(),
+        });
+        let json = array_text(items);
+        self.set(name, json);
     }
 
     /// Removes every member of that name. Returns whether there was one.
@@ -98,6 +129,12 @@ impl<'a> ObjectText<'a> {
         out.push('}');
         out
     }
+}
+
+/// Returns an array of these values, each valid JSON.
+#[must_use]
+pub fn array_text(items: impl IntoIterator<Item = String>) -> String {
+    format!("[{}]", items.into_iter().collect::<Vec<_>>().join(","))
 }
 
 /// Returns whether a JSON object may have a member with one of these names, each given in its
@@ -189,6 +226,19 @@ mod tests {
         check(json, |object| object.set("a", "4"), r#"{"a":4,"b":{"c":[2]}}"#);
         check(json, |object| object.set("d", "5"), r#"{"a":1,"b":{"c":[2]},"a":3,"d":5}"#);
         check(r#"{"n\u0061me":1}"#, |object| assert!(object.remove("name")), "{}");
+        let json = r#"{"a":[{"b":1.0},2],"c":{"b":3}}"#;
+        check(
+            json,
+            |object| object.edit("c", |c| c.set("d", "4")),
+            r#"{"a":[{"b":1.0},2],"c":{"b":3,"d":4}}"#,
+        );
+        check(json, |object| object.edit("a", |_| panic!("no object")), json);
+        check(
+            json,
+            |object| object.edit_each("a", |a| a.set("d", "4")),
+            r#"{"a":[{"b":1.0,"d":4},2],"c":{"b":3}}"#,
+        );
+        check(json, |object| object.edit_each("c", |_| panic!("no array")), json);
     }
 
     #[test]

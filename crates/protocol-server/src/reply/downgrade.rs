@@ -4,15 +4,11 @@ use std::borrow::Cow;
 
 use marquetry_protocol_wire::{
     Feature, Revision, RpcError,
-    object::{ObjectText, may_have},
-    types::{JsonObject, Tool, meta_key},
-    without_unpaired_surrogates,
+    object::{ObjectText, array_text, may_have},
+    types::{Tool, meta_key},
 };
 use serde::Deserialize;
-use serde_json::{
-    Value, json,
-    value::{RawValue, to_raw_value},
-};
+use serde_json::{Value, json, value::RawValue};
 
 use super::Origin;
 
@@ -92,11 +88,11 @@ pub(crate) fn keep_object_schemas(tools: &mut [Tool]) {
 }
 
 /// Converts the result of `method` for a client of `revision`. Parts that the revision lacks are
-/// removed, with the nearest text in their place.
+/// removed, with the nearest text in their place. All others, such as numbers of any length, stay as
+/// they are written.
 ///
 /// # Errors
-/// Returns an error if a tool call has failed, in 2024-10-07, or if the result has a number that
-/// cannot be represented.
+/// Returns an error if a tool call has failed, in 2024-10-07.
 pub(crate) fn shape(
     method: &str,
     revision: Revision,
@@ -105,20 +101,7 @@ pub(crate) fn shape(
     if revision >= UNSHAPED_SINCE {
         return Ok(result);
     }
-    // A string that was cut in the middle of an emoji is no reason to lose the answer.
-    let repaired = without_unpaired_surrogates(result.get());
-    let json = repaired.as_deref().unwrap_or_else(|| result.get());
-    let mut object = match serde_json::from_str::<Value>(json) {
-        Ok(Value::Object(object)) => object,
-        Ok(_) => return Ok(result),
-        // For example a number out of range. Unchanged, the result may have parts that the client
-        // does not know.
-        Err(error) => {
-            return Err(RpcError::internal(format!(
-                "the result cannot be given the form of revision {revision}: {error}"
-            )));
-        }
-    };
+    let Some(mut object) = ObjectText::of(&result) else { return Ok(result) };
     match method {
         "initialize" => initialize(&mut object, revision),
         "tools/list" => list(&mut object, "tools", revision),
@@ -126,83 +109,78 @@ pub(crate) fn shape(
         "resources/list" => list(&mut object, "resources", revision),
         "resources/templates/list" => list(&mut object, "resourceTemplates", revision),
         "tools/call" => return tool_answer(object, revision),
-        "prompts/get" => {
-            for message in
-                object.get_mut("messages").and_then(Value::as_array_mut).into_iter().flatten()
-            {
-                if let Some(content) = message.get_mut("content") {
-                    item(content, revision);
-                }
+        "prompts/get" => object.edit_each("messages", |message| {
+            if let Some(content) = message.get("content").map(|content| item(content, revision)) {
+                message.set("content", content);
             }
-        }
+        }),
         _ => return Ok(result),
     }
-    raw(&Value::Object(object))
+    raw(object.write())
 }
 
-fn raw(value: &Value) -> Result<Box<RawValue>, RpcError> {
-    to_raw_value(value).map_err(|error| RpcError::internal(error.to_string()))
+fn raw(json: String) -> Result<Box<RawValue>, RpcError> {
+    RawValue::from_string(json).map_err(|error| RpcError::internal(error.to_string()))
 }
 
-fn initialize(object: &mut JsonObject, revision: Revision) {
-    if let Some(info) = object.get_mut("serverInfo").and_then(Value::as_object_mut) {
+fn initialize(object: &mut ObjectText<'_>, revision: Revision) {
+    object.edit("serverInfo", |info| {
         described(info, revision);
         if !revision.has(Feature::Icons) {
             info.remove("description");
         }
-    }
-    if let Some(capabilities) = object.get_mut("capabilities").and_then(Value::as_object_mut) {
+    });
+    object.edit("capabilities", |capabilities| {
         if !revision.has(Feature::CompletionsCapability) {
             capabilities.remove("completions");
         }
         capabilities.remove("tasks");
-    }
+    });
     if revision == Revision::V2024_10_07 {
         object.remove("instructions");
     }
 }
 
-fn list(object: &mut JsonObject, member: &str, revision: Revision) {
-    for entry in object.get_mut(member).and_then(Value::as_array_mut).into_iter().flatten() {
-        if let Some(entry) = entry.as_object_mut() {
-            described(entry, revision);
-            if member == "prompts" && !revision.has(Feature::Titles) {
-                let arguments = entry.get_mut("arguments").and_then(Value::as_array_mut);
-                for argument in arguments.into_iter().flatten().filter_map(Value::as_object_mut) {
-                    argument.remove("title");
-                }
+fn list(object: &mut ObjectText<'_>, member: &'static str, revision: Revision) {
+    object.edit_each(member, |entry| {
+        described(entry, revision);
+        if member == "prompts" && !revision.has(Feature::Titles) {
+            entry.edit_each("arguments", |argument| _ = argument.remove("title"));
+        }
+        if member == "tools" {
+            entry.remove("execution");
+            if !revision.has(Feature::StructuredContent) {
+                entry.remove("outputSchema");
             }
-            if member == "tools" {
-                entry.remove("execution");
-                if !revision.has(Feature::StructuredContent) {
-                    entry.remove("outputSchema");
-                }
-                if !revision.has(Feature::ToolAnnotations) {
-                    entry.remove("annotations");
-                }
+            if !revision.has(Feature::ToolAnnotations) {
+                entry.remove("annotations");
             }
         }
-    }
+    });
     if !revision.has(Feature::Pagination) {
         object.remove("nextCursor");
     }
 }
 
 /// Converts the descriptions of tools, prompts, resources and servers.
-fn described(entry: &mut JsonObject, revision: Revision) {
+fn described(entry: &mut ObjectText<'_>, revision: Revision) {
     if !revision.has(Feature::Icons) {
         entry.remove("icons");
         entry.remove("websiteUrl");
     }
     if !revision.has(Feature::Titles) {
         entry.remove("title");
-        let meta = entry.get_mut("_meta").and_then(Value::as_object_mut);
-        let is_kept = meta.is_some_and(|meta| {
-            meta.retain(|key, _| VIEW_KEYS.contains(&key.as_str()));
-            !meta.is_empty()
-        });
-        if !is_kept {
-            entry.remove("_meta");
+        let mut kept = ObjectText::default();
+        let meta = entry.object("_meta").unwrap_or_default();
+        for key in VIEW_KEYS {
+            if let Some(value) = meta.get(key) {
+                kept.set(key, value);
+            }
+        }
+        let kept = (!kept.is_empty()).then(|| kept.write());
+        match kept {
+            Some(kept) => entry.set("_meta", kept),
+            None => _ = entry.remove("_meta"),
         }
     }
 }
@@ -211,47 +189,67 @@ fn described(entry: &mut JsonObject, revision: Revision) {
 /// them in each revision, and a server that gates Views sends them only to such clients.
 const VIEW_KEYS: [&str; 2] = ["ui", "ui/resourceUri"];
 
-fn tool_answer(mut object: JsonObject, revision: Revision) -> Result<Box<RawValue>, RpcError> {
+fn tool_answer(mut object: ObjectText<'_>, revision: Revision) -> Result<Box<RawValue>, RpcError> {
     let structured = if revision.has(Feature::StructuredContent) {
         None
     } else {
-        object.remove("structuredContent")
+        let data = object.get("structuredContent").map(str::to_owned);
+        object.remove("structuredContent");
+        data
     };
-    let mut content = match object.remove("content") {
-        Some(Value::Array(items)) => items,
-        _ => Vec::new(),
-    };
-    for content in &mut content {
-        item(content, revision);
-    }
+    let content = object.array("content").unwrap_or_default();
+    let mut content: Vec<String> =
+        content.into_iter().map(|content| item(content, revision)).collect();
     if content.is_empty() {
-        content.extend(structured.map(|data| text(data.to_string())));
+        content.extend(structured.map(|data| text(data).to_string()));
     }
     if revision.has(Feature::ContentList) {
-        object.insert("content".to_owned(), Value::Array(content));
-        return raw(&Value::Object(object));
+        object.set("content", array_text(content));
+        return raw(object.write());
     }
-    let texts: Option<Vec<&str>> = content.iter().map(|item| item["text"].as_str()).collect();
-    let result = match texts {
-        Some(texts) => Value::String(texts.join("\n")),
-        None => Value::Array(content),
-    };
-    if object.get("isError") == Some(&Value::Bool(true)) {
-        let said = result.as_str().map_or_else(|| result.to_string(), str::to_owned);
-        return Err(RpcError::internal(said));
+    let texts: Option<Vec<String>> = content.iter().map(|item| text_of(item)).collect();
+    let texts = texts.map(|texts| texts.join("\n"));
+    if object.get("isError") == Some("true") {
+        return Err(RpcError::internal(texts.unwrap_or_else(|| array_text(content))));
     }
-    raw(&json!({ "toolResult": result }))
+    let result = texts.map_or_else(|| array_text(content), |text| Value::from(text).to_string());
+    raw(format!(r#"{{"toolResult":{result}}}"#))
+}
+
+fn text_of(item: &str) -> Option<String> {
+    serde_json::from_str(ObjectText::of_valid(item)?.get("text")?).ok()
 }
 
 /// Converts one item of a tool answer or a prompt.
-fn item(content: &mut Value, revision: Revision) {
-    let kind = content["type"].as_str().unwrap_or_default();
-    let instead = match kind {
-        "audio" if !revision.has(Feature::Audio) => {
+fn item(json: &str, revision: Revision) -> String {
+    let Some(mut object) = ObjectText::of_valid(json) else { return json.to_owned() };
+    let lacks = match object.get("type") {
+        Some(r#""audio""#) => !revision.has(Feature::Audio),
+        Some(r#""resource_link""#) => !revision.has(Feature::ResourceLinks),
+        Some(r#""resource""#) => !revision.has(Feature::EmbeddedResources),
+        _ => false,
+    };
+    if lacks {
+        return text(instead_of(&serde_json::from_str(json).unwrap_or_default(), revision))
+            .to_string();
+    }
+    if !revision.has(Feature::Titles) {
+        object.remove("_meta");
+    }
+    if !revision.has(Feature::Icons) {
+        object.remove("icons");
+    }
+    object.write()
+}
+
+/// Returns the text in place of an item that the revision lacks.
+fn instead_of(content: &Value, revision: Revision) -> String {
+    match content["type"].as_str().unwrap_or_default() {
+        "audio" => {
             let mime_type = content["mimeType"].as_str().unwrap_or("of unknown type");
             format!("[sound, {mime_type}; revision {revision} of the protocol cannot carry it]")
         }
-        "resource_link" if !revision.has(Feature::ResourceLinks) => {
+        "resource_link" => {
             let [name, uri, description] = ["name", "uri", "description"]
                 .map(|member| content[member].as_str().unwrap_or_default());
             format!(
@@ -259,26 +257,14 @@ fn item(content: &mut Value, revision: Revision) {
                 if description.is_empty() { String::new() } else { format!(": {description}") }
             )
         }
-        "resource" if !revision.has(Feature::EmbeddedResources) => {
+        _ => {
             let resource = &content["resource"];
             match resource["text"].as_str() {
                 Some(text) => text.to_owned(),
                 None => format!("[resource at {}]", resource["uri"].as_str().unwrap_or_default()),
             }
         }
-        _ => {
-            if let Some(content) = content.as_object_mut() {
-                if !revision.has(Feature::Titles) {
-                    content.remove("_meta");
-                }
-                if !revision.has(Feature::Icons) {
-                    content.remove("icons");
-                }
-            }
-            return;
-        }
-    };
-    *content = text(instead);
+    }
 }
 
 fn text(text: String) -> Value {
@@ -287,14 +273,24 @@ fn text(text: String) -> Value {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::value::to_raw_value;
+
     use super::*;
 
     #[test]
-    fn half_a_surrogate_pair_is_replaced() {
-        let json = r#"{"content":[{"type":"text","text":"a\udfffb"}]}"#;
-        let answer = RawValue::from_string(json.to_owned()).unwrap();
-        let shaped = shape("tools/call", Revision::V2025_03_26, answer).unwrap();
-        assert_eq!(shaped.get(), json.replace("\\udfff", "\u{fffd}"));
+    fn numbers_stay_as_they_are_written() {
+        let data =
+            r#"{"wei":123456789012345678901234567890,"price":12345678901234567.89,"far":1e999}"#;
+        let json = format!(r#"{{"content":[],"structuredContent":{data},"_meta":{{"n":1.50}}}}"#);
+        let answer = RawValue::from_string(json.clone()).unwrap();
+        let shaped = shape("tools/call", Revision::V2025_06_18, answer.clone()).unwrap();
+        assert_eq!(shaped.get(), json);
+        let shaped = shape("tools/call", Revision::V2024_11_05, answer).unwrap();
+        let shaped: Value = serde_json::from_str(shaped.get()).unwrap();
+        assert_eq!(shaped["content"][0]["text"], data);
+        let json = r#"{"tools":[{"name":"t","inputSchema":{"maximum":18446744073709551616}}]}"#;
+        let list = RawValue::from_string(json.to_owned()).unwrap();
+        assert_eq!(shape("tools/list", Revision::V2024_11_05, list).unwrap().get(), json);
     }
 
     #[test]
