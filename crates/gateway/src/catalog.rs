@@ -15,8 +15,13 @@ use marquetry_protocol::{
 use serde_json::{Value, json};
 
 use crate::{
-    listing::Listing, names::NameError, template::UriPattern, upstream::Upstream,
-    uris::is_reserved, views::ViewRoutes,
+    listing::Listing,
+    names::NameError,
+    template::UriPattern,
+    tool_names::{ORIGINAL_NAME_KEY, RenamedTool, ToolNames},
+    upstream::Upstream,
+    uris::is_reserved,
+    views::ViewRoutes,
 };
 
 /// Tools, prompts and resources of all upstreams, with routes from the exposed names to the
@@ -37,6 +42,8 @@ pub struct Catalog {
     pub templates: Vec<ResourceTemplate>,
     /// Entries that are not offered, each with the reason.
     pub refused: Vec<RefusedName>,
+    /// Tools whose names were repaired.
+    pub(crate) renamed: Vec<RenamedTool>,
     tool_routes: HashMap<String, ToolRoute>,
     /// The exposed names of tools, by upstream and the name there.
     exposed_tools: HashMap<Route, String>,
@@ -105,15 +112,16 @@ impl Catalog {
             let listing = upstream.listing();
             let filter = &upstream.options.filter;
             let has_views = views_of(upstream, &listing).next().is_some();
-            for tool in listing.tools.iter().filter(|tool| filter.allows(&tool.name)) {
-                let exposed = upstream.namer.tool(&tool.name).and_then(|name| {
-                    let owner = if reserved.contains(&name) {
-                        Some("a tool of this server".to_owned())
-                    } else {
-                        let taken = catalog.tool_routes.get(&name);
-                        taken.map(|route| owner_name(upstreams, route.to.upstream, index))
-                    };
-                    free(name, owner)
+            let allowed = listing.tools.iter().filter(|tool| filter.allows(&tool.name));
+            let names =
+                ToolNames::new(&upstream.namer, allowed.clone().map(|tool| tool.name.as_str()));
+            for tool in allowed {
+                let exposed = names.exposed(&tool.name, |name| {
+                    if reserved.iter().any(|reserved| reserved == name) {
+                        return Some("a tool of this server".to_owned());
+                    }
+                    let taken = catalog.tool_routes.get(name)?;
+                    Some(owner_name(upstreams, taken.to.upstream, index))
                 });
                 match exposed {
                     Ok(exposed) => {
@@ -122,6 +130,9 @@ impl Catalog {
                         let mut listed = exposed_tool(tool, &exposed, &promise);
                         let ui = tool_ui(tool);
                         catalog.link(index, &ui, &mut listed);
+                        if !upstream.namer.is_plain(&exposed, &tool.name) {
+                            catalog.rename(index, &exposed, &tool.name, &mut listed);
+                        }
                         catalog.tools.push(listed);
                         let to = Route { upstream: index, name: tool.name.clone() };
                         if ui.visibility.app && has_views {
@@ -221,6 +232,14 @@ impl Catalog {
     fn refuse(&mut self, upstream: usize, kind: &'static str, name: &str, why: NameError) {
         let name = name[..name.floor_char_boundary(200)].to_owned();
         self.refused.push(RefusedName { upstream, kind, name, why });
+    }
+
+    /// Records that a tool has another name than at its upstream, for the log and for clients.
+    fn rename(&mut self, upstream: usize, exposed: &str, name: &str, tool: &mut Tool) {
+        let meta = tool.meta.get_or_insert_default();
+        meta.insert(ORIGINAL_NAME_KEY.to_owned(), name.into());
+        let renamed = RenamedTool { upstream, name: name.to_owned(), exposed: exposed.to_owned() };
+        self.renamed.push(renamed);
     }
 
     /// Gives a tool the URI of its View that clients see. A link that leads nowhere is taken out.
@@ -409,7 +428,7 @@ mod tests {
     use super::*;
     use crate::{
         listing::Listing,
-        names::MAX_NAME_CHARS,
+        names::MAX_TOOL_CHARS,
         options::{GatewayOptions, ToolCapture, Transport, UpstreamOptions},
         tool_filter::ToolFilter,
     };
@@ -470,11 +489,27 @@ mod tests {
     }
 
     #[test]
-    fn names_that_clients_would_refuse_are_not_offered() {
-        let long = "n".repeat(MAX_NAME_CHARS);
-        let catalog = catalog(vec![(upstream("a"), tools(&["a/b", &long, "ok"]))]);
-        assert_eq!(catalog.tools.len(), 1);
-        assert_eq!(catalog.refused.len(), 2);
+    fn names_that_clients_would_refuse_are_repaired() {
+        let long = "n".repeat(MAX_TOOL_CHARS);
+        let names = ["a/b", "ok", "c d", "c/d", "c_d", &long, "read/artifact", "a/b"];
+        let catalog = catalog(vec![(unprefixed("a"), tools(&names))]);
+        let offered: Vec<_> = catalog.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(
+            offered,
+            [
+                "a_b_3a8e75c1",
+                "ok",
+                "c_d_090ff156",
+                "c_d_eb2b9899",
+                "c_d",
+                &long,
+                "read_artifact_7075dc1c"
+            ]
+        );
+        assert_eq!(catalog.tools[2].meta.as_ref().unwrap()[ORIGINAL_NAME_KEY], "c d");
+        assert_eq!(catalog.tool(offered[2]).unwrap().to.name, "c d");
+        assert_eq!(catalog.tools[4].meta, None);
+        assert_eq!((catalog.renamed.len(), catalog.refused.len()), (4, 1));
     }
 
     #[test]

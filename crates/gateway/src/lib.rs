@@ -27,6 +27,7 @@ mod subscriptions;
 mod supervise;
 mod template;
 mod tool_filter;
+mod tool_names;
 mod turns;
 mod upstream;
 mod uris;
@@ -46,6 +47,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use self::{
     bridge::Call, connection::Pages, levels::Levels, parked_calls::ParkedCalls, routes::LinkRoutes,
     startup_wait::Messages, subscriptions::Subscriptions, supervise::supervise,
+    tool_names::RenamedTool,
 };
 pub use self::{
     call::{ToolAnswer, UNKNOWN_TOOL},
@@ -220,6 +222,7 @@ impl Gateway {
             let upstream = self.upstreams[*upstream].name();
             tracing::warn!(upstream, kind, name, %why, "not offered to clients");
         }
+        self.log_renamed(&new, &old);
         if old.tools != new.tools {
             self.changes.tools_changed();
         }
@@ -228,6 +231,25 @@ impl Gateway {
         }
         if old.resources != new.resources || old.templates != new.templates {
             self.changes.resources_changed();
+        }
+    }
+
+    /// Logs the tools that have new names since the catalog `old`, in one line for each upstream.
+    fn log_renamed(&self, new: &Catalog, old: &Catalog) {
+        const MAX_SHOWN: usize = 10;
+        let new: Vec<_> = new.renamed.iter().filter(|it| !old.renamed.contains(it)).collect();
+        for renamed in new.chunk_by(|a, b| a.upstream == b.upstream) {
+            let upstream = self.upstreams[renamed[0].upstream].name();
+            let shown = renamed.iter().take(MAX_SHOWN);
+            let names: Vec<_> = shown
+                .map(|RenamedTool { name, exposed, .. }| format!("{name:?} is {exposed}"))
+                .collect();
+            tracing::warn!(
+                upstream,
+                tools = renamed.len(),
+                names = names.join(", "),
+                "tools have other names for clients, as their own have characters or a length that clients refuse"
+            );
         }
     }
 }

@@ -1,7 +1,11 @@
 //! Exposed names of an upstream's tools and prompts.
 
-/// Longest tool name (MCP 2025-11-25, "Tool Names").
+/// Longest name of a prompt.
 pub(crate) const MAX_NAME_CHARS: usize = 128;
+
+/// Longest tool name. MCP allows 128 characters (2025-11-25, "Tool Names"), but the APIs of models
+/// refuse a request that has a tool with a name of more than 64.
+pub(crate) const MAX_TOOL_CHARS: usize = 64;
 
 /// Adds the prefix of an upstream to names.
 #[derive(Clone, Debug)]
@@ -20,15 +24,12 @@ pub fn is_name_char(c: char) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum NameError {
-    /// With its prefix, the name is longer than tool names may be.
+    /// With its prefix, the name is longer than names may be.
     #[error("name would be {chars} characters long with its prefix, more than {MAX_NAME_CHARS}")]
     TooLong {
         /// Length with the prefix.
         chars: usize,
     },
-    /// The name contains a character that tool names may not contain.
-    #[error("name has the character {0:?}; tool names have letters, digits, _ - .")]
-    Character(char),
     /// The name is empty.
     #[error("name is empty")]
     Empty,
@@ -41,7 +42,7 @@ pub enum NameError {
 }
 
 impl Namer {
-    /// Longest prefix in characters, half of what a tool name may have.
+    /// Longest prefix in characters.
     pub const MAX_PREFIX_CHARS: usize = 64;
 
     /// Creates the namer of the upstream `server`. Without a `prefix`, the upstream's name is the
@@ -63,12 +64,33 @@ impl Namer {
         Self { head: prefix + separator }
     }
 
-    /// Returns the exposed name of a tool.
+    /// Returns the exposed name of a tool. A name that clients or models would refuse is repaired:
+    /// each other character becomes `_`, and a hash of the name replaces what is too long.
     pub(crate) fn tool(&self, name: &str) -> Result<String, NameError> {
-        if let Some(c) = name.chars().find(|c| !is_name_char(*c)) {
-            return Err(NameError::Character(c));
+        if name.is_empty() {
+            return Err(NameError::Empty);
         }
-        self.prompt(name)
+        let exposed = self.with_valid_chars(name);
+        Ok(if exposed.len() > MAX_TOOL_CHARS { self.hashed_tool(name) } else { exposed })
+    }
+
+    /// Returns the exposed name of a tool, with a hash of its name: for names that differ only in
+    /// the characters that [`Self::tool`] replaces.
+    pub(crate) fn hashed_tool(&self, name: &str) -> String {
+        const HASH_CHARS: usize = 9;
+        let mut exposed = self.with_valid_chars(name);
+        exposed.truncate(MAX_TOOL_CHARS - HASH_CHARS);
+        format!("{exposed}_{:08x}", fnv1a(name))
+    }
+
+    /// Returns whether the exposed name of a tool is its name with the prefix.
+    pub(crate) fn is_plain(&self, exposed: &str, name: &str) -> bool {
+        exposed.strip_prefix(&self.head) == Some(name)
+    }
+
+    fn with_valid_chars(&self, name: &str) -> String {
+        let valid = name.chars().map(|c| if is_name_char(c) { c } else { '_' });
+        self.head.chars().chain(valid).collect()
     }
 
     /// Returns the exposed name of a prompt, which may contain any characters.
@@ -100,6 +122,12 @@ impl Namer {
     }
 }
 
+/// Returns the FNV-1a hash of a text, which is the same in every version of this program: clients
+/// store the names of tools.
+fn fnv1a(text: &str) -> u32 {
+    text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -118,13 +146,24 @@ mod tests {
     }
 
     #[test]
-    fn names_that_clients_would_refuse_are_refused() {
+    fn names_that_clients_would_refuse_are_repaired() {
         let namer = Namer::new("fs", None, "__");
-        assert_eq!(namer.tool(&"a".repeat(124)).unwrap().len(), 128);
-        assert_eq!(namer.tool(&"a".repeat(125)), Err(NameError::TooLong { chars: 129 }));
-        assert_eq!(namer.tool("a b"), Err(NameError::Character(' ')));
-        assert_eq!(namer.tool("é"), Err(NameError::Character('é')));
+        for (name, want) in [
+            ("Create Share", "fs__Create_Share"),
+            ("files/read:all", "fs__files_read_all"),
+            ("é", "fs___"),
+            (&"a".repeat(60), &format!("fs__{}", "a".repeat(60))),
+            (&"a".repeat(61), &format!("fs__{}_6a9de350", "a".repeat(51))),
+        ] {
+            assert_eq!(namer.tool(name).as_deref(), Ok(want));
+            assert!(want.len() <= MAX_TOOL_CHARS);
+        }
+        let long = Namer::new(&"s".repeat(64), None, "__");
+        assert_ne!(long.tool("a").unwrap(), long.tool("b").unwrap());
+        assert_eq!(long.tool("a").unwrap().len(), MAX_TOOL_CHARS);
+        assert_ne!(namer.hashed_tool("a b"), namer.hashed_tool("a/b"));
         assert_eq!(namer.tool(""), Err(NameError::Empty));
         assert_eq!(namer.prompt("a b").as_deref(), Ok("fs__a b"));
+        assert_eq!(namer.prompt(&"a".repeat(125)), Err(NameError::TooLong { chars: 129 }));
     }
 }
