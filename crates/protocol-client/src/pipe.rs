@@ -8,7 +8,8 @@ use std::{
 };
 
 use marquetry_protocol_wire::{
-    EnvelopeError, Message, RequestId, envelope,
+    EnvelopeError, Message, RequestId,
+    envelope::{self, looks_like_answer},
     line::{Line, read_line_or},
     shortened,
 };
@@ -324,11 +325,21 @@ impl Reading {
         waiting.map(|waiting| waiting.answer.send(Err(self.too_long().into()))).is_some()
     }
 
+    /// Returns the id of the request that an invalid message answers. If the message does not tell,
+    /// that is the only request in flight.
+    fn answered_by(&self, error: &EnvelopeError, line: &[u8]) -> Option<RequestId> {
+        match &error.answers {
+            Some(id) => Some(id.clone()),
+            None if looks_like_answer(line) => self.pending.only(),
+            None => None,
+        }
+    }
+
     /// Handles a message that was read from `line`.
     fn message(&self, message: Result<Message<'_>, EnvelopeError>, line: &[u8]) {
         match message {
             Ok(Message::Response(response)) => {
-                let Some(id) = response.id else {
+                let Some(id) = response.id.or_else(|| self.pending.only()) else {
                     tracing::warn!(error = ?response.outcome.err(), "server could not parse one of our messages");
                     return;
                 };
@@ -351,24 +362,28 @@ impl Reading {
                     _ = output.send(answer).await;
                 });
             }
-            Err(error) => match error.answers.as_ref().and_then(|id| self.pending.take(id)) {
-                Some(waiting) => {
-                    _ = waiting.answer.send(Err(ProtocolError::Message(error.to_string()).into()));
-                }
-                // Servers print to standard output by mistake. The connection goes on.
-                None => {
-                    if let Some(count) = self.nonsense.count() {
-                        let line = String::from_utf8_lossy(line);
-                        let line = shortened(line.trim());
-                        tracing::warn!(
-                            line,
-                            %error,
-                            count,
-                            "server wrote a line to standard output that is not a message of MCP"
-                        );
+            Err(error) => {
+                match self.answered_by(&error, line).and_then(|id| self.pending.take(&id)) {
+                    Some(waiting) => {
+                        _ = waiting
+                            .answer
+                            .send(Err(ProtocolError::Message(error.to_string()).into()));
+                    }
+                    // Servers print to standard output by mistake. The connection goes on.
+                    None => {
+                        if let Some(count) = self.nonsense.count() {
+                            let line = String::from_utf8_lossy(line);
+                            let line = shortened(line.trim());
+                            tracing::warn!(
+                                line,
+                                %error,
+                                count,
+                                "server wrote a line to standard output that is not a message of MCP"
+                            );
+                        }
                     }
                 }
-            },
+            }
         }
     }
 }

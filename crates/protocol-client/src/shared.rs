@@ -14,6 +14,7 @@ use marquetry_protocol_wire::{
     DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request, RequestId,
     RpcError, envelope,
     types::{ClientCapabilities, LogLevel},
+    without_unpaired_surrogates,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -142,7 +143,7 @@ impl Shared {
                 .params
                 .map(|params| serde_json::from_str::<ProgressParams>(params.get()))
             {
-                progress(&params.progress_token, params.progress);
+                progress(&own_id(params.progress_token), params.progress);
             } else {
                 tracing::debug!("a progress notification without token or progress");
             }
@@ -257,15 +258,43 @@ impl Shared {
 const MAX_ANSWERING: usize = 32;
 
 /// Passes every message in some bytes to `take`: one, or those of a batch (2025-03-26).
+///
+/// Text that cannot be read does not spoil the rest of a message: bytes that are not UTF-8, which
+/// programs on Windows write, and halves of surrogate pairs become U+FFFD.
 pub(super) fn each(bytes: &[u8], mut take: impl FnMut(Result<Message<'_>, EnvelopeError>)) {
     /// Maximum number of messages in a batch.
     const MAX_IN_BATCH: usize = 1_000;
-    match Incoming::parse(bytes, DEFAULT_MAX_NESTING) {
+    let text = String::from_utf8_lossy(bytes);
+    let repaired = without_unpaired_surrogates(&text);
+    let text = repaired.as_deref().unwrap_or(&text);
+    match Incoming::parse(text.as_bytes(), DEFAULT_MAX_NESTING) {
         Ok(Incoming::Batch(batch)) => match batch.messages(MAX_IN_BATCH) {
-            Ok(messages) => messages.into_iter().for_each(take),
+            Ok(messages) => messages.into_iter().for_each(|message| take(with_own_id(message))),
             Err(error) => take(Err(error)),
         },
-        Ok(Incoming::Message(message)) => take(Ok(message)),
-        Err(error) => take(Err(error)),
+        Ok(Incoming::Message(message)) => take(with_own_id(Ok(message))),
+        Err(error) => take(with_own_id(Err(error))),
+    }
+}
+
+/// Returns the message; the id of an answer is written as this client writes it.
+fn with_own_id(
+    mut message: Result<Message<'_>, EnvelopeError>,
+) -> Result<Message<'_>, EnvelopeError> {
+    let id = match &mut message {
+        Ok(Message::Response(response)) => &mut response.id,
+        Err(error) => &mut error.answers,
+        Ok(_) => return message,
+    };
+    *id = id.take().map(own_id);
+    message
+}
+
+/// Returns an id or a progress token of this client in the type in which it was sent. Some servers
+/// keep ids as strings, and answer the request 7 with the id "7".
+fn own_id(id: RequestId) -> RequestId {
+    match &id {
+        RequestId::String(text) => text.parse::<u64>().map_or(id, RequestId::from),
+        RequestId::Number(_) => id,
     }
 }

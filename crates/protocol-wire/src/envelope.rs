@@ -2,13 +2,16 @@
 
 use std::{borrow::Cow, fmt};
 
+use memchr::memmem;
 use serde::{
     Deserialize, Serialize,
-    de::{DeserializeSeed, IgnoredAny, SeqAccess, Visitor},
+    de::{DeserializeSeed, Error as _, IgnoredAny, SeqAccess, Visitor},
 };
 use serde_json::{Number, value::RawValue};
 
-use crate::{RpcError, error_code, members::Members, nesting::nested_deeper_than};
+use crate::{
+    RpcError, error_code, members::Members, nesting::nested_deeper_than, object::value_len,
+};
 
 /// A message whose method and id are parsed; parameters and result are still the sender's bytes.
 #[derive(Clone, Debug)]
@@ -93,7 +96,11 @@ impl<'a> Message<'a> {
 
     fn parse_text(text: &'a str) -> Result<Self, EnvelopeError> {
         let fields: Fields<'a> = serde_json::from_str(text).map_err(|error| {
-            if error.is_data() { refused_in(text, error.to_string()) } else { not_json(&error) }
+            if error.is_data() {
+                refused_in(text, error.to_string())
+            } else {
+                EnvelopeError { answers: id_of_broken(text), ..not_json(&error) }
+            }
         })?;
         fields.into_message().map_err(|message| refused_in(text, message))
     }
@@ -211,16 +218,25 @@ struct Fields<'a> {
     // `null` is a valid result, too.
     #[serde(borrow, default, deserialize_with = "present")]
     result: Option<&'a RawValue>,
-    error: Option<RpcError>,
+    error: Option<LenientError>,
 }
 
+/// An error as servers write it: some write only its message, as a string.
+#[derive(Deserialize)]
+#[serde(transparent)]
+struct LenientError(#[serde(deserialize_with = "RpcError::lenient")] RpcError);
+
 impl<'a> Fields<'a> {
-    fn into_message(self) -> Result<Message<'a>, &'static str> {
+    fn into_message(mut self) -> Result<Message<'a>, &'static str> {
         if self.jsonrpc.as_deref() != Some("2.0") {
             return Err("member 'jsonrpc' must be \"2.0\"");
         }
         if self.params.is_some_and(|params| !params.get().starts_with('{')) {
             return Err("member 'params' must be an object");
+        }
+        // Some libraries write every member of a message, the ones that it lacks as `null`.
+        if self.method.is_some() || self.error.is_some() {
+            self.result.take_if(|result| result.get() == "null");
         }
         match (self.method, self.id, self.result, self.error) {
             (Some(method), Some(Some(id)), None, None) => {
@@ -233,7 +249,7 @@ impl<'a> Fields<'a> {
             (None, Some(Some(id)), Some(result), None) => {
                 Ok(Message::Response(Response { id: Some(id), outcome: Ok(result) }))
             }
-            (None, id, None, Some(error)) => {
+            (None, id, None, Some(LenientError(error))) => {
                 Ok(Message::Response(Response { id: id.flatten(), outcome: Err(error) }))
             }
             _ => Err("a message has a method, or an id with either a result or an error"),
@@ -250,13 +266,25 @@ impl<'de> Deserialize<'de> for RequestId {
             String(String),
         }
         match IdValue::deserialize(deserializer)? {
-            IdValue::Number(number) if number.is_f64() => {
-                Err(serde::de::Error::custom("an id must be a whole number or a string"))
-            }
-            IdValue::Number(number) => Ok(Self::Number(number)),
+            IdValue::Number(number) => whole(number)
+                .map(Self::Number)
+                .ok_or_else(|| D::Error::custom("an id must be a whole number or a string")),
             IdValue::String(string) => Ok(Self::String(string)),
         }
     }
+}
+
+/// Returns a whole number as an integer. Gson and other libraries, which read every number as a
+/// `double`, write 7 as `7.0`.
+fn whole(number: Number) -> Option<Number> {
+    const MAX_EXACT: f64 = 9_007_199_254_740_991.0;
+    if !number.is_f64() {
+        return Some(number);
+    }
+    let float = number.as_f64().filter(|it| it.fract() == 0.0 && it.abs() <= MAX_EXACT)?;
+    #[expect(clippy::cast_possible_truncation, reason = "it is a whole number of at most 53 bits")]
+    let integer = float as i64;
+    Some(integer.into())
 }
 
 impl fmt::Display for RequestId {
@@ -455,6 +483,53 @@ fn refused_in(text: &str, why: impl Into<String>) -> EnvelopeError {
     EnvelopeError { answers, ..refused(id, why) }
 }
 
+/// Returns whether a text that is not a message was meant as an answer.
+#[must_use]
+pub fn looks_like_answer(text: &[u8]) -> bool {
+    text.trim_ascii_start().starts_with(b"{")
+        && [r#""result""#, r#""error""#].iter().any(|name| contains(text, name))
+        && !contains(text, r#""method""#)
+}
+
+fn contains(text: &[u8], part: &str) -> bool {
+    memmem::find(text, part.as_bytes()).is_some()
+}
+
+/// Returns the id of an answer that is not JSON: of its members up to the fault, or else of its end.
+/// Examples are answers with `NaN`, with line feeds in strings, or without their end.
+fn id_of_broken(text: &str) -> Option<RequestId> {
+    if !looks_like_answer(text.as_bytes()) {
+        return None;
+    }
+    let id = first_members(text).find(|(name, _)| *name == r#""id""#);
+    let id = id.map(|(_, value)| value).or_else(|| last_id(text))?;
+    serde_json::from_str(id).ok()
+}
+
+/// Returns the members at the start of an object, names in their quotes, as far as it can be read.
+fn first_members(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    let mut rest = text.trim_ascii_start().strip_prefix('{').unwrap_or_default();
+    std::iter::from_fn(move || {
+        rest = rest.trim_ascii_start();
+        rest = rest.strip_prefix(',').unwrap_or(rest).trim_ascii_start();
+        let (name, after) = rest.split_at_checked(value_len(rest))?;
+        let value = after.trim_ascii_start().strip_prefix(':')?.trim_ascii_start();
+        let (value, after) = value.split_at_checked(value_len(value))?;
+        rest = after;
+        name.starts_with('"').then_some((name, value))
+    })
+}
+
+/// Returns the id with which an object ends, perhaps before `jsonrpc`.
+fn last_id(text: &str) -> Option<&str> {
+    const KEY: &str = r#""id":"#;
+    let end = text.trim_ascii_end().strip_suffix('}')?;
+    let id = &end[end.rfind(KEY)? + KEY.len()..];
+    let (id, after) = id.split_once(',').unwrap_or((id, ""));
+    let after: String = after.split_ascii_whitespace().collect();
+    matches!(&*after, "" | r#""jsonrpc":"2.0""#).then_some(id)
+}
+
 /// Returns the id. A repeated member counts if both values are the same.
 fn only_id(members: &Members<'_>) -> Option<RequestId> {
     let mut ids = members.iter().filter(|(name, _)| *name == "id").map(|(_, id)| id.get());
@@ -559,6 +634,59 @@ mod tests {
             -32600,
             None,
         );
+    }
+
+    #[test]
+    fn members_that_are_null_are_absent() {
+        for text in [
+            r#"{"jsonrpc":"2.0","id":1,"method":null,"result":null,"error":{"code":1,"message":"m"}}"#,
+            r#"{"jsonrpc":"2.0","id":1,"params":null,"result":{},"error":null}"#,
+        ] {
+            assert!(matches!(parse(text), Ok(Message::Response(_))), "{text}");
+        }
+        let request = r#"{"jsonrpc":"2.0","id":1,"method":"m","result":null,"error":null}"#;
+        assert!(matches!(parse(request), Ok(Message::Request(_))));
+    }
+
+    #[test]
+    fn whole_numbers_may_be_written_as_decimals() {
+        for (text, id) in [("7.0", 7.into()), ("-2.0e0", RequestId::Number((-2).into()))] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":{text},"result":{{}}}}"#);
+            let Ok(Message::Response(response)) = parse(&text) else { panic!("{text}") };
+            assert_eq!(response.id, Some(id));
+        }
+        check(r#"{"jsonrpc":"2.0","id":1e300,"method":"m"}"#, error_code::INVALID_REQUEST, None);
+    }
+
+    #[test]
+    fn errors_may_lack_a_code_or_be_only_a_text() {
+        for (error, code, message) in [
+            (r#""no""#, error_code::INTERNAL_ERROR, "no"),
+            (r#"{"message":"no"}"#, error_code::INTERNAL_ERROR, "no"),
+            (r#"{"code":5}"#, 5, "the server gives no reason"),
+            (r#"{"code":"5","message":null,"data":{"a":1}}"#, 5, "the server gives no reason"),
+        ] {
+            let text = format!(r#"{{"jsonrpc":"2.0","id":1,"error":{error}}}"#);
+            let Ok(Message::Response(response)) = parse(&text) else { panic!("{text}") };
+            let found = response.outcome.unwrap_err();
+            assert_eq!((found.code, &*found.message), (code, message), "{error}");
+        }
+    }
+
+    #[test]
+    fn answers_that_are_no_json_say_whose_they_are() {
+        for (text, id) in [
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"a":NaN}}"#, Some(7)),
+            (r#"{"jsonrpc":"2.0","result":{"a":[Infinity, "}"]},"id": 7 }"#, Some(7)),
+            ("{\"id\":7,\"result\":\"two\nlines\"}", Some(7)),
+            (r#"{"id":7,"result":{"text":"cut"#, Some(7)),
+            (r#"{"result":{"text":"a "quote" inside"},"id":7,"jsonrpc":"2.0"}"#, Some(7)),
+            (r#"{"result":{"id":7,"a":NaN"#, None),
+            (r#"{"method":"m","id":7,"params":{"a":NaN,"result":1}}"#, None),
+            ("starting at id: 7", None),
+        ] {
+            assert_eq!(parse(text).unwrap_err().answers, id.map(RequestId::from), "{text}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Errors as JSON-RPC carries them.
 
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use serde_json::{
     Value,
     value::{RawValue, to_raw_value},
@@ -119,13 +119,44 @@ impl RpcError {
     }
 }
 
-fn lenient_code<'de, D: Deserializer<'de>>(deserializer: D) -> Result<i32, D::Error> {
+/// The members of an error as servers write them.
+#[derive(Default, Deserialize)]
+struct ErrorMembers {
+    #[serde(default, deserialize_with = "lenient_code")]
+    code: Option<i32>,
+    #[serde(default)]
+    message: Option<String>,
+    #[serde(default)]
+    data: Option<Box<RawValue>>,
+}
+
+impl RpcError {
+    /// Reads an error of which members are missing, or which is only a text.
+    pub(crate) fn lenient<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let json = <&RawValue>::deserialize(deserializer)?;
+        let members = if json.get().starts_with('"') {
+            let message = serde_json::from_str(json.get()).map_err(D::Error::custom)?;
+            ErrorMembers { message: Some(message), ..ErrorMembers::default() }
+        } else {
+            serde_json::from_str(json.get()).map_err(D::Error::custom)?
+        };
+        Ok(Self {
+            code: members.code.unwrap_or(error_code::INTERNAL_ERROR),
+            message: members.message.unwrap_or_else(|| "the server gives no reason".to_owned()),
+            data: members.data,
+        })
+    }
+}
+
+fn lenient_code<'de, D: Deserializer<'de>, T: From<i32>>(deserializer: D) -> Result<T, D::Error> {
     let code = Value::deserialize(deserializer)?;
-    let whole = code.as_i64().or_else(|| {
+    let text = code.as_str().and_then(|code| code.trim().parse().ok());
+    let whole = code.as_i64().or(text).or_else(|| {
         let number = code.as_f64().filter(|number| number.fract() == 0.0)?;
         Some(number as i64)
     });
-    Ok(whole.and_then(|code| code.try_into().ok()).unwrap_or(error_code::INTERNAL_ERROR))
+    let code = whole.and_then(|code| code.try_into().ok()).unwrap_or(error_code::INTERNAL_ERROR);
+    Ok(code.into())
 }
 
 impl PartialEq for RpcError {

@@ -1,11 +1,20 @@
 //! Repairs JSON with halves of surrogate pairs, which are valid JSON but no text.
 
+use memchr::memmem;
+
 /// Returns the JSON with `\ufffd` in place of each unpaired surrogate; `None` if it has none.
 ///
-/// JavaScript's `JSON.stringify` writes them for strings that were cut in the middle of an emoji,
-/// and `serde_json` refuses them.
+/// Servers write them for strings that were cut in the middle of an emoji: Python's `json.dumps`
+/// and, before ES2019, `JSON.stringify`. `serde_json` refuses them.
 #[must_use]
 pub fn without_unpaired_surrogates(json: &str) -> Option<String> {
+    // Texts have many backslashes, but few have surrogates.
+    if ["\\ud", "\\uD"]
+        .iter()
+        .all(|start| memmem::find(json.as_bytes(), start.as_bytes()).is_none())
+    {
+        return None;
+    }
     let mut repaired: Option<String> = None;
     let mut copied = 0;
     let mut at = 0;

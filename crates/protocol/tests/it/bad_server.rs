@@ -357,3 +357,64 @@ async fn an_error_with_an_odd_code_keeps_its_message() {
         assert_eq!((error.code, &*error.message), (want, "no disk"), "{code}");
     }
 }
+
+/// Calls a tool of a server that answers with the line that `line` returns, which has `ID` in place
+/// of the id.
+async fn called(line: &'static str) -> Result<Value, ClientError> {
+    let client = connected(move |request| line.replace("ID", &request["id"].to_string())).await;
+    let call = CallToolParams::new("t", &json!({})).unwrap();
+    let answer = soon("the answer", client.call_tool_raw(&call, CallOptions::default())).await?;
+    Ok(serde_json::from_str(answer.get()).unwrap())
+}
+
+#[tokio::test]
+async fn text_that_was_cut_spoils_nothing_else() {
+    let client = connected(|request| {
+        let tools = r#"[{"name":"t","description":"cut \ud83d","inputSchema":{}},{"name":"u","inputSchema":{}}]"#;
+        format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"tools":{tools}}}}}"#, request["id"])
+    })
+    .await;
+    let tools = client.list_tools().await.unwrap();
+    assert_eq!(tools[0].description.as_deref(), Some("cut \u{fffd}"));
+    assert_eq!(tools[1].name, "u");
+    let answer = called(r#"{"jsonrpc":"2.0","id":ID,"result":{"a":"x\uDE00y"}}"#).await.unwrap();
+    assert_eq!(answer["a"], "x\u{fffd}y");
+}
+
+#[tokio::test]
+async fn answers_in_odd_but_clear_forms_are_read() {
+    for line in [
+        r#"{"jsonrpc":"2.0","id":"ID","result":{"a":1}}"#,
+        r#"{"jsonrpc":"2.0","id":ID.0,"result":{"a":1}}"#,
+        r#"{"jsonrpc":"2.0","id":ID,"method":null,"error":null,"result":{"a":1}}"#,
+    ] {
+        assert_eq!(called(line).await.unwrap(), json!({ "a": 1 }), "{line}");
+    }
+    for line in [
+        r#"{"jsonrpc":"2.0","id":ID,"result":null,"error":{"code":1,"message":"no disk"}}"#,
+        r#"{"jsonrpc":"2.0","id":"ID","error":{"code":"E1","message":"no disk"}}"#,
+        r#"{"jsonrpc":"2.0","id":ID,"error":"no disk"}"#,
+        r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"no disk"}}"#,
+    ] {
+        let ClientError::Rpc(error) = called(line).await.unwrap_err() else { panic!("{line}") };
+        assert_eq!(error.message, "no disk", "{line}");
+    }
+}
+
+#[tokio::test]
+async fn an_answer_that_cannot_be_read_ends_its_call_at_once() {
+    for line in [
+        r#"{"jsonrpc":"2.0","id":ID,"result":{"a":NaN}}"#,
+        r#"{"result":{"a":Infinity},"id":ID,"jsonrpc":"2.0"}"#,
+        r#"{"jsonrpc":"2.0","id":"ID","result":{"text":"cut"#,
+        r#"{"jsonrpc":"2.0","result":{"text":"cut"#,
+        r#"{"jsonrpc":"2.0","result":{"a":1}}"#,
+        r#"{"id":ID,"result":{"a":1}}"#,
+    ] {
+        let error = called(line).await.unwrap_err();
+        assert!(
+            matches!(error, ClientError::Protocol(ProtocolError::Message(_))),
+            "{line}: {error}"
+        );
+    }
+}
