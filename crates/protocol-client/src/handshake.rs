@@ -51,7 +51,7 @@ pub(super) async fn introduce(
 /// [`ClientOptions::probe_timeout`], and the answer to either is used. A stateless server refuses
 /// `initialize`, but it has answered `server/discover` before.
 async fn negotiate(link: &Link, options: &ClientOptions) -> Result<ServerPeer, ClientError> {
-    let mut discovery = pin!(discover(link, options, Revision::LATEST));
+    let mut discovery = pin!(discover_any(link, options));
     match tokio::time::timeout(options.probe_timeout, &mut discovery).await {
         Ok(Ok(Some(server))) => return Ok(server),
         Ok(Ok(None)) => return initialize(link, options, Revision::LATEST_SESSION).await,
@@ -67,7 +67,7 @@ async fn negotiate(link: &Link, options: &ClientOptions) -> Result<ServerPeer, C
         },
         initialized = &mut initialization => match initialized {
             // The server is running now, so its answer to the earlier request will come.
-            Err(refusal @ (ClientError::Rpc(_) | ClientError::Http { status: 400..500, .. })) => {
+            Err(refusal @ (ClientError::Rpc(_) | ClientError::Http { .. })) => {
                 match tokio::time::timeout(options.probe_timeout, discovery).await {
                     Ok(Ok(Some(server))) => Ok(server),
                     _ => Err(refusal),
@@ -78,9 +78,23 @@ async fn negotiate(link: &Link, options: &ClientOptions) -> Result<ServerPeer, C
     }
 }
 
-/// Returns [`None`] if the server is not of the stateless era: it does not know the method, or
-/// refuses the request in another way (2026-07-28, "Backward Compatibility"). Waits as long as the
-/// server does not answer.
+/// Discovers the newest revision. Returns [`None`] also after failures that do not tell the era: some
+/// servers of the session era close the connection at an unknown method, or refuse any request
+/// outside of a session as unauthorized. If there is another cause, `initialize` fails as well.
+async fn discover_any(
+    link: &Link,
+    options: &ClientOptions,
+) -> Result<Option<ServerPeer>, ClientError> {
+    match discover(link, options, Revision::LATEST).await {
+        Err(ClientError::Io { .. }) => Ok(None),
+        #[cfg(feature = "http")]
+        Err(ClientError::Unauthorized(refusal)) if refusal.challenges.is_empty() => Ok(None),
+        outcome => outcome,
+    }
+}
+
+/// Returns [`None`] if the server is not of the stateless era: its answer is anything but a result
+/// (2026-07-28, "Backward Compatibility"). Waits as long as the server does not answer.
 async fn discover(
     link: &Link,
     options: &ClientOptions,
@@ -135,7 +149,10 @@ async fn discover_once(
         Err(error @ ClientError::Rpc(RpcError { code: error_code::UNSUPPORTED_VERSION, .. })) => {
             return Err(error);
         }
-        Err(ClientError::Rpc(_) | ClientError::Http { status: 400..500, .. }) => return Ok(None),
+        // Servers of the session era answer an unknown method with any status, or with an empty body.
+        Err(ClientError::Rpc(_) | ClientError::Http { .. } | ClientError::Protocol(_)) => {
+            return Ok(None);
+        }
         Err(error) => return Err(error),
     };
     let Ok(found) = serde_json::from_str::<DiscoverResult>(result.get()) else { return Ok(None) };

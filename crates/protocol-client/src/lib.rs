@@ -140,9 +140,9 @@ impl Client {
     pub async fn http(target: HttpTarget, options: ClientOptions) -> Result<Self, ClientError> {
         let link = Link::Http(http::HttpLink::new(&target, &options)?);
         match Self::shake_hands(link, options.clone()).await {
-            // A server with Streamable HTTP does not refuse a POST with these (2025-11-25,
-            // "Backwards Compatibility").
-            Err(ClientError::Http { status, body }) if matches!(status, 400 | 404 | 405) => {
+            // Servers without Streamable HTTP refuse a POST with 400, 404 or 405 (2025-11-25,
+            // "Backwards Compatibility"), but some with 501 or 406.
+            Err(ClientError::Http { status, body }) => {
                 match http::connect_legacy(&target, &options).await {
                     Ok(Some(link)) => Self::shake_hands(Link::Pipe(link), options).await,
                     _ => Err(ClientError::Http { status, body }),

@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use super::{
     address::resolved,
     headers::{Marks, standard_headers},
-    session::{Session, SessionStatus},
+    session::{Session, SessionStatus, is_temporary},
 };
 use crate::{
     authorizer::{Authorizer, Refusal},
@@ -64,14 +64,14 @@ impl Endpoint {
         }
     }
 
+    /// Builds the head of a request. The configured headers replace ours, except for those of the
+    /// protocol.
     pub(super) fn head(&self, method: Method, revision: Revision) -> http::request::Builder {
         let mut head = HttpRequest::builder().method(method).uri(&self.uri);
         if let Some(headers) = head.headers_mut() {
+            let agent = HeaderValue::from_static(concat!("marquetry/", env!("CARGO_PKG_VERSION")));
+            headers.insert(header::USER_AGENT, agent);
             headers.extend(self.headers.clone());
-            headers.insert(
-                header::USER_AGENT,
-                HeaderValue::from_static(concat!("marquetry/", env!("CARGO_PKG_VERSION"))),
-            );
             headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
             if let (Era::Session, Some(session)) = (revision.era(), self.session.id()) {
                 headers.insert(SESSION_ID, session);
@@ -81,11 +81,18 @@ impl Endpoint {
     }
 
     pub(super) fn post(&self, revision: Revision, message: Vec<u8>) -> HttpRequest<Full<Bytes>> {
-        self.head(Method::POST, revision)
-            .header(header::CONTENT_TYPE, "application/json")
-            .header(header::ACCEPT, "application/json, text/event-stream")
+        let mut request = self
+            .head(Method::POST, revision)
             .body(Full::new(message.into()))
-            .expect("method, URI and headers were checked when the link was made")
+            .expect("method, URI and headers were checked when the link was made");
+        // Some servers refuse a request that has one of these twice (415, official TypeScript SDK).
+        for (name, value) in [
+            (header::CONTENT_TYPE, "application/json"),
+            (header::ACCEPT, "application/json, text/event-stream"),
+        ] {
+            request.headers_mut().entry(name).or_insert(HeaderValue::from_static(value));
+        }
+        request
     }
 
     /// Sends a request, signed if there is an authorizer. A demand for authorization is returned as
@@ -178,7 +185,18 @@ impl Endpoint {
         let answer = loop {
             let request = self.request(revision, outgoing)?;
             let used = request.headers().get(SESSION_ID).cloned();
-            let response = self.send(request).await?;
+            let sent = self.send(request).await;
+            if let Some(used) = used.as_ref().filter(|_| may_mean_session(&sent)) {
+                if renewed {
+                    self.session.set_renewed_in_vain();
+                } else if !self.session.was_renewed_in_vain() {
+                    renewed = self.renew_if_lost(revision, used).await?;
+                    if renewed {
+                        continue;
+                    }
+                }
+            }
+            let response = sent?;
             let lost = used.filter(|_| response.status() == StatusCode::NOT_FOUND);
             let Some(lost) = lost else { break self.answer(revision, response, outgoing).await? };
             // Some servers mean the request by a 404, others forget a session at once.
@@ -280,10 +298,13 @@ impl Endpoint {
 
     /// Builds a request for a stream.
     pub(super) fn get(&self, revision: Revision) -> HttpRequest<Full<Bytes>> {
-        self.head(Method::GET, revision)
-            .header(header::ACCEPT, EVENTS)
+        let mut request = self
+            .head(Method::GET, revision)
             .body(Full::default())
-            .expect("method, URI and headers were checked when the link was made")
+            .expect("method, URI and headers were checked when the link was made");
+        request.headers_mut().remove(header::CONTENT_TYPE);
+        request.headers_mut().entry(header::ACCEPT).or_insert(HeaderValue::from_static(EVENTS));
+        request
     }
 
     /// Posts a message that needs no answer.
@@ -303,6 +324,20 @@ impl Endpoint {
         }
         let body = self.whole(response).await?;
         Err(http_error(status, &body))
+    }
+}
+
+/// Returns whether a refusal may mean the session, though its status is not 404, with which servers
+/// must say that (2025-11-25, "Session Management"). Others say it with 400, 401 (older versions of
+/// `rmcp`), 410 or 422. A challenge means the token instead.
+fn may_mean_session(sent: &Result<Response<Incoming>, ClientError>) -> bool {
+    match sent {
+        Ok(response) => {
+            let status = response.status();
+            status.is_client_error() && status != StatusCode::NOT_FOUND && !is_temporary(status)
+        }
+        Err(ClientError::Unauthorized(refusal)) => refusal.challenges.is_empty(),
+        Err(_) => false,
     }
 }
 

@@ -139,8 +139,11 @@ async fn read(
 /// Maximum number of unread refusals of messages.
 const MAX_UNREAD_REFUSALS: usize = 16;
 
-/// Posts each line. If the server refuses a request because of its content (for example its
-/// length), `refuse` gets an error as its answer, and the connection continues.
+/// The status with which a server says that it has forgotten the session of the stream.
+const NO_SESSION: u16 = 404;
+
+/// Posts each line. If the server refuses a request but not its session, `refuse` gets an error as
+/// the answer, and the connection continues.
 async fn write(
     post: Endpoint,
     lines: tokio::io::ReadHalf<SimplexStream>,
@@ -154,11 +157,12 @@ async fn write(
             Ok(Line::Whole) => {
                 let id = request_id(&buffer);
                 let sent = post.tell(Revision::V2024_11_05, std::mem::take(&mut buffer)).await;
-                if let (Err(ClientError::Http { status: status @ (400 | 413), body }), Some(id)) =
-                    (&sent, &id)
+                if let (Err(ClientError::Http { status, body }), Some(id)) = (&sent, &id)
+                    && *status != NO_SESSION
                 {
                     let error = match status {
                         413 => RpcError::limit_exceeded(body),
+                        500.. => RpcError::internal(format!("HTTP status {status}: {body}")),
                         _ => RpcError::new(error_code::INVALID_REQUEST, body),
                     };
                     if refuse.send(write_error(Some(id), &error)).await.is_ok() {

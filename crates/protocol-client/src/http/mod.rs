@@ -168,6 +168,8 @@ impl HttpLink {
         let work = async move {
             const FIRST: Duration = Duration::from_secs(1);
             const LONGEST: Duration = Duration::from_secs(30);
+            // For servers that may have no such stream and say so with a server error.
+            const LONGEST_UNOPENED: Duration = Duration::from_mins(5);
             let mut pause = FIRST;
             let mut failures = 0_u32;
             let has_authorizer = post.authorizer.is_some();
@@ -196,7 +198,8 @@ impl HttpLink {
                     }
                 }
                 tokio::time::sleep(pause.max(announcements.retry().unwrap_or_default())).await;
-                pause = (pause * 2).min(LONGEST);
+                let longest = if announcements.was_opened() { LONGEST } else { LONGEST_UNOPENED };
+                pause = (pause * 2).min(longest);
                 id = shared.next_id();
             }
         };
@@ -265,7 +268,11 @@ fn endpoint(
         let mut value: HeaderValue =
             value.parse().map_err(|_| not_valid(format!("value of header '{name}'")))?;
         value.set_sensitive(true);
-        headers.append(name, value);
+        // They describe the body, which differs from request to request.
+        if name == header::CONTENT_LENGTH || name == header::TRANSFER_ENCODING {
+            return Err(ClientError::io(format!("header '{name}'"), "cannot be configured"));
+        }
+        headers.insert(name, value);
     }
     let (uri, user) = without_user(&uri).map_err(|_| not_valid(format!("URL '{shown}'")))?;
     if let Some(user) = user

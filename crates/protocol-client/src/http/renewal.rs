@@ -28,6 +28,45 @@ impl Endpoint {
         revision: Revision,
         lost: &HeaderValue,
     ) -> Result<(), ClientError> {
+        match self.renewed(revision, lost).await {
+            Ok(()) => Ok(()),
+            // Retried when there is authorization.
+            Err(error @ ClientError::Unauthorized(_)) => Err(error),
+            Err(error) => Err(self.session_is_lost(&error.to_string())),
+        }
+    }
+
+    /// Opens a new session if the server does not answer a ping in the old one. Returns whether
+    /// there is a new one.
+    ///
+    /// If no session can be opened, the refusal had another meaning, and the old one is kept.
+    ///
+    /// # Errors
+    /// Returns an error if there is no answer to the ping.
+    pub(super) async fn renew_if_lost(
+        self: &Arc<Self>,
+        revision: Revision,
+        used: &HeaderValue,
+    ) -> Result<bool, ClientError> {
+        match self.session_status(revision).await {
+            Ok(SessionStatus::Open) => return Ok(false),
+            Ok(status) if status.is_temporary() => return Ok(false),
+            Ok(_) | Err(ClientError::Unauthorized(_)) => {}
+            Err(error) => return Err(error),
+        }
+        let renewed = self.renewed(revision, used).await;
+        if let Err(error) = &renewed {
+            tracing::debug!(server = self.shown, %error, "no other session can be opened");
+        }
+        Ok(renewed.is_ok())
+    }
+
+    /// Opens a new session in place of `lost`, which stays if that fails.
+    async fn renewed(
+        self: &Arc<Self>,
+        revision: Revision,
+        lost: &HeaderValue,
+    ) -> Result<(), ClientError> {
         // On its own task: if it ended with the call that needs it, the new session would remain
         // incomplete.
         let endpoint = self.clone();
@@ -49,17 +88,17 @@ impl Endpoint {
             // Another call has opened it.
             return Ok(());
         }
-        tracing::info!(server = self.shown, "server has forgotten the session; another is opened");
-        match tokio::time::timeout(PATIENCE, self.introduce_again(revision)).await {
-            Ok(Ok(())) => Ok(()),
-            // Retried when there is authorization.
-            Ok(Err(error @ ClientError::Unauthorized(_))) => {
-                self.session.state().id = Some(lost.clone());
-                Err(error)
-            }
-            Ok(Err(error)) => Err(self.session_is_lost(&error.to_string())),
-            Err(_) => Err(self.session_is_lost("no answer in time")),
+        let renewed = tokio::time::timeout(PATIENCE, self.introduce_again(revision))
+            .await
+            .unwrap_or(Err(ClientError::Timeout(PATIENCE)));
+        match &renewed {
+            Ok(()) => tracing::info!(
+                server = self.shown,
+                "server has forgotten the session; another is open"
+            ),
+            Err(_) => self.session.state().id = Some(lost.clone()),
         }
+        renewed
     }
 
     /// Returns whether the server still has the session, by a ping.

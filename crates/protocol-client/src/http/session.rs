@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
 };
 
 use http::{HeaderValue, StatusCode};
@@ -30,6 +31,9 @@ pub(super) struct SessionState {
     /// Whether the server has answered 404 to a request of a session that it had. Without this,
     /// each such request would open another session.
     ambiguous_404: bool,
+    /// When a new session was opened because of a refusal that may mean the session, and did not
+    /// help.
+    renewed_in_vain: Option<Instant>,
 }
 
 /// Whether the server has the session.
@@ -47,10 +51,14 @@ impl SessionStatus {
     /// Whether the server may be able to tell later. It might refuse to open a session now, too,
     /// which would close the connection.
     pub(super) fn is_temporary(self) -> bool {
-        const TEMPORARY: [StatusCode; 2] =
-            [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
-        matches!(self, Self::Unknown(status) if status.is_server_error() || TEMPORARY.contains(&status))
+        matches!(self, Self::Unknown(status) if is_temporary(status))
     }
+}
+
+/// Whether a later request may get another status.
+pub(super) fn is_temporary(status: StatusCode) -> bool {
+    const TEMPORARY: [StatusCode; 2] = [StatusCode::REQUEST_TIMEOUT, StatusCode::TOO_MANY_REQUESTS];
+    status.is_server_error() || TEMPORARY.contains(&status)
 }
 
 impl Session {
@@ -64,6 +72,17 @@ impl Session {
 
     pub(super) fn set_ambiguous_404(&self) {
         self.state().ambiguous_404 = true;
+    }
+
+    /// Whether a new session was opened in vain a short time ago: then each refused request would
+    /// open another one.
+    pub(super) fn was_renewed_in_vain(&self) -> bool {
+        const MEMORY: Duration = Duration::from_mins(1);
+        self.state().renewed_in_vain.is_some_and(|at| at.elapsed() < MEMORY)
+    }
+
+    pub(super) fn set_renewed_in_vain(&self) {
+        self.state().renewed_in_vain = Some(Instant::now());
     }
 
     /// Begins a session; a server may assign no id.

@@ -5,13 +5,15 @@ use std::{sync::Arc, time::Duration};
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
-use marquetry_protocol_wire::{EnvelopeError, Era, Message, RequestId, Revision};
+use marquetry_protocol_wire::{
+    EnvelopeError, Era, Message, RequestId, Revision, envelope::looks_like_answer,
+};
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::{
     endpoint::{Endpoint, is_events},
-    session::SessionStatus,
+    session::{SessionStatus, is_temporary},
 };
 use crate::{
     authorization::authorized_by,
@@ -54,6 +56,10 @@ impl Announcements {
         Self { parser, session: None, opened: false, first }
     }
 
+    pub(super) fn was_opened(&self) -> bool {
+        self.opened
+    }
+
     /// Returns the server's reconnection time.
     pub(super) fn retry(&self) -> Option<Duration> {
         self.parser.retry
@@ -81,8 +87,9 @@ impl Endpoint {
             if let Some(response) = response.take() {
                 let read = self
                     .events(revision, response, &mut parser, Some(outgoing), |message| {
+                        // An error without an id concerns the request of the stream.
                         if let Message::Response(answer) = message
-                            && answer.id.as_ref() == Some(&outgoing.id)
+                            && answer.id.as_ref().is_none_or(|id| *id == outgoing.id)
                         {
                             found = Some(answer.outcome.map(ToOwned::to_owned));
                         }
@@ -116,7 +123,7 @@ impl Endpoint {
                     parser.restart();
                     response = Some(resumed);
                 }
-                Ok(refused) if !refused.status().is_server_error() => {
+                Ok(refused) if !is_temporary(refused.status()) => {
                     let refusal = format!("HTTP status {}", refused.status().as_u16());
                     return Err(ProtocolError::ResumeRefused { refusal }.into());
                 }
@@ -184,7 +191,10 @@ impl Endpoint {
                     Ok(message @ Message::Response(_)) => more = more && on_response(message),
                     Ok(message) => self.handle_message(revision, message, of),
                     // An invalid answer; no other will come.
-                    Err(error) if is_answer(&error, of) => (more, fault) = (false, Some(error)),
+                    Err(error) if is_answer(&error, data, of) => {
+                        more = false;
+                        fault = Some(error);
+                    }
                     Err(error) => {
                         if let Some(count) = invalid_messages.count() {
                             tracing::warn!(%error, count, "server sent an event that is not a message");
@@ -270,13 +280,16 @@ impl Endpoint {
         let response = response?;
         if !response.status().is_success() || !is_events(&response) {
             let had_last_id = announcements.parser.last_id.take().is_some();
-            return match (response.status(), &announcements.session) {
+            let status = response.status();
+            return match &announcements.session {
+                // An ingress whose server is starting answers so.
+                _ if is_temporary(status) => Ok(ListenOutcome::RetryLater),
                 // If the stream never opened, the server does not support it. If it did, the
                 // session may be lost.
-                (StatusCode::NOT_FOUND, Some(lost)) if announcements.opened => {
+                Some(lost) if announcements.opened && may_mean_session(status) => {
                     const PING_TIMEOUT: Duration = Duration::from_secs(30);
-                    // A 404 may concern only the stream. A new session would not help, so the ping
-                    // decides.
+                    // The refusal may concern only the stream. A new session would not help, so
+                    // the ping decides.
                     let pinged =
                         tokio::time::timeout(PING_TIMEOUT, self.session_status(revision)).await;
                     // A session of unknown status is left to the calls, which renew it if they need
@@ -309,9 +322,19 @@ impl Endpoint {
     }
 }
 
-/// Returns whether an invalid message answers the request `of`.
-fn is_answer(error: &EnvelopeError, of: Option<&Outgoing<'_>>) -> bool {
-    error.answers.as_ref().is_some_and(|id| of.is_some_and(|of| of.id == *id))
+/// Returns whether the refusal of a stream may mean its session. 405 says that there are no streams.
+fn may_mean_session(status: StatusCode) -> bool {
+    status.is_client_error() && status != StatusCode::METHOD_NOT_ALLOWED
+}
+
+/// Returns whether an invalid message answers the request `of`. On the stream of a request, an
+/// answer without an id is its answer.
+fn is_answer(error: &EnvelopeError, message: &[u8], of: Option<&Outgoing<'_>>) -> bool {
+    let Some(of) = of else { return false };
+    match &error.answers {
+        Some(id) => *id == of.id,
+        None => looks_like_answer(message),
+    }
 }
 
 /// Returns the pause before a stream is resumed, after `attempts` without new events: at least the

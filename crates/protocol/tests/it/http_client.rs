@@ -12,7 +12,7 @@ use std::{
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode, request::Parts};
+use http::{HeaderMap, Method, Request, Response, StatusCode, request::Parts};
 use http_body_util::{BodyExt, Full};
 use hyper::service::service_fn;
 use marquetry_protocol::{
@@ -37,22 +37,23 @@ use crate::support::soon;
 
 /// One request as the server saw it.
 #[derive(Clone, Debug)]
-struct Seen {
-    method: Method,
+pub(crate) struct Seen {
+    pub(crate) method: Method,
     path: String,
-    session: Option<String>,
+    pub(crate) session: Option<String>,
     last_event_id: Option<String>,
     authorization: Option<String>,
+    pub(crate) headers: HeaderMap,
     /// Null when there was none.
-    body: Value,
+    pub(crate) body: Value,
     at: Instant,
 }
 
-type Answer = Response<Full<Bytes>>;
+pub(crate) type Answer = Response<Full<Bytes>>;
 
 /// A server that answers as `script` says, and the log of what it saw.
-struct Script {
-    url: String,
+pub(crate) struct Script {
+    pub(crate) url: String,
     seen: Arc<Mutex<Vec<Seen>>>,
     _stop: DropGuard,
 }
@@ -692,7 +693,7 @@ async fn a_task_that_never_stops_asking_is_abandoned() {
 
 /// Opens sessions `s1`, `s2`, …, accepts notifications and `DELETE`, and refuses all other
 /// requests.
-fn session(seen: &Seen, log: &[Seen]) -> Answer {
+pub(crate) fn session(seen: &Seen, log: &[Seen]) -> Answer {
     let version = &seen.body["params"]["protocolVersion"];
     match (&seen.method, rpc(seen)) {
         (&Method::DELETE, _) => status(StatusCode::NO_CONTENT),
@@ -713,37 +714,37 @@ fn session(seen: &Seen, log: &[Seen]) -> Answer {
     }
 }
 
-fn opened(log: &[Seen]) -> usize {
+pub(crate) fn opened(log: &[Seen]) -> usize {
     log.iter().filter(|seen| rpc(seen) == "initialize").count()
 }
 
-fn rpc(seen: &Seen) -> &str {
+pub(crate) fn rpc(seen: &Seen) -> &str {
     seen.body["method"].as_str().unwrap_or_default()
 }
 
-fn result(to: &Seen, result: Value) -> Value {
+pub(crate) fn result(to: &Seen, result: Value) -> Value {
     json!({ "jsonrpc": "2.0", "id": to.body["id"], "result": result })
 }
 
-fn changed(uri: &str) -> Value {
+pub(crate) fn changed(uri: &str) -> Value {
     json!({
         "jsonrpc": "2.0", "method": "notifications/resources/updated", "params": { "uri": uri },
     })
 }
 
-fn event(message: &Value) -> String {
+pub(crate) fn event(message: &Value) -> String {
     format!("data: {message}\n\n")
 }
 
-fn answer(to: &Seen, with: Value) -> Answer {
+pub(crate) fn answer(to: &Seen, with: Value) -> Answer {
     body(&result(to, with))
 }
 
-fn body(message: &Value) -> Answer {
+pub(crate) fn body(message: &Value) -> Answer {
     typed("application/json", message.to_string())
 }
 
-fn events(text: &str) -> Answer {
+pub(crate) fn events(text: &str) -> Answer {
     typed("text/event-stream", text.to_owned())
 }
 
@@ -751,12 +752,12 @@ fn typed(kind: &str, text: String) -> Answer {
     Response::builder().header("content-type", kind).body(Full::new(text.into())).unwrap()
 }
 
-fn status(status: StatusCode) -> Answer {
+pub(crate) fn status(status: StatusCode) -> Answer {
     Response::builder().status(status).body(Full::default()).unwrap()
 }
 
 /// Starts a server; `answers` is given each request and those before it.
-async fn script(
+pub(crate) async fn script(
     answers: impl Fn(&Seen, &[Seen]) -> Answer + Clone + Send + Sync + 'static,
 ) -> Script {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -775,6 +776,7 @@ async fn script(
                 session: header("mcp-session-id"),
                 last_event_id: header("last-event-id"),
                 authorization: header("authorization"),
+                headers: request.headers().clone(),
                 body: Value::Null,
                 at: Instant::now(),
             };
@@ -793,7 +795,7 @@ async fn script(
 }
 
 impl Script {
-    async fn connect(
+    pub(crate) async fn connect(
         &self,
         revision: Revision,
         max_reconnects: usize,
@@ -802,12 +804,12 @@ impl Script {
         Client::http(target, options(revision, max_reconnects)).await
     }
 
-    fn find(&self, wanted: impl Fn(&Seen) -> bool) -> Vec<Seen> {
+    pub(crate) fn find(&self, wanted: impl Fn(&Seen) -> bool) -> Vec<Seen> {
         self.seen.lock().unwrap().iter().filter(|seen| wanted(seen)).cloned().collect()
     }
 }
 
-fn options(revision: Revision, max_reconnects: usize) -> ClientOptions {
+pub(crate) fn options(revision: Revision, max_reconnects: usize) -> ClientOptions {
     ClientOptions {
         revision: RevisionChoice::Only(revision),
         request_timeout: Duration::from_secs(20),
@@ -816,7 +818,7 @@ fn options(revision: Revision, max_reconnects: usize) -> ClientOptions {
     }
 }
 
-async fn call(client: &Client) -> Result<Value, ClientError> {
+pub(crate) async fn call(client: &Client) -> Result<Value, ClientError> {
     let params = CallToolParams::new("t", &json!({})).unwrap();
     let answer = soon("an answer", client.call_tool_raw(&params, CallOptions::default())).await?;
     Ok(serde_json::from_str(answer.get()).unwrap())

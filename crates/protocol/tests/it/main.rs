@@ -9,6 +9,7 @@ mod direct;
 mod header_arguments;
 mod http2;
 mod http_client;
+mod http_fallbacks;
 mod http_heads;
 mod http_rules;
 mod inner;

@@ -1,0 +1,167 @@
+//! HTTP servers that refuse in unusual ways: the client finds out what they mean.
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+use marquetry_protocol::{
+    Revision,
+    client::{Client, ClientOptions, HttpTarget},
+};
+use serde_json::json;
+
+use crate::{
+    http_client::{
+        Answer, Script, Seen, answer, body, call, changed, event, events, opened, options, rpc,
+        script, session, status,
+    },
+    support::soon,
+};
+
+fn refusal(code: u16) -> Answer {
+    status(StatusCode::from_u16(code).unwrap())
+}
+
+async fn connect(server: &Script) -> Client {
+    let target = HttpTarget { url: server.url.clone(), ..HttpTarget::default() };
+    soon("a connection", Client::http(target, ClientOptions::default())).await.unwrap()
+}
+
+#[tokio::test]
+async fn any_answer_but_a_result_to_discover_leads_to_initialize() {
+    for code in [200, 202, 204, 302, 400, 401, 403, 404, 405, 415, 422, 500, 501, 502, 503] {
+        let server = script(move |seen, log| match rpc(seen) {
+            "server/discover" => refusal(code),
+            _ => session(seen, log),
+        })
+        .await;
+        assert_eq!(connect(&server).await.server().revision, Revision::V2025_11_25, "{code}");
+    }
+    let server = script(|seen, log| match rpc(seen) {
+        "server/discover" => body(&json!({ "status": "ok" })),
+        _ => session(seen, log),
+    })
+    .await;
+    connect(&server).await;
+}
+
+/// Answers calls in the newest session, and refuses those in a forgotten one.
+fn forgetful(seen: &Seen, log: &[Seen], code: u16) -> Answer {
+    let newest = format!("s{}", opened(log));
+    let has_called = log.iter().any(|seen| rpc(seen) == "tools/call");
+    match rpc(seen) {
+        "tools/call" | "ping" if has_called && newest == "s1" => refusal(code),
+        "tools/call" | "ping" if seen.session.as_deref() == Some(&newest) => {
+            answer(seen, json!({ "content": [] }))
+        }
+        "tools/call" | "ping" => refusal(code),
+        _ => session(seen, log),
+    }
+}
+
+#[tokio::test]
+async fn a_forgotten_session_is_recognised_behind_any_refusal() {
+    for code in [400, 401, 403, 404, 405, 409, 410, 412, 422] {
+        let server = script(move |seen, log| forgetful(seen, log, code)).await;
+        let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+        call(&client).await.unwrap();
+        call(&client).await.unwrap_or_else(|error| panic!("{code}: {error}"));
+        assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), 2, "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_refused_request_in_a_session_that_goes_on_fails_alone() {
+    for (code, ping, sessions) in [(400, 200, 1), (401, 200, 1), (422, 503, 1), (400, 400, 2)] {
+        let server = script(move |seen, log| match rpc(seen) {
+            "tools/call" => refusal(code),
+            "ping" if ping == 200 => answer(seen, json!({})),
+            "ping" => refusal(ping),
+            _ => session(seen, log),
+        })
+        .await;
+        let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+        for _ in 0..3 {
+            let error = call(&client).await.unwrap_err().to_string();
+            assert!(error.contains(&code.to_string()), "{error}");
+        }
+        assert_eq!(server.find(|seen| rpc(seen) == "initialize").len(), sessions, "{code}");
+        assert!(!client.is_closed());
+    }
+}
+
+#[tokio::test]
+async fn a_session_stays_if_no_other_can_be_opened() {
+    let server = script(|seen, log| match rpc(seen) {
+        "tools/call" | "ping" => refusal(400),
+        "initialize" if opened(log) > 0 => refusal(500),
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    assert!(call(&client).await.unwrap_err().to_string().contains("400"));
+    assert!(!client.is_closed());
+    assert_eq!(server.find(|seen| rpc(seen) == "tools/call")[0].session.as_deref(), Some("s1"));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_refused_for_now_is_requested_again() {
+    for code in [408, 429, 500, 502, 503, 504] {
+        let server = script(move |seen, log| match seen.method {
+            Method::GET if log.iter().any(|seen| seen.method == Method::GET) => {
+                events(&event(&changed("a")))
+            }
+            Method::GET => refusal(code),
+            _ => session(seen, log),
+        })
+        .await;
+        let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+        let told = client.notifications().recv().await.unwrap();
+        assert_eq!(&*told.method, "notifications/resources/updated", "{code}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_does_not_exist_is_requested_once() {
+    let server = script(session).await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(1_300)).await;
+    assert_eq!(server.find(|seen| seen.method == Method::GET).len(), 1);
+    drop(client);
+}
+
+#[tokio::test]
+async fn configured_headers_replace_those_of_the_client() {
+    let server = script(|seen, log| match rpc(seen) {
+        "tools/call" => answer(seen, json!({ "content": [] })),
+        _ => session(seen, log),
+    })
+    .await;
+    let headers = [
+        ("Content-Type", "application/json; charset=utf-8"),
+        ("ACCEPT", "application/json, text/event-stream, */*"),
+        ("User-Agent", "corp/1"),
+        ("Mcp-Session-Id", "mine"),
+        ("X-Team", "a"),
+    ];
+    let headers = headers.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let target = HttpTarget { url: server.url.clone(), headers };
+    let client = Client::http(target, options(Revision::V2025_11_25, 5)).await.unwrap();
+    call(&client).await.unwrap();
+    for seen in server.find(|seen| seen.method == Method::POST) {
+        for (name, want) in [
+            ("content-type", "application/json; charset=utf-8"),
+            ("accept", "application/json, text/event-stream, */*"),
+            ("user-agent", "corp/1"),
+            ("x-team", "a"),
+        ] {
+            let values: Vec<_> = seen.headers.get_all(name).iter().collect();
+            assert_eq!(values, [want]);
+        }
+    }
+    let called = server.find(|seen| rpc(seen) == "tools/call");
+    assert_eq!(called[0].session.as_deref(), Some("s1"));
+    let headers = [("Content-Length".to_owned(), "1".to_owned())].into();
+    let target = HttpTarget { url: server.url.clone(), headers };
+    let refused = Client::http(target, ClientOptions::default()).await.err().unwrap();
+    assert_eq!(refused.to_string(), "header 'content-length': cannot be configured");
+}
