@@ -251,6 +251,10 @@ impl Network {
         let mut http = HttpConnector::new();
         http.set_nodelay(true);
         http.set_connect_timeout(Some(Duration::from_secs(10)));
+        // A connection whose other side has vanished breaks after 25 s, also while a call waits.
+        http.set_keepalive(Some(Duration::from_secs(10)));
+        http.set_keepalive_interval(Some(Duration::from_secs(5)));
+        http.set_keepalive_retries(Some(3));
         #[cfg(feature = "tls")]
         http.enforce_http(false);
         let route = Route { http, network: self.clone() };

@@ -248,6 +248,10 @@ impl Drop for HttpLink {
     }
 }
 
+/// The time after which an idle connection is not used again. Firewalls and load balancers drop
+/// connections silently, some after 50 s; a request on such a connection would get no answer.
+const POOL_IDLE: Duration = Duration::from_secs(20);
+
 /// Checks the target and creates the endpoint.
 fn endpoint(
     target: &HttpTarget,
@@ -283,6 +287,7 @@ fn endpoint(
     }
     let client = HyperClient::builder(TokioExecutor::new())
         .pool_timer(TokioTimer::new())
+        .pool_idle_timeout(POOL_IDLE)
         .build(options.network.connector());
     Ok(Endpoint {
         shared,
