@@ -25,12 +25,11 @@ pub struct GatewayConfig {
     /// milliseconds. Without an answer it is restarted.
     pub ping_timeout_ms: u64,
     /// Time after the server's start during which lists wait for upstreams that are still starting,
-    /// in milliseconds; 0 answers at once. Not every client asks again when tools arrive later.
-    /// Without it, lists wait up to the `start_timeout_ms` of each upstream. Set it below the
-    /// client's own time limit if an upstream may hang. Lists do not wait for a failed
-    /// upstream. A call of an unknown tool waits equally long for the upstream with its prefix.
-    #[schemars(example = 3_000)]
-    pub list_wait_ms: Option<u64>,
+    /// in milliseconds; 0 answers at once. Clients are told when tools arrive later, but not every
+    /// client asks again: set it higher, but below the client's own time limit, if a server needs
+    /// longer. Lists do not wait for a failed upstream. A call of an unknown tool waits up to
+    /// `start_timeout_ms` for the upstream with its prefix.
+    pub list_wait_ms: u64,
     /// Shortest time between two fetches of a list whose lifetime (`ttlMs`) is over, in
     /// milliseconds. An announced change is fetched at once.
     pub list_refetch_ms: u64,
@@ -81,7 +80,7 @@ impl Default for GatewayConfig {
             start_timeout_ms: NonZeroU64::new(60_000).expect("60,000 is more than zero"),
             call_timeout_ms: 600_000,
             ping_timeout_ms: 10_000,
-            list_wait_ms: None,
+            list_wait_ms: 5_000,
             list_refetch_ms: 10_000,
             restart_delay_ms: 500,
             restart_max_delay_ms: 60_000,

@@ -23,7 +23,7 @@ impl Config {
             .map(|(name, upstream)| self.upstream_options(name, upstream))
             .collect();
         options.reserved_tools = reserved_tools.iter().map(|&name| name.to_owned()).collect();
-        options.list_wait = gateway.list_wait_ms.map(Duration::from_millis);
+        options.list_wait = Duration::from_millis(gateway.list_wait_ms);
         options.list_refetch = Duration::from_millis(gateway.list_refetch_ms);
         options.ping_timeout = Duration::from_millis(gateway.ping_timeout_ms);
         options.restart_delay = Duration::from_millis(gateway.restart_delay_ms);

@@ -9,6 +9,7 @@ use std::{
 use futures_util::{FutureExt as _, future::join_all};
 use marquetry_apps_ext::types::{ToolUi, is_ui_enabled};
 use marquetry_artifacts::Settings;
+use marquetry_nearest::nearest;
 use marquetry_protocol::{
     Era, Feature, RpcError,
     client::{Client, ClientError},
@@ -247,7 +248,7 @@ impl Gateway {
             .iter()
             .filter(|upstream| upstream.namer.owns(name) || upstream.namer.head_chars() == 0);
         let starts = owners.map(|upstream| {
-            tokio::time::timeout(self.list_wait(upstream), upstream.settled(List::Tools))
+            tokio::time::timeout(upstream.start_timeout(), upstream.settled(List::Tools))
         });
         join_all(starts).await;
     }
@@ -461,7 +462,21 @@ impl Gateway {
             return CallFailure::Unreachable(Unreachable::of(upstream, &state));
         }
         let name = &name[..name.floor_char_boundary(200)];
-        CallFailure::Rpc(RpcError::invalid_params(format!("{UNKNOWN_TOOL} '{name}'")))
+        let mut message = format!("{UNKNOWN_TOOL} '{name}'");
+        if let Some(meant) = self.nearest_tool(name) {
+            message += &format!("; did you mean '{meant}'?");
+        }
+        CallFailure::Rpc(RpcError::invalid_params(message))
+    }
+
+    /// Returns the name of the tool that a caller most likely means by an unknown name.
+    fn nearest_tool(&self, name: &str) -> Option<String> {
+        /// Maximum number of names that are compared: each takes up to 10 µs.
+        const MAX_COMPARED: usize = 1_000;
+        let catalog = self.catalog();
+        let names: Vec<_> =
+            catalog.tools.iter().take(MAX_COMPARED).map(|tool| tool.name.as_str()).collect();
+        nearest(name, &names).map(str::to_owned)
     }
 }
 

@@ -22,8 +22,8 @@ pub struct GatewayOptions {
     /// Tool names that no upstream can have.
     pub reserved_tools: Vec<String>,
     /// Time after the gateway's start during which lists wait for upstreams that are still
-    /// starting. `None` waits for the start timeout of each upstream.
-    pub list_wait: Option<Duration>,
+    /// starting: 5 s. One that hangs must not cost the agent more.
+    pub list_wait: Duration,
     /// Shortest time between two fetches of a list whose time to live has expired.
     pub list_refetch: Duration,
     /// Time limit of the ping that follows a call without an answer. An upstream that misses it is
@@ -64,7 +64,7 @@ impl Default for GatewayOptions {
         Self {
             upstreams: Vec::new(),
             reserved_tools: Vec::new(),
-            list_wait: None,
+            list_wait: Duration::from_secs(5),
             list_refetch: Duration::from_secs(10),
             ping_timeout: Duration::from_secs(10),
             restart_delay: Duration::from_millis(500),

@@ -142,8 +142,8 @@ impl Gateway {
     }
 
     /// Returns the time that lists wait for an upstream.
-    pub(super) fn list_wait(&self, upstream: &Upstream) -> Duration {
-        self.options.list_wait.unwrap_or(upstream.start_timeout())
+    fn list_wait(&self, upstream: &Upstream) -> Duration {
+        self.options.list_wait.min(upstream.start_timeout())
     }
 }
 

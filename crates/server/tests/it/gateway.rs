@@ -688,6 +688,33 @@ async fn a_call_names_the_upstream_with_the_longest_prefix() {
 }
 
 #[tokio::test]
+async fn an_unknown_tool_is_compared_with_the_known_ones() {
+    let web = HttpUpstream::start().await;
+    let server = Running::start(&web.toml("web")).await;
+    let agent = server.agent().await;
+    for name in ["web__ecko", "web_echo"] {
+        let (code, message) = rpc_error(call(&agent, name, json!({})).await);
+        let want = format!("unknown tool '{name}'; did you mean 'web__echo'?");
+        assert_eq!((code, message), (-32602, want));
+    }
+    server.stop().await;
+}
+
+/// One hanging server must not cost the agent the time that a start may take.
+#[tokio::test]
+async fn the_first_list_waits_five_seconds_at_most() {
+    let silent = "[mcp_servers.silent]\ncommand = 'sleep'\nargs = ['60']\n";
+    let gateway = "[gateway]\nstop_grace_ms = 200\n";
+    let server = Running::start_at_once(&format!("{gateway}{silent}{}", child_toml("local"))).await;
+    let agent = server.agent().await;
+    let started = Instant::now();
+    assert!(tool_names(&agent).await.contains(&"local__echo".to_owned()));
+    let waited = started.elapsed();
+    assert!(waited < Duration::from_secs(6), "{waited:?}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_missing_list_is_reported() {
     let web = HttpUpstream::start().await;
     web.upstream.break_prompts();
