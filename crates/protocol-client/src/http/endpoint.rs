@@ -7,7 +7,7 @@ use http::{
     HeaderMap, HeaderName, HeaderValue, Method, Request as HttpRequest, Response, StatusCode, Uri,
     header,
 };
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client as HyperClient;
 use marquetry_protocol_wire::{Era, Message, Revision, RpcError, envelope};
@@ -17,6 +17,7 @@ use serde_json::value::RawValue;
 
 use super::{
     address::resolved,
+    body::{self, Body},
     headers::{Marks, standard_headers},
     session::{Session, SessionStatus, is_temporary},
 };
@@ -71,6 +72,7 @@ impl Endpoint {
         if let Some(headers) = head.headers_mut() {
             let agent = HeaderValue::from_static(concat!("marquetry/", env!("CARGO_PKG_VERSION")));
             headers.insert(header::USER_AGENT, agent);
+            headers.insert(header::ACCEPT_ENCODING, body::ACCEPTED);
             headers.extend(self.headers.clone());
             headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(revision.as_str()));
             if let (Era::Session, Some(session)) = (revision.era(), self.session.id()) {
@@ -287,12 +289,11 @@ impl Endpoint {
     }
 
     pub(super) async fn whole(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
-        let body = Limited::new(response.into_body(), self.max_message_bytes).collect().await;
-        body.map(http_body_util::Collected::to_bytes).map_err(|error| {
-            ClientError::io(
-                format!("answer of {} (at most {} bytes)", self.shown, self.max_message_bytes),
-                error,
-            )
+        let max = self.max_message_bytes;
+        let (head, body) = response.into_parts();
+        let body = async { Body::new(&head.headers, body)?.whole(max).await };
+        body.await.map_err(|error| {
+            ClientError::io(format!("answer of {} (at most {max} bytes)", self.shown), error)
         })
     }
 

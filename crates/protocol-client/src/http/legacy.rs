@@ -3,8 +3,6 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http_body_util::BodyExt;
-use hyper::body::Incoming as IncomingBody;
 use marquetry_protocol_wire::{
     DEFAULT_MAX_NESTING, Incoming, Message, RequestId, Revision, RpcError,
     envelope::write_error,
@@ -21,6 +19,7 @@ use tracing::Instrument as _;
 use super::{
     HttpTarget,
     address::resolved,
+    body::Body,
     endpoint as endpoint_of,
     endpoint::{Endpoint, is_events},
 };
@@ -58,7 +57,10 @@ pub(crate) async fn connect(
     let stop = CancellationToken::new();
     let given_up = stop.clone().drop_guard();
     let (refuse, refused) = mpsc::channel(MAX_UNREAD_REFUSALS);
-    let reading = read(response.into_body(), incoming, named, refused, options.max_message_bytes);
+    let (head, body) = response.into_parts();
+    let body = Body::new(&head.headers, body)
+        .map_err(|error| ClientError::io(format!("stream of {}", stream.shown), error))?;
+    let reading = read(body, incoming, named, refused, options.max_message_bytes);
     let ended = shared.clone();
     let reading = async move {
         let reason = reading.await;
@@ -91,7 +93,7 @@ fn already_gone() -> Arc<tokio::sync::Notify> {
 
 /// Forwards each message of the stream, and each error from `refused`, as a line.
 async fn read(
-    mut body: IncomingBody,
+    mut body: Body,
     mut lines: WriteHalf<SimplexStream>,
     named: oneshot::Sender<String>,
     mut refused: mpsc::Receiver<Vec<u8>>,
@@ -100,8 +102,8 @@ async fn read(
     let mut parser = SseParser::new(max);
     let mut named = Some(named);
     loop {
-        let frame = tokio::select! {
-            frame = body.frame() => frame,
+        let piece = tokio::select! {
+            piece = body.next() => piece,
             Some(mut answer) = refused.recv() => {
                 answer.push(b'\n');
                 if lines.write_all(&answer).await.is_err() {
@@ -110,10 +112,10 @@ async fn read(
                 continue;
             }
         };
-        let data = match frame {
-            None => return CloseReason::Ended("server has closed its stream".to_owned()),
-            Some(Err(error)) => return CloseReason::Ended(format!("stream broke: {error}")),
-            Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+        let data = match piece {
+            Ok(None) => return CloseReason::Ended("server has closed its stream".to_owned()),
+            Err(error) => return CloseReason::Ended(format!("stream broke: {error}")),
+            Ok(Some(piece)) => piece,
         };
         let mut whole = Vec::new();
         let parsed = parser.push(&data, |Event { name, data }| {

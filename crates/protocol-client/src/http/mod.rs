@@ -1,6 +1,7 @@
 //! A client over Streamable HTTP.
 
 mod address;
+mod body;
 mod endpoint;
 mod headers;
 mod legacy;

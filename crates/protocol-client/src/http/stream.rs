@@ -3,7 +3,6 @@
 use std::{sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, Response, StatusCode};
-use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use marquetry_protocol_wire::{
     EnvelopeError, Era, Message, RequestId, Revision, envelope::looks_like_answer,
@@ -12,6 +11,7 @@ use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
 use super::{
+    body::Body,
     endpoint::{Endpoint, is_events},
     session::{SessionStatus, is_temporary},
 };
@@ -173,15 +173,17 @@ impl Endpoint {
         of: Option<&Outgoing<'_>>,
         mut on_response: impl FnMut(Message<'_>) -> bool,
     ) -> Result<(), ClientError> {
-        let mut body = response.into_body();
+        let (head, body) = response.into_parts();
+        let mut body = Body::new(&head.headers, body)
+            .map_err(|error| ClientError::io(format!("stream of {}", self.shown), error))?;
         let mut more = true;
         let mut fault = None;
         let invalid_messages = LogRate::default();
         while more {
-            let Some(frame) = body.frame().await else { break };
-            let frame = frame
+            let piece = body.next().await;
+            let piece = piece
                 .map_err(|error| ClientError::io(format!("stream of {}", self.shown), error))?;
-            let Ok(data) = frame.into_data() else { continue };
+            let Some(data) = piece else { break };
             let parsed = parser.push(&data, |Event { data, .. }| {
                 // A priming event has no data (2025-11-25).
                 if data.trim_ascii().is_empty() {

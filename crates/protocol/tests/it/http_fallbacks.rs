@@ -1,6 +1,6 @@
 //! HTTP servers that refuse in unusual ways: the client finds out what they mean.
 
-use std::time::Duration;
+use std::{io::Write as _, time::Duration};
 
 use http::{Method, StatusCode};
 use marquetry_protocol::{
@@ -11,8 +11,8 @@ use serde_json::json;
 
 use crate::{
     http_client::{
-        Answer, Script, Seen, answer, body, call, changed, event, events, opened, options, rpc,
-        script, session, status,
+        Answer, Script, Seen, answer, body, call, changed, event, events, opened, options, result,
+        rpc, script, session, status,
     },
     support::soon,
 };
@@ -127,6 +127,59 @@ async fn a_stream_that_does_not_exist_is_requested_once() {
     tokio::time::sleep(Duration::from_millis(1_300)).await;
     assert_eq!(server.find(|seen| seen.method == Method::GET).len(), 1);
     drop(client);
+}
+
+fn compressed(mut answer: Answer, text: &str) -> Answer {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(text.as_bytes()).unwrap();
+    answer.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
+    *answer.body_mut() = encoder.finish().unwrap().into();
+    answer
+}
+
+#[tokio::test]
+async fn compressed_answers_are_requested_and_read() {
+    for (words, is_stream) in [(3, false), (3, true), (3_000_000, false), (3_000_000, true)] {
+        let server = script(move |seen, log| match rpc(seen) {
+            "tools/call" => {
+                assert_eq!(seen.headers["accept-encoding"], "gzip");
+                let answer = result(seen, json!({ "words": "word ".repeat(words) }));
+                if is_stream {
+                    compressed(events(""), &event(&answer))
+                } else {
+                    compressed(body(&answer), &answer.to_string())
+                }
+            }
+            _ => session(seen, log),
+        })
+        .await;
+        let options =
+            ClientOptions { max_message_bytes: 1 << 20, ..options(Revision::V2025_11_25, 5) };
+        let target = HttpTarget { url: server.url.clone(), ..HttpTarget::default() };
+        let client = Client::http(target, options).await.unwrap();
+        let answer = call(&client).await;
+        // The limit is one of the text, not of the compressed bytes.
+        match answer {
+            Ok(answer) => assert_eq!((answer["words"].as_str().unwrap().len(), words), (15, 3)),
+            Err(error) => assert!(words > 3, "{error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_encoding_is_named() {
+    let server = script(|seen, log| match rpc(seen) {
+        "tools/call" => {
+            let mut answer = answer(seen, json!({}));
+            answer.headers_mut().insert("content-encoding", "br".parse().unwrap());
+            answer
+        }
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    let error = call(&client).await.unwrap_err().to_string();
+    assert!(error.contains("unknown content-encoding 'br'"), "{error}");
 }
 
 #[tokio::test]
