@@ -357,6 +357,18 @@ async fn called(server: &Running, tool: &str, arguments: Value) -> (u16, String,
 }
 
 #[tokio::test]
+async fn numbers_pass_as_they_are_written() {
+    let web = HttpUpstream::start().await;
+    let server = Running::start(&web.toml("web")).await;
+    let data = r#"{"wei":123456789012345678901234567890,"price":12345678901234567.89,"zero":0.10}"#;
+    let body = format!(r#"{{"name":"web__same_arguments","arguments":{data}}}"#);
+    let answer = server.http("POST", "/mcp/v1/tools/call", &[], body.as_bytes()).await;
+    let text = answer.body;
+    assert!(text.contains(data), "{text}");
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn errors_of_wrong_arguments_have_one_form() {
     let server = Running::start("").await;
     let mut table = String::new();

@@ -175,7 +175,7 @@ impl Upstream {
             "meta",
             "env",
             "chatter",
-            "not/a/name",
+            "same/arguments",
         ];
         if self.shared.grown.load(Ordering::SeqCst) {
             names.push("extra");
@@ -293,6 +293,11 @@ impl Handler for Upstream {
                 CallToolResult::text(env::var(name).unwrap_or_else(|_| "unset".to_owned()))
             }
             "meta" => CallToolResult::text(json!(params.meta).to_string()),
+            "same/arguments" => {
+                let arguments = params.arguments.unwrap();
+                let result = format!(r#"{{"content":[],"structuredContent":{arguments}}}"#);
+                return Ok(Reply::raw(serde_json::value::RawValue::from_string(result).unwrap()));
+            }
             "extra" => CallToolResult::text("extra"),
             other => return Err(RpcError::invalid_params(format!("unknown tool '{other}'"))),
         };

@@ -19,7 +19,7 @@ use axum::{
 use marquetry_config::sections::Limits;
 use marquetry_protocol::server::http::ConnectionInfo;
 use marquetry_protocol::{
-    RpcError,
+    ObjectText, RpcError,
     server::{Principal, Reply, Server},
     types::{CallToolResult, ListResourcesResult, ReadResourceResult},
 };
@@ -117,10 +117,11 @@ async fn answer(
     let limit = api.limits.max_request_bytes.get();
     let accepts_events = method == CREATE_MESSAGE && sampling::accepts_events(request.headers());
     let connection = request.extensions().get::<ConnectionInfo>().cloned();
-    let body = body::read(&api.server, &peer, request, limit, &api.limits)
+    let received = body::read(&api.server, &peer, request, limit, &api.limits)
         .await
         .map_err(|error| Problem::of_body(&error, limit))?;
-    let mut params = params::parse(method, body.bytes(), api.limits.max_nesting.get())?;
+    let body = body::without_bom(received.bytes());
+    let mut params = params::parse(method, body, api.limits.max_nesting.get())?;
     let is_stream =
         method == CREATE_MESSAGE && sampling::takes_stream(&mut params, accepts_events)?;
     // A request counts as in flight once its body has arrived.
@@ -129,16 +130,23 @@ async fn answer(
         return sampling::start(api, params, principal.as_deref(), call, connection);
     }
     let result = if method == "resources/list" && params.contains_key("type") {
-        list_of_type(api, principal.as_deref(), &params).await?
+        list_of_type(api, principal.as_deref(), &params).await?.to_string()
     } else {
-        if method == "initialize" {
-            add_required_members(&mut params);
-        }
-        let raw: Box<RawValue> =
-            to_raw_value(&params).map_err(|error| RpcError::internal(error.to_string()))?;
+        let raw = match method {
+            "initialize" => {
+                add_required_members(&mut params);
+                to_raw_value(&params)
+            }
+            // Without its member `stream`.
+            CREATE_MESSAGE => to_raw_value(&params),
+            _ if params.is_empty() => to_raw_value(&params),
+            // As written: numbers may be longer than those of a parsed value.
+            _ => serde_json::from_slice(body),
+        };
+        let raw: Box<RawValue> = raw.map_err(|error| RpcError::internal(error.to_string()))?;
         result(method, &call.request(method, Some(&raw)).await?)?
     };
-    let body = call.answer(result.to_string().into_bytes()).await?;
+    let body = call.answer(result.into_bytes()).await?;
     Ok(json_bytes_response(StatusCode::OK, body))
 }
 
@@ -148,8 +156,9 @@ fn add_required_members(params: &mut Map<String, Value>) {
     params.entry("clientInfo").or_insert(json!({"name": "unknown", "version": "0"}));
 }
 
-/// Converts a result to the form of this facade; a failed tool call becomes an error.
-fn result(method: &str, reply: &Reply) -> Result<Value, Problem> {
+/// Converts a result to the form of this facade; a failed tool call becomes an error. Values stay as
+/// they are written, such as numbers of any length.
+fn result(method: &str, reply: &Reply) -> Result<String, Problem> {
     let text = reply.get().get();
     if method == "tools/call" {
         let failed: CallToolResult = serde_json::from_str(text).unwrap_or_default();
@@ -166,23 +175,21 @@ fn result(method: &str, reply: &Reply) -> Result<Value, Problem> {
             return Err(problem);
         }
     }
-    let mut value: Value =
-        serde_json::from_str(text).map_err(|error| RpcError::internal(error.to_string()))?;
-    if method == "resources/read" {
-        describe_record(&mut value);
-    }
-    Ok(value)
+    let described = (method == "resources/read").then(|| described_record(reply.get())).flatten();
+    Ok(described.unwrap_or_else(|| text.to_owned()))
 }
 
 /// Adds URI, name and type of a read record beside its contents; seed 003, part 12.
-fn describe_record(value: &mut Value) {
-    let Ok(read) = serde_json::from_value::<ReadResourceResult>(value.clone()) else { return };
-    let Some(first) = read.contents.first() else { return };
-    value["uri"] = json!(first.uri);
-    value["mimeType"] = json!(first.mime_type);
+fn described_record(result: &RawValue) -> Option<String> {
+    let read: ReadResourceResult = serde_json::from_str(result.get()).ok()?;
+    let first = read.contents.first()?;
+    let mut object = ObjectText::of(result)?;
+    object.set("uri", json!(first.uri).to_string());
+    object.set("mimeType", json!(first.mime_type).to_string());
     if let Some(name) = first.meta.as_ref().and_then(Knowledge::record_name) {
-        value["name"] = name.clone();
+        object.set("name", name.to_string());
     }
+    Some(object.write())
 }
 
 /// Returns `resources/list` for a `type`, which MCP does not have.

@@ -3,7 +3,7 @@
 use marquetry_protocol::RpcError;
 use serde_json::{Map, Value};
 
-use super::{super::body, error::Problem};
+use super::error::Problem;
 
 /// Kind of a parameter's value.
 #[derive(Clone, Copy)]
@@ -82,7 +82,6 @@ pub(super) fn required(name: &str) -> Problem {
 
 /// Parses a JSON object, or nothing.
 fn object(body: &[u8], max_nesting: usize) -> Result<Map<String, Value>, Problem> {
-    let body = body::without_bom(body);
     if body.iter().all(u8::is_ascii_whitespace) {
         return Ok(Map::new());
     }
