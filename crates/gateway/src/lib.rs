@@ -20,6 +20,7 @@ mod owner;
 mod parked_calls;
 mod restart;
 mod routes;
+mod stale;
 mod startup_wait;
 mod state;
 mod stderr;

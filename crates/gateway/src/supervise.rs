@@ -6,7 +6,6 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::FutureExt as _;
 use marquetry_nearest::nearest;
 use marquetry_protocol::{
     Era,
@@ -14,10 +13,7 @@ use marquetry_protocol::{
     error_code,
     types::{CacheHint, Tool},
 };
-use tokio::sync::{
-    Notify,
-    broadcast::{Receiver, error::RecvError},
-};
+use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tracing::Instrument as _;
 
 use super::{
@@ -27,22 +23,10 @@ use super::{
     connection::Connection,
     freshness::List,
     listing::Listing,
+    stale::StaleMark,
     state::UpstreamState,
     upstream::Upstream,
 };
-
-/// Time during which announcements are gathered before lists are fetched, since servers announce
-/// several changes in a row.
-const GATHER_TIME: Duration = Duration::from_millis(30);
-
-/// Marks the lists of an upstream as stale. Several marks of one list cause one fetch.
-#[derive(Default)]
-struct StaleMark {
-    /// The upstream has announced a change.
-    changed: Notify,
-    /// An agent has requested the list, which has expired.
-    requested: Notify,
-}
 
 /// The marks of each [`List`].
 type StaleMarks = [StaleMark; 3];
@@ -468,20 +452,6 @@ fn warn_of_unknown_tools(upstream: &Upstream, tools: &[Tool]) {
             nearest,
             "the configuration names a tool that the upstream does not have"
         );
-    }
-}
-
-impl StaleMark {
-    /// Waits until the list is stale. After an announcement it waits a little longer, since servers
-    /// announce several changes in a row. It does not wait longer if an agent needs the list.
-    async fn wait(&self) {
-        tokio::select! {
-            biased;
-            () = self.requested.notified() => return,
-            () = self.changed.notified() => {}
-        }
-        tokio::time::sleep(GATHER_TIME).await;
-        _ = self.changed.notified().now_or_never();
     }
 }
 
