@@ -44,6 +44,10 @@ pub(super) struct Endpoint {
     pub(super) max_reconnects: usize,
 }
 
+/// Marks a request that is sent again if the connection breaks before the answer.
+#[derive(Clone)]
+struct Repeatable;
+
 const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
 const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 const EVENTS: &str = "text/event-stream";
@@ -167,7 +171,13 @@ impl Endpoint {
         &self,
         request: HttpRequest<Full<Bytes>>,
     ) -> Result<Response<Incoming>, ClientError> {
-        self.client.request(request).await.map_err(|error| {
+        let again = request.extensions().get::<Repeatable>().map(|_| request.clone());
+        let sent = match (self.client.request(request).await, again) {
+            // The server may have closed the connection, which was idle, at the same time.
+            (Err(error), Some(again)) if !error.is_connect() => self.client.request(again).await,
+            (sent, _) => sent,
+        };
+        sent.map_err(|error| {
             let cause = std::iter::successors(Some(&error as &dyn std::error::Error), |error| {
                 error.source()
             })
@@ -238,6 +248,10 @@ impl Endpoint {
     ) -> Result<HttpRequest<Full<Bytes>>, ClientError> {
         let message = envelope::write_request(&outgoing.id, outgoing.method, outgoing.params);
         let mut request = self.post(revision, message);
+        // A tool must not be called twice.
+        if outgoing.method != "tools/call" && !outgoing.method.starts_with("tasks/") {
+            request.extensions_mut().insert(Repeatable);
+        }
         match revision.era() {
             Era::Stateless => standard_headers(request.headers_mut(), outgoing, &self.marks)?,
             // There is neither a session nor a revision yet.

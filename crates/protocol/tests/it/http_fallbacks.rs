@@ -1,13 +1,22 @@
 //! HTTP servers that refuse in unusual ways: the client finds out what they mean.
 
-use std::{io::Write as _, time::Duration};
+use std::{
+    collections::HashSet,
+    io::Write as _,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use http::{Method, StatusCode};
 use marquetry_protocol::{
     Revision,
-    client::{Client, ClientOptions, HttpTarget},
+    client::{Client, ClientError, ClientOptions, HttpTarget},
 };
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader},
+    net::{TcpListener, TcpStream},
+};
 
 use crate::{
     http_client::{
@@ -127,6 +136,64 @@ async fn a_stream_that_does_not_exist_is_requested_once() {
     tokio::time::sleep(Duration::from_millis(1_300)).await;
     assert_eq!(server.find(|seen| seen.method == Method::GET).len(), 1);
     drop(client);
+}
+
+/// Starts a server of the session era that closes the connection of the first list and of the first
+/// call without an answer.
+async fn server_that_closes() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    let closed = Arc::new(Mutex::new(HashSet::new()));
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            let closed = closed.clone();
+            tokio::spawn(async move {
+                let mut stream = BufReader::new(stream);
+                while let Some(request) = posted(&mut stream).await {
+                    let method = request["method"].as_str().unwrap_or_default().to_owned();
+                    if method.starts_with("tools/") && closed.lock().unwrap().insert(method) {
+                        return;
+                    }
+                    let result = json!({
+                        "protocolVersion": "2025-11-25", "capabilities": { "tools": {} },
+                        "serverInfo": { "name": "raw", "version": "1" }, "tools": [],
+                    });
+                    let body = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result });
+                    let body = body.to_string();
+                    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\n";
+                    let answer = format!("{head}content-length: {}\r\n\r\n{body}", body.len());
+                    stream.write_all(answer.as_bytes()).await.unwrap();
+                }
+            });
+        }
+    });
+    url
+}
+
+/// Returns the body of the next request.
+async fn posted(stream: &mut BufReader<TcpStream>) -> Option<Value> {
+    let mut length = 0;
+    loop {
+        let mut line = String::new();
+        stream.read_line(&mut line).await.ok().filter(|bytes| *bytes > 0)?;
+        if let Some(value) = line.to_lowercase().strip_prefix("content-length:") {
+            length = value.trim().parse().unwrap();
+        }
+        if line == "\r\n" {
+            break;
+        }
+    }
+    let mut body = vec![0; length];
+    stream.read_exact(&mut body).await.ok()?;
+    Some(serde_json::from_slice(&body).unwrap_or_default())
+}
+
+#[tokio::test]
+async fn a_request_other_than_a_call_is_sent_again_if_its_connection_closes() {
+    let target = HttpTarget { url: server_that_closes().await, ..HttpTarget::default() };
+    let client = Client::http(target, options(Revision::V2025_11_25, 0)).await.unwrap();
+    assert_eq!(soon("the list", client.list_tools()).await.unwrap(), []);
+    assert!(matches!(call(&client).await, Err(ClientError::Io { .. })));
 }
 
 fn compressed(mut answer: Answer, text: &str) -> Answer {
