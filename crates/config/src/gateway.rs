@@ -21,6 +21,10 @@ pub struct GatewayConfig {
     /// Time limit of one call, in milliseconds; 0 is no limit. A call that comes while its upstream
     /// restarts waits at most as long for the restart.
     pub call_timeout_ms: u64,
+    /// Time limit of a call whose upstream reports progress, in milliseconds: each report starts
+    /// `call_timeout_ms` again, up to this time. Upstreams report progress to clients that ask for
+    /// it.
+    pub max_call_ms: u64,
     /// Time that an upstream gets to answer a ping after a call has exceeded its time limit, in
     /// milliseconds. Without an answer it is restarted.
     pub ping_timeout_ms: u64,
@@ -79,6 +83,7 @@ impl Default for GatewayConfig {
             separator: Separator("__".to_owned()),
             start_timeout_ms: NonZeroU64::new(60_000).expect("60,000 is more than zero"),
             call_timeout_ms: 600_000,
+            max_call_ms: 3_600_000,
             ping_timeout_ms: 10_000,
             list_wait_ms: 5_000,
             list_refetch_ms: 10_000,

@@ -65,6 +65,7 @@ impl Config {
             0 => Duration::MAX,
             limited => Duration::from_millis(limited),
         };
+        options.longest_call = Duration::from_millis(gateway.max_call_ms);
         options
     }
 

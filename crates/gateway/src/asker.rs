@@ -20,7 +20,7 @@ use marquetry_protocol::{
 };
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -174,19 +174,32 @@ impl Asker {
         }
     }
 
-    /// Completes when the time limit of the call is over; time during questions does not count.
-    pub(super) async fn run_out(&self, limit: Duration) {
+    /// Returns the time limit of the call when it is over; time during questions does not count.
+    /// Each time that the upstream has `progressed`, `limit` starts again, until `longest` is over.
+    pub(super) async fn run_out(
+        &self,
+        limit: Duration,
+        longest: Duration,
+        progressed: &Notify,
+    ) -> Duration {
+        let longest = longest.max(limit);
         let mut open = self.open.subscribe();
         let mut left = limit;
+        let mut left_in_all = longest;
         loop {
             if open.wait_for(|open| *open == 0).await.is_err() {
                 return std::future::pending().await;
             }
             let since = Instant::now();
+            let is_last = left_in_all <= left;
             tokio::select! {
-                () = tokio::time::sleep(left) => return,
+                () = tokio::time::sleep(left.min(left_in_all)) => {
+                    return if is_last { longest } else { limit };
+                }
                 _ = open.wait_for(|open| *open > 0) => left = left.saturating_sub(since.elapsed()),
+                () = progressed.notified() => left = limit,
             }
+            left_in_all = left_in_all.saturating_sub(since.elapsed());
         }
     }
 

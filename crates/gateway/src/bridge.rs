@@ -40,6 +40,7 @@ use super::{
     owner::Owner,
     parked_calls::{Handle, ParkedCalls},
     turns::Target,
+    watched_progress::WatchedProgress,
 };
 
 /// The result as the upstream wrote it, or the reason why there is no result.
@@ -322,19 +323,26 @@ async fn work(
     client: Client,
     entry: Entry,
     params: Box<RawValue>,
-    options: CallOptions,
+    mut options: CallOptions,
     asker: Arc<Asker>,
 ) -> Outcome {
     let _over = asker.over.clone().drop_guard();
     let limit = upstream.call_timeout();
+    let longest = upstream.options.longest_call;
+    let mut progress = WatchedProgress::of(&mut options);
+    let progressed = progress.progressed.clone();
     let method = entry.target.method;
     // The agent waits for this time in addition to `limit`, so it is a small part of it.
     let call = upstream.in_flight.enter(entry, &asker, limit / 10).await;
     let outcome = tokio::select! {
         biased;
         outcome = client.request(method, Some(&params), options) => outcome,
-        () = asker.run_out(limit) => Err(ClientError::Timeout(limit)),
+        limit = asker.run_out(limit, longest, &progressed) => {
+            Err(ClientError::Timeout(limit))
+        }
+        never = progress.forward() => match never {},
     };
+    progress.forward_rest();
     // After a closed connection the upstream cannot ask any more, either.
     if matches!(outcome, Ok(_) | Err(ClientError::Rpc(_) | ClientError::Closed(_))) {
         call.answered();

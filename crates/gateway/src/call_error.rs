@@ -61,7 +61,9 @@ impl Unreachable {
         let mut what = match error {
             ClientError::Closed(reason) => format!("ended during the call ({reason})"),
             ClientError::Timeout(limit) => {
-                format!("gave no answer within {} ms (call_timeout_ms)", limit.as_millis())
+                let is_usual = *limit == upstream.call_timeout();
+                let setting = if is_usual { "call_timeout_ms" } else { "max_call_ms" };
+                format!("gave no answer within {} ms ({setting})", limit.as_millis())
             }
             error => format!("gave no answer: {error}"),
         };
@@ -149,8 +151,8 @@ pub(super) fn is_fault_of_upstream(error: &ClientError) -> bool {
 ///
 /// Codes from -32020 to -32099 are defined by the specification. For a stateless agent they would
 /// be errors of this server; only "missing capability" applies to the agent itself. In sessions all
-/// errors pass; only pages to visit get the upstream's name.
-pub(super) fn error_for_agent(upstream: &Upstream, error: RpcError, era: Era) -> RpcError {
+/// codes pass. Messages get the upstream's name, and so do pages to visit.
+pub(super) fn error_for_agent(upstream: &Upstream, mut error: RpcError, era: Era) -> RpcError {
     let code = error.code;
     let is_reserved = (-32099..=-32020).contains(&code) && code != error_code::MISSING_CAPABILITY;
     match era {
@@ -163,7 +165,10 @@ pub(super) fn error_for_agent(upstream: &Upstream, error: RpcError, era: Era) ->
             RpcError::internal(message).with_data(&data)
         }
         Era::Session if is_page(&error) => with_name(upstream, error),
-        _ => error,
+        _ => {
+            error.message = format!("upstream '{}': {}", upstream.name(), error.message);
+            error
+        }
     }
 }
 

@@ -35,6 +35,7 @@ mod uris;
 mod url_elicitation;
 mod view_calls;
 mod views;
+mod watched_progress;
 
 use std::sync::{
     Arc, Mutex, PoisonError, RwLock, Weak,

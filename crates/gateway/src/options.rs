@@ -182,6 +182,9 @@ pub struct UpstreamOptions {
     /// Time limit of one call. A call that comes while the upstream restarts waits for at most the
     /// same time.
     pub call_timeout: Duration,
+    /// Time limit of a call whose upstream reports progress: each report starts `call_timeout`
+    /// again.
+    pub longest_call: Duration,
     /// Answers `sampling/createMessage` during calls of clients that do not offer sampling. Without
     /// it, such a request is an error.
     pub sampler: Option<Arc<dyn Sampler>>,
@@ -203,6 +206,7 @@ impl UpstreamOptions {
             revision: None,
             start_timeout: Duration::from_mins(1),
             call_timeout: Duration::from_mins(10),
+            longest_call: Duration::from_hours(1),
             sampler: None,
         }
     }
