@@ -126,8 +126,8 @@ impl Gateway {
         let Some(index) = self.owner_of_resource(&params.uri, cx) else {
             return Err(RpcError::resource_not_found(&params.uri));
         };
-        match self.catalog().view(&params.uri).filter(|view| view.name != params.uri) {
-            Some(view) => self.read_renamed_view(view, params, cx).await,
+        match self.catalog().renamed_resource(&params.uri) {
+            Some(renamed) => self.read_renamed(renamed, params, cx).await,
             None => self.read_at(index, params, cx).await,
         }
     }

@@ -20,7 +20,7 @@ use crate::{
     template::UriPattern,
     tool_names::{ORIGINAL_NAME_KEY, RenamedTool, ToolNames},
     upstream::Upstream,
-    uris::is_reserved,
+    uris::{is_reserved, uri_with_server},
     views::ViewRoutes,
 };
 
@@ -53,6 +53,8 @@ pub struct Catalog {
     views: ViewRoutes,
     prompt_routes: HashMap<String, Route>,
     resource_routes: HashMap<String, usize>,
+    /// The resources whose URIs other upstreams have, too, by their URIs for clients.
+    renamed_resources: HashMap<String, Route>,
     template_routes: HashMap<String, usize>,
     /// Sorted by the length of their literal text, longest first, so that "file:///{+path}" does
     /// not take the reads of "file:///home/{name}".
@@ -186,11 +188,22 @@ impl Catalog {
                     catalog.refuse(index, "resource", &resource.uri, why);
                     continue;
                 }
-                let taken = catalog.resource_routes.get(&resource.uri);
+                let is_of_another =
+                    catalog.resource_routes.get(&resource.uri).is_some_and(|&it| it != index);
+                let uri = if is_of_another {
+                    uri_with_server(upstream.name(), &resource.uri)
+                } else {
+                    resource.uri.clone()
+                };
+                let taken = catalog.resource_routes.get(&uri);
                 let owner = taken.map(|&upstream| owner_name(upstreams, upstream, index));
-                match free(resource.uri.clone(), owner) {
+                match free(uri, owner) {
                     Ok(uri) => {
-                        catalog.resources.push(resource.clone());
+                        if is_of_another {
+                            let route = Route { upstream: index, name: resource.uri.clone() };
+                            catalog.renamed_resources.insert(uri.clone(), route);
+                        }
+                        catalog.resources.push(Resource { uri: uri.clone(), ..resource.clone() });
                         catalog.resource_routes.insert(uri, index);
                     }
                     Err(why) => catalog.refuse(index, "resource", &resource.uri, why),
@@ -255,6 +268,12 @@ impl Catalog {
     pub fn view(&self, exposed: &str) -> Option<Route> {
         let (upstream, uri) = self.views.owner(exposed)?;
         Some(Route { upstream, name: uri.as_str().to_owned() })
+    }
+
+    /// Returns the upstream of a View or resource that has another URI there.
+    pub(crate) fn renamed_resource(&self, exposed: &str) -> Option<Route> {
+        let view = self.view(exposed).filter(|view| view.name != exposed);
+        view.or_else(|| self.renamed_resources.get(exposed).cloned())
     }
 
     /// Returns the exposed name of a tool of an upstream.
@@ -618,6 +637,9 @@ mod tests {
         let catalog = catalog(vec![(upstream("a"), a), (upstream("b"), b)]);
         assert_eq!(catalog.resource("x:1"), Some(0));
         assert_eq!(catalog.resource("x:2"), Some(1));
+        assert_eq!(catalog.resource("b+x:1"), Some(1));
+        assert_eq!(catalog.renamed_resource("b+x:1").unwrap().name, "x:1");
+        assert_eq!(catalog.renamed_resource("x:1"), None);
         assert_eq!(catalog.resource("artifact://mine"), None);
         // The longer template wins, and one without a literal scheme matches nothing.
         assert_eq!(catalog.template_owner("x:a/1"), Some(0));
@@ -638,7 +660,6 @@ mod tests {
                 "resource artifact://mine: the URI schemes artifact: and am7: are reserved for resources of this server",
                 "resource AM7:a: the URI schemes artifact: and am7: are reserved for resources of this server",
                 "resource template Artifact://{name}: the URI schemes artifact: and am7: are reserved for resources of this server",
-                "resource x:1: name is already taken by upstream 'a'",
             ]
         );
     }

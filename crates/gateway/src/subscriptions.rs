@@ -33,8 +33,8 @@ impl Gateway {
     /// not support subscriptions.
     pub async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
         self.wait_for_resource(uri, cx).await?;
-        if self.catalog().view(uri).is_some_and(|view| view.name != uri) {
-            let message = "a View whose URI two upstreams have cannot be subscribed to";
+        if self.catalog().renamed_resource(uri).is_some() {
+            let message = "a resource whose URI two upstreams have cannot be subscribed to";
             return Err(RpcError::invalid_params(message));
         }
         loop {

@@ -52,18 +52,18 @@ impl Gateway {
         self.read_at(upstream, params, cx).await
     }
 
-    /// Reads a View whose exposed URI differs from its URI at the upstream. The answer has the
-    /// exposed URI, which the client requested.
-    pub(super) async fn read_renamed_view(
+    /// Reads a View or resource whose exposed URI differs from its URI at the upstream. The answer
+    /// has the exposed URI, which the client requested.
+    pub(super) async fn read_renamed(
         &self,
-        view: Route,
+        renamed: Route,
         params: ReadResourceParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         let exposed_uri = params.uri;
-        let upstream_uri = view.name;
+        let upstream_uri = renamed.name;
         let params = ReadResourceParams { uri: upstream_uri.clone(), meta: params.meta };
-        let answer = self.read_at(view.upstream, params, cx).await;
+        let answer = self.read_at(renamed.upstream, params, cx).await;
         let reply = answer.map_err(|error| match error.code {
             error_code::RESOURCE_NOT_FOUND => RpcError::resource_not_found(&exposed_uri),
             _ => error,

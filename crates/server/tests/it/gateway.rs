@@ -142,11 +142,9 @@ async fn resources_and_prompts_find_their_upstream() {
     let read = async |uri: &str| ask(&agent, "resources/read", json!({"uri": uri})).await;
 
     let listed = ask(&agent, "resources/list", json!({})).await.unwrap();
-    assert_eq!(
-        listed["resources"].as_array().unwrap().len(),
-        1,
-        "the second upstream's is the same: {listed}"
-    );
+    let uris: Vec<_> =
+        listed["resources"].as_array().unwrap().iter().map(|it| it["uri"].clone()).collect();
+    assert_eq!(uris, ["test://static", "local+test://static"]);
     let templates = ask(&agent, "resources/templates/list", json!({})).await.unwrap();
     let templates: Vec<_> = templates["resourceTemplates"]
         .as_array()
@@ -157,6 +155,11 @@ async fn resources_and_prompts_find_their_upstream() {
     assert_eq!(templates, ["artifact://{name}{?version}", "test://item/{id}"]);
 
     assert_eq!(read("test://static").await.unwrap()["contents"][0]["text"], "read test://static");
+    let contents = read("local+test://static").await.unwrap()["contents"][0].clone();
+    assert_eq!(
+        (&contents["text"], &contents["uri"]),
+        (&json!("read test://static"), &json!("local+test://static"))
+    );
     assert_eq!(read("test://item/7").await.unwrap()["contents"][0]["text"], "read test://item/7");
     assert_eq!(rpc_error(read("test://item/none").await).0, -32002);
     // Two upstreams have resources, and neither lists this one. A tool answer links to it.
