@@ -3,7 +3,7 @@
 use std::{net::IpAddr, time::Duration};
 
 use bytes::Bytes;
-use http::{Request, StatusCode, Uri, header};
+use http::{HeaderMap, Request, StatusCode, Uri, header};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper_util::{
     client::legacy::Client as HyperClient,
@@ -12,7 +12,10 @@ use hyper_util::{
 
 use marquetry_protocol::client::{Connector, Network, ServerUrlError, parse_server_url};
 
-/// Fetches documents of bounded size in bounded time. Follows no redirect.
+use crate::url::{origin, same_origin};
+
+/// Fetches documents of bounded size in bounded time. Follows redirects of documents within their
+/// origin, and no others.
 #[derive(Clone)]
 pub(crate) struct Fetcher {
     client: HyperClient<Connector, Full<Bytes>>,
@@ -23,8 +26,7 @@ pub(crate) struct Fetcher {
 /// An answer with its whole body.
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
-    #[cfg(feature = "client")]
-    pub(crate) headers: http::HeaderMap,
+    pub(crate) headers: HeaderMap,
     pub(crate) body: Bytes,
 }
 
@@ -41,8 +43,21 @@ impl Fetcher {
         Self { client, max_bytes, timeout }
     }
 
+    /// Fetches a document. Some servers keep it at another path, or add a slash at its end, and
+    /// redirect there.
     pub(crate) async fn get(&self, uri: &Uri) -> Result<Answer, Unreachable> {
-        self.send(Request::get(uri).header(header::ACCEPT, "application/json"), Bytes::new()).await
+        const MAX_REDIRECTS: usize = 3;
+        let mut uri = uri.clone();
+        let mut redirects = 0;
+        loop {
+            let head = Request::get(&uri).header(header::ACCEPT, "application/json");
+            let answer = self.send(head, Bytes::new()).await?;
+            match redirect(&uri, &answer) {
+                Some(next) if redirects < MAX_REDIRECTS => uri = next,
+                _ => return Ok(answer),
+            }
+            redirects += 1;
+        }
     }
 
     pub(crate) async fn send(
@@ -67,17 +82,33 @@ impl Fetcher {
             let body = Limited::new(body, self.max_bytes).collect().await.map_err(|error| {
                 Unreachable(format!("cannot be read (at most {} bytes): {error}", self.max_bytes))
             })?;
-            Ok(Answer {
-                status: parts.status,
-                #[cfg(feature = "client")]
-                headers: parts.headers,
-                body: body.to_bytes(),
-            })
+            Ok(Answer { status: parts.status, headers: parts.headers, body: body.to_bytes() })
         };
         tokio::time::timeout(self.timeout, work).await.unwrap_or_else(|_| {
             Err(Unreachable(format!("no answer within {} s", self.timeout.as_secs_f64())))
         })
     }
+}
+
+/// Returns the address at the same origin that the answer redirects to, if it does.
+fn redirect(uri: &Uri, answer: &Answer) -> Option<Uri> {
+    use StatusCode as Status;
+    let is_redirect = matches!(
+        answer.status,
+        Status::MOVED_PERMANENTLY
+            | Status::FOUND
+            | Status::SEE_OTHER
+            | Status::TEMPORARY_REDIRECT
+            | Status::PERMANENT_REDIRECT
+    );
+    let location = answer.headers.get(header::LOCATION).filter(|_| is_redirect)?.to_str().ok()?;
+    if location.starts_with('/') && !location.starts_with("//") {
+        return format!("{}{location}", origin(uri)).parse().ok();
+    }
+    let next: Uri = location.parse().ok()?;
+    // A user in the address is another identity.
+    let has_user = next.authority()?.as_str().contains('@');
+    (same_origin(uri, &next) && !has_user).then_some(next)
 }
 
 // The crate `url` is not used: what is checked must be what is connected to, which is hyper's

@@ -4,6 +4,7 @@
 pub mod client;
 #[cfg(any(feature = "client", feature = "server"))]
 mod fetch;
+mod lenient;
 mod metadata;
 #[cfg(any(feature = "client", feature = "server"))]
 mod provider;
@@ -12,6 +13,8 @@ mod secret;
 pub mod server;
 #[cfg(feature = "client")]
 mod signing_key;
+#[cfg(any(feature = "client", feature = "server"))]
+mod url;
 
 #[cfg(feature = "client")]
 pub use crate::signing_key::{Algorithm, SigningKey, SigningKeyError};

@@ -47,8 +47,9 @@ pub enum Interaction {
     Forbidden,
 }
 
-/// A response that refuses a request as unauthorized: status 401, or 403 with a challenge.
-#[derive(Clone)]
+/// A response that refuses a request as unauthorized: status 401, or 403 with a challenge. The
+/// default value asks for nothing in particular.
+#[derive(Clone, Default)]
 #[non_exhaustive]
 pub struct Refusal {
     /// The status.

@@ -8,6 +8,8 @@ use marquetry_protocol::client::{AuthorizationError, Refusal, parse_server_url};
 use crate::{
     ResourceMetadata,
     fetch::{Fetcher, Reach},
+    lenient,
+    url::{origin, same_origin, same_url},
 };
 
 /// The source of the tokens for a server.
@@ -26,16 +28,29 @@ pub(super) enum Resource {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct AuthorizationServer {
+    #[serde(deserialize_with = "lenient::text_or_empty")]
     pub(super) issuer: String,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) authorization_endpoint: Option<String>,
+    #[serde(deserialize_with = "lenient::text_or_empty")]
     pub(super) token_endpoint: String,
+    #[serde(deserialize_with = "lenient::text")]
     pub(super) registration_endpoint: Option<String>,
+    #[serde(deserialize_with = "lenient::texts")]
     pub(super) scopes_supported: Option<Vec<String>>,
+    #[serde(deserialize_with = "lenient::texts")]
     pub(super) code_challenge_methods_supported: Option<Vec<String>>,
+    #[serde(deserialize_with = "lenient::texts")]
     pub(super) token_endpoint_auth_methods_supported: Option<Vec<String>>,
+    #[serde(deserialize_with = "lenient::flag")]
     pub(super) client_id_metadata_document_supported: bool,
+    #[serde(deserialize_with = "lenient::flag")]
     pub(super) authorization_response_iss_parameter_supported: bool,
+    #[serde(deserialize_with = "lenient::texts")]
     pub(super) dpop_signing_alg_values_supported: Option<Vec<String>>,
+    /// The issuer as the MCP server's metadata spells it.
+    #[serde(skip)]
+    pub(super) named: String,
     /// Whether these are the defaults of 2025-03-26 for a server without metadata.
     #[serde(skip)]
     pub(super) assumed: bool,
@@ -72,17 +87,17 @@ impl Discovery<'_> {
                 found = self.document("resource metadata", url).await?;
             }
         }
-        let Some(found) = found else { return Ok(Resource::Undescribed { issuer: origin }) };
+        let Some(mut found) = found else { return Ok(Resource::Undescribed { issuer: origin }) };
         if !covers(&found.resource, server) {
             return Err(AuthorizationError::ResourceMismatch {
                 server: format!("{origin}{}", server.path()),
                 named: marquetry_protocol::shortened(&found.resource).to_owned(),
             });
         }
+        // The member is optional (RFC 9728, section 2). Servers leave it out that are their own
+        // authorization server, as they had to be in 2025-03-26.
         if found.authorization_servers.is_empty() {
-            return Err(AuthorizationError::Answer(
-                "resource metadata names no authorization server".to_owned(),
-            ));
+            found.authorization_servers.push(origin);
         }
         Ok(Resource::Described(found))
     }
@@ -105,11 +120,14 @@ impl Discovery<'_> {
         }
         for url in urls {
             let what = "authorization server metadata";
-            let Some(found) = self.document::<AuthorizationServer>(what, &url).await? else {
+            let Some(mut found) = self.document::<AuthorizationServer>(what, &url).await? else {
                 continue;
             };
-            // Compared byte by byte: normalising URLs first would let one server speak for another.
-            if found.issuer != issuer {
+            issuer.clone_into(&mut found.named);
+            if is_tenant(issuer, &found.issuer) {
+                issuer.clone_into(&mut found.issuer);
+            }
+            if !same_url(&found.issuer, issuer) {
                 return Err(AuthorizationError::IssuerMismatch {
                     expected: issuer.to_owned(),
                     found: marquetry_protocol::shortened(&found.issuer).to_owned(),
@@ -171,6 +189,7 @@ impl AuthorizationServer {
     pub(super) fn assumed(origin: &str) -> Self {
         Self {
             issuer: origin.to_owned(),
+            named: origin.to_owned(),
             authorization_endpoint: Some(format!("{origin}/authorize")),
             token_endpoint: format!("{origin}/token"),
             registration_endpoint: Some(format!("{origin}/register")),
@@ -189,15 +208,24 @@ impl AuthorizationServer {
         AuthorizationError::Unsupported { issuer: self.issuer.clone(), lacks }
     }
 
+    /// Returns the ways in which clients authenticate themselves at its token endpoint, if it names
+    /// some.
+    pub(super) fn auth_methods(&self) -> Option<&[String]> {
+        self.token_endpoint_auth_methods_supported.as_deref().filter(|known| !known.is_empty())
+    }
+
     pub(super) fn has_scope(&self, scope: &str) -> bool {
         self.scopes_supported.iter().flatten().any(|known| known == scope)
     }
 }
 
-/// Returns scheme and authority, as written.
-pub(super) fn origin(uri: &Uri) -> String {
-    let authority = uri.authority().map_or("", |authority| authority.as_str());
-    format!("{}://{authority}", uri.scheme_str().unwrap_or_default())
+/// Returns whether `template` is the issuer in Entra's metadata for any tenant:
+/// `https://login.microsoftonline.com/{tenantid}/v2.0`, where `issuer` has a name of tenants.
+fn is_tenant(issuer: &str, template: &str) -> bool {
+    let Some((before, after)) = template.split_once("{tenantid}") else { return false };
+    let tenant = issuer.strip_prefix(before).and_then(|rest| rest.strip_suffix(after));
+    let is_in_path = before.split_once("://").is_some_and(|(_, rest)| rest.contains('/'));
+    is_in_path && tenant.is_some_and(|it| !it.is_empty() && !it.contains('/'))
 }
 
 /// Returns whether `resource` is the server's URL or a parent path of it at the same origin.
@@ -212,25 +240,6 @@ fn covers(resource: &str, server: &Uri) -> bool {
     let parent = resource.path().trim_end_matches('/');
     let below = server.path().strip_prefix(parent);
     below.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-}
-
-/// Returns whether two URLs have the same origin (RFC 6454); default ports may be left out, and
-/// case does not count.
-pub(super) fn same_origin(a: &Uri, b: &Uri) -> bool {
-    let is_same_host = match (a.host(), b.host()) {
-        (Some(a), Some(b)) => a.eq_ignore_ascii_case(b),
-        (a, b) => a == b,
-    };
-    a.scheme() == b.scheme() && is_same_host && effective_port(a) == effective_port(b)
-}
-
-/// Returns the port of a URL, or the default port of its scheme.
-fn effective_port(uri: &Uri) -> Option<u16> {
-    uri.port_u16().or(match uri.scheme_str() {
-        Some("https") => Some(443),
-        Some("http") => Some(80),
-        _ => None,
-    })
 }
 
 #[cfg(test)]
@@ -255,6 +264,20 @@ mod tests {
             ("", "https://a.example/mcp", false),
         ] {
             assert_eq!(covers(resource, &server.parse().unwrap()), want, "{resource} {server}");
+        }
+    }
+    #[test]
+    fn a_template_stands_for_one_tenant_of_its_origin() {
+        let entra = "https://login.microsoftonline.com/{tenantid}/v2.0";
+        for (issuer, template, want) in [
+            ("https://login.microsoftonline.com/common/v2.0", entra, true),
+            ("https://login.microsoftonline.com/a/b/v2.0", entra, false),
+            ("https://login.microsoftonline.com//v2.0", entra, false),
+            ("https://evil.example/common/v2.0", entra, false),
+            ("https://a.example/common", "https://{tenantid}/common", false),
+            ("https://a.example", "https://a.example", false),
+        ] {
+            assert_eq!(is_tenant(issuer, template), want, "{issuer} {template}");
         }
     }
 }

@@ -81,10 +81,10 @@ fn code(
     if parameter(query, "state")?.as_deref() != Some(state) {
         return Err(answer_error("its state is not the one of this login"));
     }
-    // RFC 9207, section 2.4: compared byte by byte, even if the server did not announce the
-    // parameter.
+    // RFC 9207, section 2.4: compared byte by byte with the names that the servers' metadata use,
+    // even if the server did not announce the parameter.
     match parameter(query, "iss")? {
-        Some(found) if found != server.issuer => {
+        Some(found) if ![&server.issuer, &server.named].contains(&&found) => {
             let expected = server.issuer.clone();
             return Err(AuthorizationError::IssuerMismatch { expected, found });
         }
@@ -120,8 +120,13 @@ mod tests {
 
     #[test]
     fn redirects_must_belong_to_the_login_and_its_issuer() {
-        let plain =
-            AuthorizationServer { issuer: "https://as.example".to_owned(), ..Default::default() };
+        let plain = AuthorizationServer {
+            issuer: "https://as.example".to_owned(),
+            named: "https://as.example".to_owned(),
+            ..Default::default()
+        };
+        let slash =
+            AuthorizationServer { named: "https://as.example/".to_owned(), ..plain.clone() };
         let strict = AuthorizationServer {
             authorization_response_iss_parameter_supported: true,
             ..plain.clone()
@@ -131,6 +136,8 @@ mod tests {
             (&plain, "http://127.0.0.1:1/callback?state=s&code=c%20d#x", "c d"),
             (&plain, "code=c&state=s&iss=https://as.example", "c"),
             (&strict, "code=c&state=s&iss=https%3A%2F%2Fas.example", "c"),
+            (&slash, "code=c&state=s&iss=https://as.example", "c"),
+            (&slash, "code=c&state=s&iss=https://as.example/", "c"),
             (
                 &strict,
                 "code=c&state=s",

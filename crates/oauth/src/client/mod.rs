@@ -22,8 +22,8 @@
 //!
 //! # What to know
 //! - Every URL that a server names must be `https:` or on this machine, and a server that is
-//!   elsewhere can name none on this machine or in a private network. Redirects are not followed;
-//!   size and time are bounded.
+//!   elsewhere can name none on this machine or in a private network. Redirects of metadata are
+//!   followed within their origin, others are not; size and time are bounded.
 //! - A client's id and secret belong to the issuer that gave them, and no other one sees them. A
 //!   token goes to the origin of its server alone.
 //! - One login at a time: requests that are refused meanwhile wait for it.
@@ -55,19 +55,23 @@ use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 
 use self::{
     clock::now,
-    discovery::{AuthorizationServer, Discovery, Resource, same_origin},
+    discovery::{AuthorizationServer, Discovery, Resource},
     possession::Nonces,
     store::{Method, Tokens},
     token::{ClientIdentity, TokenAnswer, TokenEndpoint},
 };
 pub use self::{
-    options::{Assertion, ClientProof, Grant, IdentityProvider, OAuthOptions, RegisteredClient},
+    options::{
+        Assertion, ClientProof, Grant, IdentityProvider, OAuthOptions, RegisteredClient,
+        SecretMethod,
+    },
     store::{CredentialStore, Credentials, DirectoryStore, MemoryStore},
     user_agent::{LoginRequest, LoopbackBrowser, UserAgent},
 };
 use crate::{
     ResourceMetadata, Secret, SigningKey,
     fetch::{Fetcher, Reach},
+    url::{same_origin, same_url},
 };
 
 /// Authorization for one server.
@@ -184,6 +188,28 @@ impl OAuth {
     }
 }
 
+impl OAuth {
+    /// Gets new tokens without a refused request: for servers that ask for a token only at some
+    /// calls. Returns false if neither the server nor its origin names an authorization server.
+    ///
+    /// # Errors
+    /// Returns an error if the login fails.
+    pub async fn log_in(&self) -> Result<bool, AuthorizationError> {
+        let flow = &self.0;
+        let mut work = flow.work.clone().lock_owned().await;
+        flow.load(&mut work).await?;
+        let refusal = Refusal::default();
+        let discovery = flow.discovery();
+        let found = discovery.resource(&flow.uri, &refusal).await?;
+        let (server, described) = flow.authorization_server(&work, &discovery, found).await?;
+        if server.assumed {
+            return Ok(false);
+        }
+        flow.obtain_anew(work, &server, described.as_ref(), &refusal).await?;
+        Ok(true)
+    }
+}
+
 impl Flow {
     fn discovery(&self) -> Discovery<'_> {
         Discovery { fetcher: &self.fetcher, reach: self.reach }
@@ -263,10 +289,10 @@ impl Flow {
     async fn refresh_apart(
         self: &Arc<Self>,
         mut work: OwnedMutexGuard<Work>,
-    ) -> Result<(OwnedMutexGuard<Work>, bool), AuthorizationError> {
+    ) -> Result<(OwnedMutexGuard<Work>, Result<bool, AuthorizationError>), AuthorizationError> {
         let flow = self.clone();
         let task = tokio::spawn(async move {
-            let refreshed = flow.refresh(&mut work).await?;
+            let refreshed = flow.refresh(&mut work).await;
             Ok((work, refreshed))
         });
         task.await.unwrap_or_else(|error| {
@@ -286,7 +312,8 @@ impl Flow {
         let Some(client) = self.identity_of(work, &old) else { return Ok(false) };
         let key = old.key.as_ref().map(possession::read).transpose()?;
         let mut params = vec![("grant_type", "refresh_token"), ("refresh_token", refresh.expose())];
-        params.extend(old.resource.as_deref().map(|resource| ("resource", resource)));
+        let resource = old.resource.as_deref().filter(|_| self.options.send_resource);
+        params.extend(resource.map(|resource| ("resource", resource)));
         let discovery = self.discovery();
         let endpoint = TokenEndpoint {
             discovery: &discovery,
@@ -331,12 +358,15 @@ impl Flow {
             // Two issuers may give the same id, but not the same secret.
             (Some(client), _)
                 if client.id == tokens.client_id
-                    && client.issuer.as_ref().is_none_or(|issuer| *issuer == tokens.issuer) =>
+                    && client
+                        .issuer
+                        .as_ref()
+                        .is_none_or(|issuer| same_url(issuer, &tokens.issuer)) =>
             {
                 client.proof.clone()
             }
             _ => {
-                let known = work.credentials.registrations.get(&tokens.issuer)?;
+                let known = work.credentials.registration(&tokens.issuer)?;
                 let secret = known.client_secret.clone()?;
                 (known.client_id == tokens.client_id).then_some(ClientProof::Secret(secret))?
             }
@@ -360,7 +390,8 @@ impl Flow {
                 )));
             }
         };
-        let lifetime = answer.expires_in.filter(|seconds| seconds.is_finite());
+        // Some servers send 0 for tokens that do not expire.
+        let lifetime = answer.expires_in.filter(|seconds| *seconds > 0.0);
         Ok(Tokens {
             issuer: endpoint.issuer.to_owned(),
             token_endpoint: endpoint.url.to_owned(),
@@ -369,9 +400,9 @@ impl Flow {
             resource: None,
             access: answer.access_token,
             key,
-            refresh: answer.refresh_token,
-            expires_at: lifetime.map(|seconds| now() + seconds.clamp(0.0, LONGEST) as u64),
-            scope: answer.scope,
+            refresh: answer.refresh_token.map(Secret::from),
+            expires_at: lifetime.map(|seconds| now() + seconds.min(LONGEST) as u64),
+            scope: answer.scope.map(|scopes| scopes.join(" ")),
         })
     }
 
@@ -385,27 +416,67 @@ impl Flow {
         let discovery = self.discovery();
         let found = discovery.resource(&self.uri, refusal).await?;
         let (server, described) = self.authorization_server(&work, &discovery, found).await?;
-        let resource = described.as_ref().map(|described| described.resource.clone());
         let insufficient = refusal.is_insufficient_scope();
         // Tokens of one authorization server are not shown to another.
-        let is_same = work.credentials.tokens.as_ref().is_some_and(|t| t.issuer == server.issuer);
+        let tokens = work.credentials.tokens.as_ref();
+        let is_same = tokens.is_some_and(|tokens| same_url(&tokens.issuer, &server.issuer));
         let refused_anew = self.active().is_some_and(|active| {
             active.source == Source::Refresh && !active.accepted.load(Ordering::Relaxed)
         });
+        let may_ask = interaction == Interaction::Allowed && self.can_grant();
         if is_same && !insufficient && !refused_anew {
-            let refreshed;
-            (work, refreshed) = self.refresh_apart(work).await?;
-            if refreshed {
-                return Ok(());
+            let (returned, refreshed) = self.refresh_apart(work).await?;
+            work = returned;
+            match refreshed {
+                Ok(true) => return Ok(()),
+                Ok(false) => {}
+                Err(error) if may_ask => self.give_up_refresh(&mut work, &server, &error),
+                Err(error) => return Err(error),
             }
         }
-        if matches!(self.options.grant, Grant::Login)
-            && (interaction == Interaction::Forbidden || self.options.user_agent.is_none())
-        {
+        let is_login = matches!(self.options.grant, Grant::Login);
+        if is_login && !may_ask {
             return Err(AuthorizationError::LoginRequired { issuer: server.issuer });
         }
+        self.obtain_anew(work, &server, described.as_ref(), refusal).await
+    }
 
-        let scopes = self.scopes(&work, &server, described.as_ref(), refusal, is_same);
+    /// Returns whether new tokens can be requested: by a person, or with the client's credentials.
+    fn can_grant(&self) -> bool {
+        !matches!(self.options.grant, Grant::Login) || self.options.user_agent.is_some()
+    }
+
+    /// Prepares for a new grant after a refresh failed, whatever the reason: servers refuse a
+    /// refresh token with many codes and statuses. A client that the server has forgotten registers
+    /// again.
+    fn give_up_refresh(
+        &self,
+        work: &mut Work,
+        server: &AuthorizationServer,
+        error: &AuthorizationError,
+    ) {
+        tracing::debug!(%error, "failed to refresh tokens");
+        if matches!(error, AuthorizationError::Denied { error, .. } if error == "invalid_client") {
+            work.credentials.forget_registration(&server.issuer);
+        }
+    }
+
+    /// Requests tokens by the client's grant, without those that it has.
+    async fn obtain_anew(
+        self: &Arc<Self>,
+        mut work: OwnedMutexGuard<Work>,
+        server: &AuthorizationServer,
+        described: Option<&ResourceMetadata>,
+        refusal: &Refusal,
+    ) -> Result<(), AuthorizationError> {
+        let discovery = self.discovery();
+        let insufficient = refusal.is_insufficient_scope();
+        let tokens = work.credentials.tokens.as_ref();
+        let is_same = tokens.is_some_and(|tokens| same_url(&tokens.issuer, &server.issuer));
+        let resource = described
+            .filter(|_| self.options.send_resource)
+            .map(|described| described.resource.clone());
+        let scopes = self.scopes(&work, server, described, refusal, is_same);
         let widened = (insufficient && is_same).then(|| scopes.clone());
         if widened.is_some() && work.widened == widened {
             let wanted = refusal.parameter("scope").unwrap_or_default();
@@ -416,9 +487,8 @@ impl Flow {
         let scope = scopes.into_iter().collect::<Vec<_>>().join(" ");
         let scope = Some(scope).filter(|scope| !scope.is_empty());
 
-        let key =
-            self.proves_possession(&server, described.as_ref(), refusal).then(SigningKey::generate);
-        let client = self.client(&server, &discovery, &mut work).await?;
+        let key = self.proves_possession(server, described, refusal).then(SigningKey::generate);
+        let client = self.client(server, &discovery, &mut work).await?;
         let endpoint = TokenEndpoint {
             discovery: &discovery,
             issuer: &server.issuer,
@@ -427,7 +497,7 @@ impl Flow {
             key: key.as_ref(),
             nonces: &self.nonces,
         };
-        let answer = self.grant(&server, &endpoint, resource.as_deref(), scope.as_deref()).await?;
+        let answer = self.grant(server, &endpoint, resource.as_deref(), scope.as_deref()).await?;
         let mut tokens = Self::tokens(answer, &endpoint)?;
         tokens.resource = resource;
         tokens.scope = tokens.scope.or(scope);
@@ -447,7 +517,14 @@ impl Flow {
         self.load(&mut work).await?;
         // Another request may have done it in the meantime.
         if self.active().is_some_and(|active| active.has_expired()) {
-            self.refresh_apart(work).await?;
+            let (_work, refreshed) = self.refresh_apart(work).await?;
+            match refreshed {
+                // The server refuses the old token, and then the person logs in.
+                Err(error) if self.can_grant() => {
+                    tracing::debug!(%error, "failed to refresh tokens");
+                }
+                refreshed => _ = refreshed?,
+            }
         }
         Ok(())
     }
@@ -468,7 +545,8 @@ impl Flow {
                 let offered = &described.authorization_servers;
                 let ours = self.options.client.as_ref().and_then(|client| client.issuer.as_ref());
                 let registered_at = offered.iter().find(|issuer| {
-                    Some(*issuer) == ours || work.credentials.registrations.contains_key(*issuer)
+                    ours.is_some_and(|ours| same_url(ours, issuer))
+                        || work.credentials.registration(issuer).is_some()
                 });
                 let Some(issuer) = registered_at.or(offered.first()) else {
                     return Err(AuthorizationError::Answer("no authorization server".to_owned()));

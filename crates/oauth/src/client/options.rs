@@ -25,6 +25,12 @@ pub struct OAuthOptions {
     /// authorization server that the MCP server names first. Default: false. Set it only if you
     /// trust the MCP server with that secret.
     pub secret_for_first_issuer: bool,
+    /// The way to send a client secret. Default: the one that the authorization server names, and
+    /// Basic authentication if it names none.
+    pub secret_method: Option<SecretMethod>,
+    /// Whether requests for tokens name the MCP server (`resource`, RFC 8707). Default: true.
+    /// Entra ID refuses requests with that parameter.
+    pub send_resource: bool,
     /// The `https:` URL of this client's metadata (Client ID Metadata Document). It is the client
     /// id at authorization servers that support such documents.
     pub client_metadata_url: Option<String>,
@@ -56,6 +62,8 @@ impl Default for OAuthOptions {
             store: Arc::new(MemoryStore::default()),
             client: None,
             secret_for_first_issuer: false,
+            secret_method: None,
+            send_resource: true,
             client_metadata_url: None,
             client_name: "marquetry".to_owned(),
             scopes: Vec::new(),
@@ -122,6 +130,15 @@ pub enum ClientProof {
     Secret(Secret),
     /// A signed token (`private_key_jwt`, RFC 7523).
     Key(SigningKey),
+}
+
+/// A way to send a client secret to the token endpoint (RFC 6749, section 2.3.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretMethod {
+    /// In a header, with Basic authentication (`client_secret_basic`).
+    Basic,
+    /// In the body (`client_secret_post`).
+    Post,
 }
 
 /// Gets a signed token from a third party.

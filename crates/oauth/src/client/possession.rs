@@ -10,8 +10,8 @@ use serde_json::json;
 
 use marquetry_protocol::client::AuthorizationError;
 
-use super::{clock::now, discovery::origin, random::random};
-use crate::{Algorithm, Secret, SigningKey, signing_key::base64url};
+use super::{clock::now, random::random};
+use crate::{Algorithm, Secret, SigningKey, signing_key::base64url, url::origin};
 
 /// The nonces for the next proofs, by origin.
 #[derive(Default)]

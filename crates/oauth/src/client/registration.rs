@@ -6,13 +6,13 @@ use serde_json::json;
 use marquetry_protocol::client::AuthorizationError;
 
 use super::{
-    ClientProof, OAuthOptions,
+    ClientProof, OAuthOptions, SecretMethod,
     clock::now,
     discovery::{AuthorizationServer, Discovery},
     store::{Credentials, Method, Registration},
     token::{ClientIdentity, denied, fetch_error},
 };
-use crate::Secret;
+use crate::{Secret, lenient, url::same_url};
 
 /// Returns the client's id at `server`: the configured id, the URL of a metadata document, or the
 /// id of a new registration, in the order of 2025-11-25, "Client Registration Approaches". Adds a
@@ -26,7 +26,7 @@ pub(super) async fn identity(
     if let Some(client) = &options.client {
         let issuer = client.issuer.as_ref().or(credentials.first_issuer.as_ref());
         if let Some(issuer) = issuer
-            && *issuer != server.issuer
+            && !same_url(issuer, &server.issuer)
         {
             return Err(AuthorizationError::Credentials(format!(
                 "client '{}' is known to {issuer}, not to {}",
@@ -38,7 +38,7 @@ pub(super) async fn identity(
         }
         return Ok(ClientIdentity {
             id: client.id.clone(),
-            method: preregistered_method(server, &client.proof)?,
+            method: preregistered_method(options.secret_method, server, &client.proof)?,
             proof: client.proof.clone(),
         });
     }
@@ -52,7 +52,7 @@ pub(super) async fn identity(
         });
     }
     let redirect_uri = options.user_agent.as_ref().map(|agent| agent.redirect_uri());
-    let known = credentials.registrations.get(&server.issuer).filter(|known| {
+    let known = credentials.registration(&server.issuer).filter(|known| {
         redirect_uri.as_ref().is_none_or(|uri| known.redirect_uri == *uri)
             && known.expires_at.is_none_or(|expires_at| expires_at > now() + 60)
     });
@@ -60,6 +60,7 @@ pub(super) async fn identity(
         (Some(known), _) => known.clone(),
         (None, Some(redirect_uri)) => {
             let registration = register(options, server, discovery, redirect_uri).await?;
+            credentials.forget_registration(&server.issuer);
             credentials.registrations.insert(server.issuer.clone(), registration.clone());
             registration
         }
@@ -74,15 +75,20 @@ pub(super) async fn identity(
 /// Returns how a client with a configured id authenticates itself. A server that names no method
 /// supports the secret in the header (RFC 8414, section 2).
 fn preregistered_method(
+    configured: Option<SecretMethod>,
     server: &AuthorizationServer,
     proof: &ClientProof,
 ) -> Result<Method, AuthorizationError> {
     let wanted: &[Method] = match proof {
         ClientProof::None => return Ok(Method::None),
-        ClientProof::Secret(_) => &[Method::ClientSecretBasic, Method::ClientSecretPost],
+        ClientProof::Secret(_) => match configured {
+            Some(SecretMethod::Basic) => return Ok(Method::ClientSecretBasic),
+            Some(SecretMethod::Post) => return Ok(Method::ClientSecretPost),
+            None => &[Method::ClientSecretBasic, Method::ClientSecretPost],
+        },
         ClientProof::Key(_) => &[Method::PrivateKeyJwt],
     };
-    let Some(known) = &server.token_endpoint_auth_methods_supported else { return Ok(wanted[0]) };
+    let Some(known) = server.auth_methods() else { return Ok(wanted[0]) };
     let found = wanted.iter().find(|method| known.iter().any(|known| known == method.as_str()));
     found
         .copied()
@@ -96,11 +102,16 @@ async fn register(
     discovery: &Discovery<'_>,
     redirect_uri: String,
 ) -> Result<Registration, AuthorizationError> {
-    #[derive(Deserialize)]
+    #[derive(Default, Deserialize)]
+    #[serde(default)]
     struct RegistrationAnswer {
+        #[serde(deserialize_with = "lenient::text_or_empty")]
         client_id: String,
-        client_secret: Option<Secret>,
-        client_secret_expires_at: Option<u64>,
+        #[serde(deserialize_with = "lenient::text")]
+        client_secret: Option<String>,
+        #[serde(deserialize_with = "lenient::number")]
+        client_secret_expires_at: Option<f64>,
+        #[serde(deserialize_with = "lenient::text")]
         token_endpoint_auth_method: Option<String>,
     }
     const METHODS: [Method; 3] =
@@ -111,7 +122,7 @@ async fn register(
         ));
     };
     // A program on a user's machine cannot keep a secret from that user.
-    let method = match &server.token_endpoint_auth_methods_supported {
+    let method = match server.auth_methods() {
         None => Method::None,
         Some(known) => *METHODS
             .iter()
@@ -142,8 +153,10 @@ async fn register(
         return Err(denied(endpoint, &answer));
     }
     // The answer contains a secret, which an error must not show.
-    let registered: RegistrationAnswer = serde_json::from_slice(&answer.body)
-        .map_err(|_| fetch_error(endpoint, "returned an invalid client registration"))?;
+    let registered = serde_json::from_slice::<RegistrationAnswer>(&answer.body)
+        .ok()
+        .filter(|registered| !registered.client_id.is_empty())
+        .ok_or_else(|| fetch_error(endpoint, "returned an invalid client registration"))?;
     let assigned = registered.token_endpoint_auth_method.as_deref();
     let known = assigned.map(|name| METHODS.into_iter().find(|method| method.as_str() == name));
     let method = match known {
@@ -156,9 +169,12 @@ async fn register(
     };
     Ok(Registration {
         client_id: registered.client_id,
-        client_secret: registered.client_secret.filter(|_| method != Method::None),
+        client_secret: registered
+            .client_secret
+            .filter(|_| method != Method::None)
+            .map(Secret::from),
         method,
         redirect_uri,
-        expires_at: registered.client_secret_expires_at.filter(|at| *at != 0),
+        expires_at: registered.client_secret_expires_at.map(|at| at as u64).filter(|at| *at != 0),
     })
 }

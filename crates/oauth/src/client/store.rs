@@ -10,7 +10,7 @@ use std::{
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
-use crate::Secret;
+use crate::{Secret, url::same_url};
 
 /// Stores a client's credentials for each server. They are secrets.
 #[async_trait]
@@ -43,6 +43,18 @@ pub struct Credentials {
     /// The issuer to which a client id without an issuer was first shown.
     pub(super) first_issuer: Option<String>,
     pub(super) tokens: Option<Tokens>,
+}
+
+impl Credentials {
+    /// Returns the registration at an issuer.
+    pub(super) fn registration(&self, issuer: &str) -> Option<&Registration> {
+        self.registrations.iter().find(|(known, _)| same_url(known, issuer)).map(|(_, it)| it)
+    }
+
+    /// Removes the registration at an issuer.
+    pub(super) fn forget_registration(&mut self, issuer: &str) {
+        self.registrations.retain(|known, _| !same_url(known, issuer));
+    }
 }
 
 /// A registration at an authorization server.

@@ -1,7 +1,7 @@
 //! Requests to a token endpoint.
 
-use http::{HeaderValue, Method as HttpMethod, Request, StatusCode, header};
-use serde::Deserialize;
+use http::{HeaderValue, Method as HttpMethod, Request, header};
+use serde::{Deserialize, Deserializer};
 use serde_json::json;
 
 use marquetry_protocol::client::AuthorizationError;
@@ -14,7 +14,7 @@ use super::{
     random::random,
     store::Method,
 };
-use crate::{Secret, SigningKey, fetch::Answer};
+use crate::{Secret, SigningKey, fetch::Answer, lenient};
 
 /// This client's id at one authorization server, and its authentication there.
 pub(super) struct ClientIdentity {
@@ -27,16 +27,26 @@ pub(super) struct ClientIdentity {
 #[derive(Deserialize)]
 pub(super) struct TokenAnswer {
     pub(super) access_token: Secret,
+    /// `Bearer` if it is absent: some servers leave it out.
+    #[serde(default = "bearer", deserialize_with = "token_type")]
     pub(super) token_type: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::number")]
     pub(super) expires_in: Option<f64>,
-    #[serde(default)]
-    pub(super) refresh_token: Option<Secret>,
-    #[serde(default)]
-    pub(super) scope: Option<String>,
+    #[serde(default, deserialize_with = "lenient::text")]
+    pub(super) refresh_token: Option<String>,
+    #[serde(default, deserialize_with = "lenient::texts")]
+    pub(super) scope: Option<Vec<String>>,
     /// The type of an exchanged token (RFC 8693, section 2.2.1).
-    #[serde(default)]
+    #[serde(default, deserialize_with = "lenient::text")]
     pub(super) issued_token_type: Option<String>,
+}
+
+fn bearer() -> String {
+    "Bearer".to_owned()
+}
+
+fn token_type<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
+    Ok(lenient::text(from)?.unwrap_or_else(bearer))
 }
 
 /// A token endpoint and the client that uses it.
@@ -72,9 +82,12 @@ impl TokenEndpoint<'_> {
                 .map_err(|error| fetch_error(self.url, error.to_string()))?;
             let nonce_is_new = self.nonces.update(&uri, &answer.headers);
             if answer.status.is_success() {
-                // serde's errors may contain values.
-                return serde_json::from_slice(&answer.body)
-                    .map_err(|_| fetch_error(self.url, "returned an invalid token response"));
+                // GitHub refuses with status 200. serde's errors may contain values.
+                return serde_json::from_slice(&answer.body).map_err(|_| {
+                    denial(&answer).unwrap_or_else(|| {
+                        fetch_error(self.url, "returned an invalid token response")
+                    })
+                });
             }
             let denied = denied(self.url, &answer);
             let wants_nonce = matches!(
@@ -153,17 +166,21 @@ pub(super) fn fetch_error(url: &str, problem: impl Into<String>) -> Authorizatio
 
 /// Converts an authorization server's error response.
 pub(super) fn denied(url: &str, answer: &Answer) -> AuthorizationError {
+    denial(answer).unwrap_or_else(|| {
+        fetch_error(url, format!("answers with status {}", answer.status.as_u16()))
+    })
+}
+
+/// Returns the error that the body of an answer describes (RFC 6749, section 5.2).
+fn denial(answer: &Answer) -> Option<AuthorizationError> {
     #[derive(Deserialize)]
     struct Denial {
         error: String,
-        #[serde(default)]
+        #[serde(default, deserialize_with = "lenient::text_or_empty")]
         error_description: String,
     }
-    match serde_json::from_slice::<Denial>(&answer.body) {
-        Ok(Denial { error, error_description: description }) if answer.status != StatusCode::OK => {
-            let error = marquetry_protocol::shortened(&error).to_owned();
-            AuthorizationError::Denied { error, description }
-        }
-        _ => fetch_error(url, format!("answers with status {}", answer.status.as_u16())),
-    }
+    let Denial { error, error_description: description } =
+        serde_json::from_slice(&answer.body).ok()?;
+    let error = marquetry_protocol::shortened(&error).to_owned();
+    Some(AuthorizationError::Denied { error, description })
 }

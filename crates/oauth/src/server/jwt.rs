@@ -11,6 +11,7 @@ use jsonwebtoken::{Algorithm, Header};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
 
 use super::{keys::Keys, options::TokenIssuer, token_error::TokenError};
+use crate::{lenient, url::same_url};
 
 /// The claims of a token that are used.
 pub(super) struct Claims {
@@ -76,7 +77,7 @@ pub(super) async fn check(
     if nbf.is_some_and(|nbf| nbf.round() > now + leeway) {
         return Err(TokenError::Invalid("it is not valid yet"));
     }
-    if iss != issuer.issuer {
+    if !same_url(&iss, &issuer.issuer) {
         return Err(TokenError::Invalid("it is from another issuer"));
     }
     if !aud.has(&issuer.resource) {
@@ -101,15 +102,15 @@ pub(super) async fn check(
 /// Seconds since 1970, perhaps with a fraction (RFC 7519, "NumericDate"). Numbers out of range are
 /// refused.
 fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
-    let seconds = f64::deserialize(deserializer)?;
-    if seconds.is_finite() && (0.0..u64::MAX as f64).contains(&seconds) {
-        return Ok(seconds);
-    }
-    Err(serde::de::Error::custom("no time"))
+    lenient::number(deserializer)?
+        .filter(|seconds| (0.0..u64::MAX as f64).contains(seconds))
+        .ok_or_else(|| serde::de::Error::custom("no time"))
 }
 
+/// Like [`seconds`]; `null` is none.
 fn some_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    seconds(deserializer).map(Some)
+    let value = Option::<serde_json::Value>::deserialize(deserializer)?;
+    value.map(seconds).transpose().map_err(serde::de::Error::custom)
 }
 
 /// The audience of a token: one name, or several.
@@ -123,8 +124,8 @@ enum Audience {
 impl Audience {
     fn has(&self, resource: &str) -> bool {
         match self {
-            Self::One(name) => name == resource,
-            Self::Several(names) => names.iter().any(|name| name == resource),
+            Self::One(name) => same_url(name, resource),
+            Self::Several(names) => names.iter().any(|name| same_url(name, resource)),
         }
     }
 }

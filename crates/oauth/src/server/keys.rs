@@ -22,7 +22,10 @@ use super::{
     options::{KeySource, ResourceServerOptions, TokenIssuer},
     token_error::TokenError,
 };
-use crate::fetch::{Fetcher, Reach};
+use crate::{
+    fetch::{Fetcher, Reach},
+    url::same_url,
+};
 
 /// The keys of one issuer, fetched on demand.
 pub(super) struct Keys {
@@ -199,7 +202,7 @@ impl Keys {
             let Some(document) = self.document(&uri).await? else { continue };
             let found: Metadata = serde_json::from_slice(&document)
                 .map_err(|error| format!("{url}: invalid metadata: {error}"))?;
-            if found.issuer != self.issuer {
+            if !same_url(&found.issuer, &self.issuer) {
                 return Err(format!("{url}: names another issuer"));
             }
             return Reach::of(&issuer)

@@ -41,6 +41,8 @@ pub(super) struct State {
     pub(super) lifetime: Duration,
     /// Answers that replace the normal ones, by path.
     pub(super) instead: HashMap<String, Instead>,
+    /// The answer to every refresh token, instead of new tokens.
+    pub(super) refresh_refusal: Option<(StatusCode, String)>,
     /// Time before each answer.
     pub(super) delay: Duration,
     challenge: String,
@@ -163,6 +165,7 @@ impl Issuer {
             seen: Vec::new(),
             lifetime: Duration::from_mins(10),
             instead: HashMap::new(),
+            refresh_refusal: None,
             delay: Duration::ZERO,
             challenge: String::new(),
             refresh: None,
@@ -305,7 +308,11 @@ async fn answer(
                 "refresh_token" => form.get("refresh_token") == state.refresh.as_ref(),
                 _ => false,
             };
-            if !is_client || !is_good {
+            let refusal =
+                state.refresh_refusal.clone().filter(|_| form["grant_type"] == "refresh_token");
+            if let Some((status, body)) = refusal {
+                Response::builder().status(status).body(Full::new(body.into())).unwrap()
+            } else if !is_client || !is_good {
                 json(400, json!({ "error": "invalid_grant", "error_description": "no" }))
             } else {
                 state.granted += 1;

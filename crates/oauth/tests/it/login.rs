@@ -14,8 +14,8 @@ use http_body_util::{BodyExt, Full};
 use hyper_util::{client::legacy::Client as HyperClient, rt::TokioExecutor};
 use marquetry_oauth::{
     client::{
-        ClientProof, DirectoryStore, LoginRequest, LoopbackBrowser, OAuth, OAuthOptions,
-        RegisteredClient, UserAgent,
+        ClientProof, DirectoryStore, LoginRequest, LoopbackBrowser, MemoryStore, OAuth,
+        OAuthOptions, RegisteredClient, SecretMethod, UserAgent,
     },
     server::KeySource,
 };
@@ -160,7 +160,11 @@ async fn a_login_outlives_the_process() {
 #[tokio::test]
 async fn a_failure_ends_no_login() {
     let (issuer, site) = place().await;
-    let client = connect(&site.url, with_person()).await.unwrap();
+    let mut options = with_person();
+    options.store = Arc::new(MemoryStore::default());
+    connect(&site.url, options.clone()).await.unwrap();
+    options.user_agent = None;
+    let client = connect(&site.url, options).await.unwrap();
     for (status, error) in [(503, "temporarily_unavailable"), (401, "invalid_client")] {
         issuer.set(|state| {
             state.keys = vec![Key::es256("two")];
@@ -176,6 +180,190 @@ async fn a_failure_ends_no_login() {
     assert_eq!(whoami(&client).await, "ann extra+tools");
     assert_eq!(issuer.count("/authorize"), 1);
     assert_eq!(issuer.last("/token")["grant_type"], "refresh_token");
+}
+
+#[tokio::test]
+async fn a_person_logs_in_again_however_the_refresh_was_refused() {
+    for (status, body, registrations) in [
+        (400, json!({ "error": "invalid_grant" }).to_string(), 1),
+        (400, json!({ "error": "invalid_request", "error_description": null }).to_string(), 1),
+        (401, json!({ "error": "invalid_token" }).to_string(), 1),
+        (401, json!({ "error": "invalid_client" }).to_string(), 2),
+        (200, json!({ "error": "bad_refresh_token" }).to_string(), 1),
+        (403, "<html>".to_owned(), 1),
+        (500, String::new(), 1),
+    ] {
+        let (issuer, site) = place().await;
+        issuer.set(|state| state.lifetime = Duration::from_secs(20));
+        let client = connect(&site.url, with_person()).await.unwrap();
+        issuer.set(|state| {
+            state.keys = vec![Key::es256("two")];
+            state.lifetime = Duration::from_mins(10);
+            state.refresh_refusal = Some((StatusCode::from_u16(status).unwrap(), body.clone()));
+        });
+        assert_eq!(whoami(&client).await, "ann extra+tools", "{status} {body}");
+        let counted = ["/authorize", "/register"].map(|path| issuer.count(path));
+        assert_eq!(counted, [2, registrations], "{status} {body}");
+    }
+}
+
+#[tokio::test]
+async fn a_person_can_log_in_before_a_request_is_refused() {
+    let (issuer, site) = place().await;
+    let mut options = with_person();
+    options.store = Arc::new(MemoryStore::default());
+    let oauth = OAuth::new(&site.url, options.clone()).unwrap();
+    assert!(soon("a login", oauth.log_in()).await.unwrap());
+    assert!(soon("another login", oauth.log_in()).await.unwrap());
+    let counted = ["/register", "/authorize"].map(|path| issuer.count(path));
+    assert_eq!(counted, [1, 2]);
+    options.user_agent = None;
+    assert_eq!(
+        whoami(&connect(&site.url, options.clone()).await.unwrap()).await,
+        "ann extra+tools"
+    );
+    // Neither this server nor its origin names an authorization server.
+    let bare = Issuer::start().await;
+    bare.set(|state| {
+        state.instead.insert(METADATA.to_owned(), (StatusCode::NOT_FOUND, vec![], String::new()));
+    });
+    let oauth = OAuth::new(&format!("{}/mcp", bare.url), with_person()).unwrap();
+    assert!(!soon("an answer", oauth.log_in()).await.unwrap());
+    assert_eq!(bare.count("/authorize"), 0);
+}
+
+/// Logs in at a server at `/mcp` of `issuer`, which replaces its answers for some paths. No token
+/// is accepted there, which is the error of a login that succeeded.
+async fn logs_in(
+    what: &str,
+    options: OAuthOptions,
+    instead: impl FnOnce(&str) -> Vec<(&'static str, Instead)>,
+) -> Issuer {
+    let (issuer, error) = refused_with(options, instead).await;
+    assert!(error.contains("its token is new"), "{what}: {error}");
+    issuer
+}
+
+#[tokio::test]
+async fn harmless_variants_of_documents_are_read() {
+    const RESOURCE: &str = "/.well-known/oauth-protected-resource/mcp";
+    let resource = |url: &str, name: &str, value: Value| {
+        let mut body = json!({ "resource": format!("{url}/mcp"), "authorization_servers": [url] });
+        body[name] = value;
+        vec![(RESOURCE, ok(body))]
+    };
+    for name in
+        ["scopes_supported", "bearer_methods_supported", "dpop_bound_access_tokens_required", "x"]
+    {
+        for value in [json!(null), json!("a b"), json!({ "a": 1 })] {
+            let what = format!("{name} {value}");
+            logs_in(&what, with_person(), |url| resource(url, name, value)).await;
+        }
+    }
+    for servers in [json!(null), json!([])] {
+        logs_in("no servers", with_person(), |url| resource(url, "authorization_servers", servers))
+            .await;
+    }
+    logs_in("a slash", with_person(), |url| {
+        resource(url, "authorization_servers", json!([format!("{url}/")]))
+    })
+    .await;
+
+    for name in [
+        "scopes_supported",
+        "token_endpoint_auth_methods_supported",
+        "client_id_metadata_document_supported",
+        "authorization_response_iss_parameter_supported",
+        "dpop_signing_alg_values_supported",
+    ] {
+        for value in [json!(null), json!([]), json!("true")] {
+            let what = format!("{name} {value}");
+            if what == r#"token_endpoint_auth_methods_supported "true""# {
+                continue;
+            }
+            logs_in(&what, with_person(), |url| vec![(METADATA, ok(described(url, name, value)))])
+                .await;
+        }
+    }
+    logs_in("a slash", with_person(), |url| {
+        vec![(METADATA, ok(described(url, "issuer", json!(format!("{url}/")))))]
+    })
+    .await;
+    for to in ["/elsewhere", "{url}/elsewhere"] {
+        logs_in("a redirect within the origin", with_person(), |url| {
+            let to = to.replace("{url}", url);
+            let moved = (StatusCode::MOVED_PERMANENTLY, vec![("location", to)], String::new());
+            vec![
+                (METADATA, moved),
+                ("/elsewhere", ok(described(url, "scopes_supported", json!(null)))),
+            ]
+        })
+        .await;
+    }
+
+    for (name, value) in [
+        ("expires_in", json!("3600")),
+        ("expires_in", json!(0)),
+        ("token_type", json!(null)),
+        ("refresh_token", json!(null)),
+        ("refresh_token", json!("")),
+        ("scope", json!(["a", "b"])),
+    ] {
+        let what = format!("{name} {value}");
+        let mut body = json!({ "access_token": "hush", "token_type": "bearer" });
+        body[name] = value;
+        logs_in(&what, with_person(), |_| vec![("/token", ok(body))]).await;
+    }
+    for (name, value) in [
+        ("client_secret", json!(null)),
+        ("client_secret_expires_at", json!("0")),
+        ("client_secret_expires_at", json!(null)),
+        ("token_endpoint_auth_method", json!(null)),
+        ("client_id", json!(7)),
+    ] {
+        let what = format!("{name} {value}");
+        let mut body = json!({ "client_id": "registered", "client_secret": "hush-client" });
+        body[name] = value;
+        let token = ok(json!({ "access_token": "hush", "token_type": "bearer" }));
+        logs_in(&what, with_person(), |_| vec![("/register", ok(body)), ("/token", token)]).await;
+    }
+}
+
+#[tokio::test]
+async fn entra_gets_no_resource_and_the_configured_authentication() {
+    let mut options = with_person();
+    options.send_resource = false;
+    options.secret_method = Some(SecretMethod::Basic);
+    options.secret_for_first_issuer = true;
+    let proof = ClientProof::Secret("hush".into());
+    options.client = Some(RegisteredClient { id: "me".to_owned(), proof, issuer: None });
+    let token = ok(json!({ "access_token": "hush", "token_type": "bearer" }));
+    let issuer = logs_in("without resource", options, |_| vec![("/token", token)]).await;
+    assert!(!issuer.last("/authorize").contains_key("resource"));
+    let asked = issuer.last("/token");
+    assert!(!asked.contains_key("resource") && !asked.contains_key("client_secret"), "{asked:?}");
+}
+
+#[tokio::test]
+async fn a_registered_redirect_uri_is_used() {
+    for (text, want) in [
+        ("http://localhost/back", Ok(())),
+        ("http://LOCALHOST:8080/", Ok(())),
+        ("http://[::1]:8080/callback", Ok(())),
+        ("https://localhost/back", Err("it must be of the form http://127.0.0.1:8080/callback")),
+        ("http://a.example/back", Err("its host must be localhost or a loopback address")),
+        ("http://0.0.0.0/back", Err("its host must be localhost or a loopback address")),
+        ("http://localhost:99999/", Err("its port must be a number from 1 to 65535")),
+        ("http://localhost/?a=b", Err("it must be of the form http://127.0.0.1:8080/callback")),
+    ] {
+        assert_eq!(LoopbackBrowser::check_redirect_uri(text), want, "{text}");
+    }
+    let browser = LoopbackBrowser::bind("http://localhost/back", |_| {}).await.unwrap();
+    let uri = browser.redirect_uri();
+    let port = uri.strip_prefix("http://localhost:").and_then(|it| it.strip_suffix("/back"));
+    assert!(port.is_some_and(|port| port.parse::<u16>().is_ok()), "{uri}");
+    let error = LoopbackBrowser::bind(&uri, |_| {}).await.map(|_| ()).unwrap_err().to_string();
+    assert!(error.starts_with(&format!("failed to listen at {uri}: ")), "{error}");
 }
 
 #[tokio::test]
@@ -293,6 +481,13 @@ async fn logins_have_a_time_limit() {
 /// Returns the error of connecting to a server at `/mcp` of `issuer`, which replaces its answers
 /// for some paths.
 async fn refused(instead: impl FnOnce(&str) -> Vec<(&'static str, Instead)>) -> (Issuer, String) {
+    refused_with(with_person(), instead).await
+}
+
+async fn refused_with(
+    mut options: OAuthOptions,
+    instead: impl FnOnce(&str) -> Vec<(&'static str, Instead)>,
+) -> (Issuer, String) {
     let issuer = Issuer::start().await;
     let mut instead = instead(&issuer.url);
     let metadata = format!("{}/.well-known/oauth-protected-resource/mcp", issuer.url);
@@ -308,7 +503,6 @@ async fn refused(instead: impl FnOnce(&str) -> Vec<(&'static str, Instead)>) -> 
         let instead = instead.into_iter().map(|(path, instead)| (path.to_owned(), instead));
         state.instead.extend(instead);
     });
-    let mut options = with_person();
     options.document_timeout = Duration::from_millis(500);
     let error = connect(&format!("{}/mcp", issuer.url), options).await.map(|_| ()).unwrap_err();
     let error = error.to_string();
@@ -365,24 +559,26 @@ async fn a_server_leads_us_nowhere_else() {
     assert!(elsewhere.state.lock().unwrap().seen.is_empty());
 }
 
+/// Returns the metadata of the authorization server, with another value of one member.
+fn described(url: &str, name: &str, value: Value) -> Value {
+    let mut metadata = json!({
+        "issuer": url, "authorization_endpoint": format!("{url}/authorize"),
+        "token_endpoint": format!("{url}/token"), "registration_endpoint": format!("{url}/register"),
+        "code_challenge_methods_supported": ["S256"],
+        "token_endpoint_auth_methods_supported": ["client_secret_post"],
+    });
+    metadata[name] = value;
+    metadata
+}
+
 #[tokio::test]
 async fn invalid_answers_are_clear_errors() {
-    let endpoints = |url: &str, more: Value| {
-        let mut metadata = json!({
-            "issuer": url, "authorization_endpoint": format!("{url}/authorize"),
-            "token_endpoint": format!("{url}/token"), "registration_endpoint": format!("{url}/register"),
-            "code_challenge_methods_supported": ["S256"],
-        });
-        for (name, value) in more.as_object().unwrap() {
-            metadata[name] = value.clone();
-        }
-        vec![(METADATA, ok(metadata))]
-    };
+    let endpoints =
+        |url: &str, name: &str, value: Value| vec![(METADATA, ok(described(url, name, value)))];
     let (_, error) =
-        refused(|url| endpoints(url, json!({ "code_challenge_methods_supported": ["plain"] })))
-            .await;
+        refused(|url| endpoints(url, "code_challenge_methods_supported", json!(["plain"]))).await;
     assert!(error.contains("PKCE"), "{error}");
-    let (_, error) = refused(|url| endpoints(url, json!({ "registration_endpoint": null }))).await;
+    let (_, error) = refused(|url| endpoints(url, "registration_endpoint", json!(null))).await;
     assert!(error.contains("registers no clients by itself; register one there"), "{error}");
     let (_, error) =
         refused(|_| vec![(METADATA, (StatusCode::OK, vec![], " ".repeat(300 << 10)))]).await;

@@ -258,6 +258,26 @@ async fn good_tokens_come_in() {
     assert_eq!(text(&answer), "ci tools");
 }
 
+#[tokio::test]
+async fn harmless_variants_of_claims_are_read() {
+    let (issuer, site) = site(KeySource::Discovered).await;
+    for (name, value) in [
+        ("iss", json!(format!("{}/", issuer.url))),
+        ("aud", json!(format!("{}/", site.url))),
+        ("aud", json!([format!("{}/", site.url)])),
+        ("exp", json!((now() + 60).to_string())),
+        ("nbf", json!(null)),
+        ("nbf", json!("0")),
+        ("cnf", json!(null)),
+    ] {
+        let mut claims = issuer_claims(&issuer, &site);
+        claims[name] = value;
+        let token = issuer.state.lock().unwrap().keys[0].sign(&claims);
+        let answer = whoami(&site, &[&format!("Bearer {token}")]).await;
+        assert_eq!(text(&answer), "ann extra+tools", "{name}: {}", answer.body);
+    }
+}
+
 fn issuer_claims(issuer: &Issuer, site: &Site) -> Value {
     json!({
         "iss": issuer.url, "aud": ["https://other.example", site.url], "sub": "ann",
@@ -338,6 +358,7 @@ async fn bad_tokens_do_not_come_in() {
         ("no audience", without("aud"), "it lacks exp, iss, aud or sub"),
         ("no end", without("exp"), "it lacks exp, iss, aud or sub"),
         ("an end in words", with("exp", json!("never")), "it lacks exp, iss, aud or sub"),
+        ("a start in words", with("nbf", json!("never")), "it lacks exp, iss, aud or sub"),
         ("no subject", without("sub"), "it lacks exp, iss, aud or sub"),
         ("nobody", with("sub", json!("")), "its claim sub is empty"),
         (
