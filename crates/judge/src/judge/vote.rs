@@ -312,14 +312,45 @@ fn yes(answer: Option<&Value>) -> Option<bool> {
     }
 }
 
-/// Returns the JSON object in a text, which may have other text around it.
+/// Returns the last JSON object with items in a text, or else its first object. There may be other
+/// text around it, which may have braces, and thoughts before it. Objects are read as a whole, so
+/// that braces and marks in their texts do not count.
 fn object_in(text: &str) -> Result<Map<String, Value>, VoteError> {
-    let text = text.rsplit_once("</think>").map_or(text, |(_, after)| after);
-    let (Some(start), Some(end)) = (text.find('{'), text.rfind('}')) else {
-        return Err(VoteError::NotJson(format!("{:?}", cut(text.trim(), 80))));
-    };
-    let found = text.get(start..=end).unwrap_or_default();
-    serde_json::from_str(found).map_err(|error| VoteError::NotJson(error.to_string()))
+    const END_OF_THOUGHTS: &str = "</think>";
+    let mut found: Option<Map<String, Value>> = None;
+    let mut problem = None;
+    let mut place = 0;
+    while let Some(next) = text[place..].find(['{', '<']).map(|at| place + at) {
+        let rest = &text[next..];
+        place = next + 1;
+        if rest.starts_with(END_OF_THOUGHTS) {
+            found = None;
+            problem = None;
+        }
+        if rest.starts_with('<') {
+            continue;
+        }
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter();
+        match values.next() {
+            Some(Ok(object)) => {
+                place = next + values.byte_offset();
+                if found.is_none() || has_items(&object) {
+                    found = Some(object);
+                }
+            }
+            Some(Err(error)) => problem = problem.or(Some(error)),
+            None => {}
+        }
+    }
+    found.ok_or_else(|| {
+        let start = format!("{:?}", cut(text.trim(), 80));
+        VoteError::NotJson(problem.map_or(start, |error| error.to_string()))
+    })
+}
+
+/// Returns whether an object answers an item. Models also repeat the empty form of an answer.
+fn has_items(object: &Map<String, Value>) -> bool {
+    object.get("items").and_then(Value::as_array).is_some_and(|items| !items.is_empty())
 }
 
 /// Repeatable random numbers (SplitMix64, Steele and others, OOPSLA 2014): the same for the same
@@ -379,12 +410,17 @@ mod tests {
             vote.to_string(),
             format!("<think>{{\"items\": 1}}</think>\n```json\n{vote}\n```"),
             format!("Here it is: {vote} Bye."),
+            format!("The call {{add}} gave {{\"5\"}}, so: {vote}"),
+            format!("{vote}\n(I used the format {{items, reasoning}}, as {{\"items\": []}}.)"),
+            format!("<think>A draft: {{\"items\": [1]}}</think>{vote}<br>"),
+            vote.to_string().replace("so.", "</think> and }."),
         ] {
             let parsed = parse_vote(&text, &ids()).unwrap();
             assert_eq!(
-                parsed.answers,
-                [(true, "It says so.".to_owned()), (false, "It says so.".to_owned())]
+                parsed.answers.iter().map(|(yes, _)| *yes).collect::<Vec<_>>(),
+                [true, false]
             );
+            assert!(parsed.answers.iter().all(|(_, evidence)| evidence.starts_with("It says ")));
             assert_eq!((&*parsed.reasoning, parsed.suggestions), ("r", None));
         }
     }
