@@ -151,6 +151,76 @@ async fn a_schema_goes_along() {
 }
 
 #[tokio::test]
+async fn a_request_is_adapted_to_what_a_service_takes() {
+    fn refused(message: &str) -> ProviderAnswer {
+        failed(400, [], message)
+    }
+    let schema = json!({"type": "object"});
+    let mut request = question();
+    request.format = Format::Schema { name: "sum".to_owned(), schema };
+    (request.max_tokens, request.temperature) = (Some(20), Some(0.0));
+    for (refusals, want) in [
+        (
+            vec![refused("This response_format type is unavailable now")],
+            json!({"response_format": {"type": "json_object"}, "max_tokens": 20, "temperature": 0.0}),
+        ),
+        (
+            vec![refused("no"), failed(422, [], "extra fields not permitted")],
+            json!({"response_format": null, "max_tokens": 20, "temperature": 0.0}),
+        ),
+        (
+            vec![
+                refused("'max_tokens' is not supported. Use 'max_completion_tokens' instead."),
+                refused("'temperature' does not support 0 with this model"),
+            ],
+            json!({"max_completion_tokens": 20, "max_tokens": null, "temperature": null}),
+        ),
+    ] {
+        let count = refusals.len() + 1;
+        let answers = refusals.into_iter().chain([said("{}"), said("{}")]);
+        let backend = started(answers).await;
+        let model = model_of(&backend, Provider::Custom);
+        model.chat(&request).await.unwrap();
+        // The next request has the right form at once.
+        model.chat(&request).await.unwrap();
+        let requests = backend.requests();
+        assert_eq!(requests.len(), count + 1);
+        let body = &requests[count].body;
+        for (name, value) in want.as_object().unwrap() {
+            assert_eq!(&body[name], value, "{name}");
+        }
+        let system = body["messages"][0]["content"].as_str().unwrap();
+        let is_asked = body["response_format"]["type"] != "json_schema";
+        assert_eq!(system.contains("JSON of this schema"), is_asked, "{system}");
+    }
+    // The first refusal is the reason if the service takes no form.
+    let backend = started([refused("no"), refused("no, really"), refused("never")]).await;
+    let error = model_of(&backend, Provider::Custom).chat(&request).await.unwrap_err();
+    assert_eq!(error.to_string(), "provider refuses the request (status 400): no");
+}
+
+#[tokio::test]
+async fn a_base_url_is_right_with_and_without_its_version() {
+    let page = ProviderAnswer::http(200, [("content-type", "text/html")], "<html>");
+    for (missing, base, paths) in [
+        (failed(404, [], "no"), "", ["/chat/completions", "/v1/chat/completions"]),
+        (page, "/", ["/chat/completions", "/v1/chat/completions"]),
+        (failed(405, [], "no"), "/v1", ["/v1/chat/completions", "/chat/completions"]),
+    ] {
+        let backend = started([missing, said("Four.")]).await;
+        let mut config = config_of(&backend, Provider::Custom);
+        config.base_url = Some(backend.base_url().trim_end_matches("/v1").to_owned() + base);
+        RemoteModel::new(config).unwrap().chat(&question()).await.unwrap();
+        let asked: Vec<String> = backend.requests().iter().map(|it| it.path.clone()).collect();
+        assert_eq!(asked, paths);
+    }
+    // A model that nobody knows stays unknown.
+    let backend = started([failed(404, [], "no model m"), failed(404, [], "no page")]).await;
+    let error = model_of(&backend, Provider::OpenAi).chat(&question()).await.unwrap_err();
+    assert_eq!(error.to_string(), "provider refuses the request (status 404): no model m");
+}
+
+#[tokio::test]
 async fn text_comes_as_it_is_written() {
     let delta = |delta: Value, finish: Value| json!({"model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": finish}]});
     let backend = started([ProviderAnswer::events(

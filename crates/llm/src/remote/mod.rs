@@ -1,10 +1,15 @@
 //! Models of providers, over HTTP.
 
 mod anthropic;
+mod dialect;
 mod events;
 mod openai;
 
-use std::{future::Future, time::Duration};
+use std::{
+    future::Future,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
 use async_trait::async_trait;
 use marquetry_endpoint::{ApiKey, EndpointFailure, PlainHttp, RetryPolicy, base_url, http_client};
@@ -14,7 +19,10 @@ use reqwest::{
 };
 use serde_json::Value;
 
-use self::events::{EventStream, MIN_EVENT_BYTES};
+use self::{
+    dialect::{Dialect, EndpointUrls},
+    events::{EventStream, MIN_EVENT_BYTES},
+};
 use crate::{
     ChatAnswer, ChatError, ChatModel, ChatRequest, Finish, ModelConfig, Provider, ToolCall, Usage,
 };
@@ -36,10 +44,12 @@ const MAX_ERROR_BYTES: usize = 64 << 10;
 /// ```
 pub struct RemoteModel {
     client: Client,
-    url: Url,
+    urls: EndpointUrls,
     headers: HeaderMap,
     wire: Wire,
     config: ModelConfig,
+    /// The form in which the service took a request.
+    dialect: Mutex<Dialect>,
 }
 
 /// The wire format of requests and answers.
@@ -47,8 +57,8 @@ pub struct RemoteModel {
 enum Wire {
     /// OpenAI's chat completions.
     OpenAi {
-        /// The name of the member for the longest answer.
-        max_tokens: &'static str,
+        /// The names of the member for the longest answer: the one to send, and the other.
+        max_tokens: [&'static str; 2],
     },
     /// Anthropic's messages.
     Anthropic,
@@ -135,21 +145,22 @@ impl RemoteModel {
             // OpenAI has replaced `max_tokens`, which its newer models refuse. Most other services
             // know only `max_tokens`.
             Provider::OpenAi if base.host_str() == Some("api.openai.com") => {
-                Wire::OpenAi { max_tokens: "max_completion_tokens" }
+                Wire::OpenAi { max_tokens: ["max_completion_tokens", "max_tokens"] }
             }
             Provider::OpenAi | Provider::Ollama | Provider::Custom => {
-                Wire::OpenAi { max_tokens: "max_tokens" }
+                Wire::OpenAi { max_tokens: ["max_tokens", "max_completion_tokens"] }
             }
         };
         let path = match wire {
             Wire::OpenAi { .. } => "chat/completions",
             Wire::Anthropic => "messages",
         };
-        let url = base.join(path).map_err(|error| ChatError::Config(error.to_string()))?;
-        let client = http_client(&url).map_err(|error| ChatError::Config(error.to_string()))?;
+        let urls = EndpointUrls::new(&base, path);
+        let client =
+            http_client(&urls.given).map_err(|error| ChatError::Config(error.to_string()))?;
         let headers = headers(wire, config.api_key.as_ref())
             .map_err(|error| ChatError::Config(error.to_string()))?;
-        Ok(Self { client, url, headers, wire, config })
+        Ok(Self { client, urls, headers, wire, config, dialect: Mutex::default() })
     }
 
     /// Runs a whole call within [`ModelConfig::answer_timeout`].
@@ -164,10 +175,57 @@ impl RemoteModel {
         RetryPolicy::new(self.config.retries, self.config.longest_wait)
     }
 
-    fn body(&self, request: &ChatRequest, is_streamed: bool) -> Result<Vec<u8>, EndpointFailure> {
+    /// Sends a request in the form that the service took last, and in another one if it refuses
+    /// that. Returns the first failure if it refuses all.
+    async fn in_its_dialect<T, F>(
+        &self,
+        request: &ChatRequest,
+        is_streamed: bool,
+        send: impl Fn(Url, Vec<u8>) -> F,
+    ) -> Result<T, EndpointFailure>
+    where
+        F: Future<Output = Result<T, EndpointFailure>> + Send,
+    {
+        let known = *self.dialect.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut dialect = known;
+        let mut first_failure = None;
+        loop {
+            let url = if dialect.other_path { &self.urls.other } else { &self.urls.given };
+            let body = self.body(request, dialect, is_streamed)?;
+            let attempt = || within(self.config.timeout, send(url.clone(), body.clone()));
+            let failure = match self.retry_policy().run(attempt).await {
+                Ok(answer) => {
+                    if dialect != known {
+                        *self.dialect.lock().unwrap_or_else(PoisonError::into_inner) = dialect;
+                    }
+                    return Ok(answer);
+                }
+                Err(failure) => failure,
+            };
+            let next = match self.wire {
+                Wire::OpenAi { .. } => dialect.after(&failure, request),
+                Wire::Anthropic => dialect.after_path(&failure),
+            };
+            // The usual URL of a provider is right.
+            let is_usual = self.config.base_url.is_none();
+            let next = next.filter(|next| !(is_usual && next.other_path));
+            let failure = first_failure.unwrap_or(failure);
+            let Some(next) = next else { return Err(failure) };
+            first_failure = Some(failure);
+            dialect = next;
+        }
+    }
+
+    fn body(
+        &self,
+        request: &ChatRequest,
+        dialect: Dialect,
+        is_streamed: bool,
+    ) -> Result<Vec<u8>, EndpointFailure> {
         let body = match self.wire {
             Wire::OpenAi { max_tokens } => {
-                openai::body(request, &self.config.model, max_tokens, is_streamed)
+                let name = max_tokens[usize::from(dialect.other_max_tokens)];
+                openai::body(request, &self.config.model, name, dialect, is_streamed)
             }
             Wire::Anthropic => anthropic::body(request, &self.config.model, is_streamed),
         };
@@ -176,8 +234,8 @@ impl RemoteModel {
     }
 
     /// Sends a request, and returns an answer with a status of success.
-    async fn send(&self, body: Vec<u8>) -> Result<Response, EndpointFailure> {
-        let request = self.client.post(self.url.clone()).headers(self.headers.clone()).body(body);
+    async fn send(&self, url: Url, body: Vec<u8>) -> Result<Response, EndpointFailure> {
+        let request = self.client.post(url).headers(self.headers.clone()).body(body);
         let response = request.send().await.map_err(|error| self.connection_failed(error))?;
         if response.status().is_success() {
             return Ok(response);
@@ -250,15 +308,15 @@ impl RemoteModel {
     }
 
     /// Sends a request, and reads its answer in one piece.
-    async fn answer(&self, body: &[u8]) -> Result<ChatAnswer, EndpointFailure> {
-        let response = self.send(body.to_owned()).await?;
+    async fn answer(&self, url: Url, body: Vec<u8>) -> Result<ChatAnswer, EndpointFailure> {
+        let response = self.send(url, body).await?;
         let media_type = media_type(&response);
         self.read(&media_type, &self.whole(response).await?)
     }
 
     /// Sends a request for a stream, and reads its first event.
-    async fn begin_stream(&self, body: &[u8]) -> Result<StreamStart, EndpointFailure> {
-        let response = self.send(body.to_owned()).await?;
+    async fn begin_stream(&self, url: Url, body: Vec<u8>) -> Result<StreamStart, EndpointFailure> {
+        let response = self.send(url, body).await?;
         let media_type = media_type(&response);
         if media_type.contains("json") {
             // The service does not stream.
@@ -275,10 +333,10 @@ impl RemoteModel {
         request: &ChatRequest,
         on_text: &mut OnText<'_>,
     ) -> Result<ChatAnswer, EndpointFailure> {
-        let body = self.body(request, true)?;
         let limit = self.config.timeout;
         // Only the start of a stream is retried: text that was passed on cannot be taken back.
-        let start = self.retry_policy().run(|| within(limit, self.begin_stream(&body))).await?;
+        let start =
+            self.in_its_dialect(request, true, |url, body| self.begin_stream(url, body)).await?;
         let (mut next, mut events) = match start {
             StreamStart::Whole(answer) => {
                 if !answer.text.is_empty() {
@@ -353,10 +411,7 @@ impl ChatModel for RemoteModel {
     }
 
     async fn chat(&self, request: &ChatRequest) -> Result<ChatAnswer, ChatError> {
-        let work = async {
-            let body = self.body(request, false)?;
-            self.retry_policy().run(|| within(self.config.timeout, self.answer(&body))).await
-        };
+        let work = self.in_its_dialect(request, false, |url, body| self.answer(url, body));
         self.within_answer_timeout(work).await
     }
 

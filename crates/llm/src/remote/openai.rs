@@ -3,7 +3,9 @@
 use serde_json::{Map, Value, json};
 
 use super::{
-    EventError, OnText, PartialAnswer, Pieces, arguments, object, text_or_empty, token_count,
+    EventError, OnText, PartialAnswer, Pieces, arguments,
+    dialect::{Dialect, JsonFormat},
+    object, text_or_empty, token_count,
 };
 use crate::{ChatAnswer, ChatRequest, Finish, Format, Message, Tool, ToolCall, Usage};
 
@@ -12,26 +14,31 @@ pub(super) fn body(
     request: &ChatRequest,
     model: &str,
     max_tokens: &str,
+    dialect: Dialect,
     is_streamed: bool,
 ) -> Value {
     let mut body = Map::new();
     body.insert("model".to_owned(), json!(model));
-    body.insert("messages".to_owned(), request.messages.iter().map(message).collect());
+    body.insert("messages".to_owned(), messages(request, dialect.json));
     if !request.tools.is_empty() {
         body.insert("tools".to_owned(), request.tools.iter().map(tool).collect());
     }
     if let Format::Schema { name, schema } = &request.format {
         let named = json!({"name": name, "schema": schema, "strict": is_strict(schema)});
-        let format = json!({"type": "json_schema", "json_schema": named});
-        body.insert("response_format".to_owned(), format);
+        let format = match dialect.json {
+            JsonFormat::Schema => Some(json!({"type": "json_schema", "json_schema": named})),
+            JsonFormat::Object => Some(json!({"type": "json_object"})),
+            JsonFormat::Instructions => None,
+        };
+        body.extend(format.map(|format| ("response_format".to_owned(), format)));
     }
-    if let Some(temperature) = request.temperature {
+    if let Some(temperature) = request.temperature.filter(|_| !dialect.no_temperature) {
         body.insert("temperature".to_owned(), json!(temperature));
     }
     if let Some(limit) = request.max_tokens {
         body.insert(max_tokens.to_owned(), json!(limit));
     }
-    if let Some(seed) = request.seed {
+    if let Some(seed) = request.seed.filter(|_| !dialect.no_seed) {
         body.insert("seed".to_owned(), json!(seed));
     }
     if !request.stop.is_empty() {
@@ -39,10 +46,31 @@ pub(super) fn body(
     }
     if is_streamed {
         body.insert("stream".to_owned(), Value::Bool(true));
-        // Without it, a stream does not report its tokens.
-        body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+        if !dialect.no_stream_options {
+            // Without it, a stream does not report its tokens.
+            body.insert("stream_options".to_owned(), json!({"include_usage": true}));
+        }
     }
     Value::Object(body)
+}
+
+/// Returns the messages. A schema that the service does not take is part of the instructions.
+fn messages(request: &ChatRequest, json: JsonFormat) -> Value {
+    let mut messages: Vec<Value> = request.messages.iter().map(message).collect();
+    let Format::Schema { schema, .. } = &request.format else { return messages.into() };
+    if json == JsonFormat::Schema {
+        return messages.into();
+    }
+    let ask = format!("Answer with JSON of this schema, and nothing else: {schema}");
+    // Templates of some models allow one system message, at the beginning.
+    match messages.first_mut().filter(|first| first["role"] == "system") {
+        Some(first) => {
+            let text = format!("{}\n\n{ask}", text_or_empty(first.get("content")));
+            first["content"] = Value::from(text);
+        }
+        None => messages.insert(0, json!({"role": "system", "content": ask})),
+    }
+    messages.into()
 }
 
 fn message(message: &Message) -> Value {
