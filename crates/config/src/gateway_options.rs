@@ -7,7 +7,11 @@ use marquetry_gateway::{GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, 
 use marquetry_protocol::client::{AuthorizationError, Authorizer, ClientError, Network};
 
 use crate::{
-    Config, Transport, apps::Gating, gateway::GatewayConfig, limits::Limits, login::LoginConfig,
+    Config, Transport,
+    apps::Gating,
+    gateway::GatewayConfig,
+    limits::Limits,
+    login::{LoginConfig, LoginGrant},
     upstream::UpstreamConfig,
 };
 
@@ -172,16 +176,12 @@ impl HttpAccess for ConfiguredAccess {
             ClientError::Unauthorized(_) if login.is_none() => {
                 Some(format!("log in with `marquetry login {name}`"))
             }
-            // The authorization server may be refusing the client for a moment, or it has deleted
-            // the client's registration. Only a new registration helps against the latter, and only
-            // a client without a configured id registers itself.
-            ClientError::Authorization(AuthorizationError::Denied { error, .. })
-                if error == "invalid_client"
-                    && login.is_some_and(|login| login.client_id.is_none()) =>
+            // The authorization server may be refusing for a moment, or for good: it has revoked
+            // the refresh token, or has deleted the client's registration, which is then renewed.
+            ClientError::Authorization(AuthorizationError::Denied { .. })
+                if login.is_some_and(|login| login.grant == LoginGrant::Person) =>
             {
-                Some(format!(
-                    "if the error persists, register again with `marquetry login {name} --forget`"
-                ))
+                Some(format!("if the error persists, log in with `marquetry login {name}`"))
             }
             _ => None,
         }
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_client_is_advised_to_register_again() {
+    fn a_refused_person_is_advised_to_log_in() {
         let denied = ClientError::Authorization(AuthorizationError::Denied {
             error: "invalid_client".to_owned(),
             description: String::new(),
@@ -241,8 +241,8 @@ mod tests {
             gateway: GatewayConfig::default(),
         };
         let advice = access.advice(&denied).unwrap();
-        assert!(advice.contains("marquetry login files --forget"), "{advice}");
-        access.login.as_mut().unwrap().client_id = Some("me".to_owned());
-        assert_eq!(access.advice(&denied), None, "we did not register, so we cannot again");
+        assert!(advice.contains("marquetry login files"), "{advice}");
+        access.login.as_mut().unwrap().grant = LoginGrant::ClientCredentials;
+        assert_eq!(access.advice(&denied), None, "no person can log in");
     }
 }

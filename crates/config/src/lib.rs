@@ -81,7 +81,7 @@ pub mod sections {
         gateway::{GatewayConfig, Separator},
         limits::Limits,
         log::{LogConfig, LogFormat},
-        login::{LoginConfig, LoginGrant},
+        login::{LoginConfig, LoginGrant, SecretMethodName},
         plantuml::PlantUmlConfig,
         server::ServerConfig,
         testing::TestingConfig,

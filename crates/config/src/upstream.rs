@@ -169,8 +169,9 @@ pub(crate) struct UpstreamTable {
     #[schemars(example = serde_json::json!({"Authorization": "Bearer ${TOKEN:-none}"}))]
     headers: Option<IndexMap<String, String>>,
     /// With `url`: OAuth 2.1, with the token from `marquetry login NAME`; `{}` if the authorization
-    /// server needs no settings. Other keys: `client_metadata_url`, `scopes`, `grant =
-    /// "client_credentials"`.
+    /// server needs no settings. Other keys: `redirect_uri` (one that is registered by hand),
+    /// `send_resource = false` (for Entra ID), `token_endpoint_auth_method`,
+    /// `client_metadata_url`, `scopes`, `grant = "client_credentials"`.
     #[schemars(example = serde_json::json!({"client_id": "marquetry", "client_secret_env": "MCP_CLIENT_SECRET", "issuer": "https://login.example"}))]
     auth: Option<LoginConfig>,
     /// "stdio", "http", "streamable-http" or "sse"; by default stdio for `command` and http for

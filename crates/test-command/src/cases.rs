@@ -25,6 +25,7 @@ use crate::{
     database,
     progress::Progress,
     summary,
+    variables::expand_case,
 };
 
 /// A case with the name of its run.
@@ -32,6 +33,8 @@ pub(crate) struct LoadedCase {
     file: PathBuf,
     /// The name that the file gives its run; otherwise the path of the file.
     run: String,
+    /// The case without the values of variables, as it is stored.
+    written: TestCase,
     case: TestCase,
 }
 
@@ -41,12 +44,20 @@ pub(crate) fn load(
     arguments: &TestArgs,
     configuration: Option<&SelectedConfiguration>,
     files: &[PathBuf],
+    environment: Environment<'_>,
 ) -> Result<Vec<LoadedCase>, Failed> {
     let mut loaded: Vec<LoadedCase> = Vec::new();
     for path in files {
         let file = CaseFile::load(path).map_err(Failed::usage)?;
         let run = file.name.clone().unwrap_or_else(|| path.display().to_string());
-        for mut case in file.into_cases() {
+        for mut written in file.into_cases() {
+            let mut case = written.clone();
+            if is_selected(arguments, path, &case.name) {
+                // A configuration has its own variables, and replaces what the file has.
+                let may_miss = arguments.replay.is_some() || configuration.is_some();
+                expand_case(&mut case, path, environment.variable, may_miss)
+                    .map_err(Failed::usage)?;
+            }
             if let Some(other) = loaded.iter().find(|other| other.case.name == case.name) {
                 return Err(Failed::usage(format!(
                     "{} and {} have a case {:?}; results of one name are one history",
@@ -55,25 +66,30 @@ pub(crate) fn load(
                     case.name
                 )));
             }
-            if let Some(selected) = configuration {
-                selected.resolved.apply(&mut case);
+            for case in [&mut written, &mut case] {
+                if let Some(selected) = configuration {
+                    selected.resolved.apply(case);
+                }
+                change(arguments, case);
             }
-            change(arguments, &mut case);
-            loaded.push(LoadedCase { file: path.clone(), run: run.clone(), case });
+            loaded.push(LoadedCase { file: path.clone(), run: run.clone(), written, case });
         }
     }
-    loaded.retain(|LoadedCase { file, case, .. }| {
-        let file = file.display().to_string();
-        match &arguments.exact {
-            Some(name) => case.name == *name,
-            None if arguments.filter.is_empty() => true,
-            None => arguments
-                .filter
-                .iter()
-                .any(|part| case.name.contains(part.as_str()) || file.contains(part.as_str())),
-        }
-    });
+    loaded.retain(|LoadedCase { file, case, .. }| is_selected(arguments, file, &case.name));
     Ok(loaded)
+}
+
+/// Returns whether the arguments select a case.
+fn is_selected(arguments: &TestArgs, file: &Path, name: &str) -> bool {
+    if let Some(exact) = &arguments.exact {
+        return name == exact;
+    }
+    let file = file.display().to_string();
+    arguments.filter.is_empty()
+        || arguments
+            .filter
+            .iter()
+            .any(|part| name.contains(part.as_str()) || file.contains(part.as_str()))
 }
 
 fn change(arguments: &TestArgs, case: &mut TestCase) {
@@ -193,7 +209,7 @@ async fn run_all(
     let is_stored = configuration.is_some() && arguments.replay.is_none();
     let configuration = match configuration {
         Some(selected) => Some(selected.configuration),
-        None => Configuration::shared_by(cases.iter().map(|loaded| &loaded.case)),
+        None => Configuration::shared_by(cases.iter().map(|loaded| &loaded.written)),
     };
     if let Some(configuration) = configuration.as_ref().filter(|_| !is_stored) {
         store.put_configuration(configuration).await.map_err(Failed::error)?;
@@ -449,7 +465,14 @@ mod tests {
         let case = "{name: a, prompt: b, judgeConfig: {provider: openai, model: own}}";
         fs::write(&file, format!("cases: [{case}]")).unwrap();
         for (arguments, agent) in [(&[][..], "stored"), (&["--model", "ollama/new"], "new")] {
-            let loaded = load(&parsed(arguments), Some(&selected), std::slice::from_ref(&file));
+            let environment = Environment {
+                variable: &|_| None,
+                variables: &Vec::new,
+                guard: None,
+                program: None,
+            };
+            let files = std::slice::from_ref(&file);
+            let loaded = load(&parsed(arguments), Some(&selected), files, environment);
             let case = loaded.ok().unwrap().remove(0).case;
             assert_eq!((&*case.agent().unwrap().model, case.judge()), (agent, Some(&judge)));
         }
@@ -485,8 +508,9 @@ mod tests {
         fs::write(&path, "a whole recording").unwrap();
         let arguments = parsed(&["--record", &folder.path().display().to_string()]);
         let runner = Runner::new(RemoteModels::new(), Arc::new(MemoryStore::new()));
-        let loaded =
-            LoadedCase { file: "a".into(), run: "a".to_owned(), case: case_with_a_judge() };
+        let case = case_with_a_judge();
+        let written = case.clone();
+        let loaded = LoadedCase { file: "a".into(), run: "a".to_owned(), written, case };
         let progress = Progress::new(1, false);
         let stopped = async { "the end".to_owned() };
         let result = run_one(&arguments, &runner, loaded, "r", &progress, stopped).await;

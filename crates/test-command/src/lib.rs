@@ -12,6 +12,7 @@ mod scenarios;
 mod schema;
 mod server;
 mod summary;
+mod variables;
 
 use std::{fmt, path::Path};
 
@@ -93,7 +94,7 @@ fn run(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed>
         ));
     }
     let configuration = configuration::select(arguments, environment)?;
-    let cases = cases::load(arguments, configuration.as_ref(), &files.cases)?;
+    let cases = cases::load(arguments, configuration.as_ref(), &files.cases, environment)?;
     let is_for_programs =
         !arguments.report.is_empty() || arguments.format != arguments::OutcomeFormat::Text;
     if !cases.is_empty() && !files.scenarios.is_empty() && is_for_programs {

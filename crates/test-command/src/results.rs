@@ -1,9 +1,13 @@
 //! Stored results: history, comparison of runs, and the test of a judge.
 
-use std::{fmt::Write as _, io::Write as _, path::PathBuf};
+use std::{
+    fmt::Write as _,
+    io::Write as _,
+    path::{Path, PathBuf},
+};
 
 use marquetry_judge::{
-    ModelSettings, Models as _, RemoteModels, ResultStore, Role, Status, StoreError,
+    ModelSettings, Models as _, RemoteModels, ResultStore, Role, Status, StoreError, TestCase,
     case_file::CaseFile,
     fault::{Trace, check_judge},
     judge::{Judge, JudgeOptions},
@@ -19,6 +23,7 @@ use crate::{
     database,
     progress::Spinner,
     summary::one_line,
+    variables::expand_case,
 };
 
 /// Stored good results of a case into which faults are seeded.
@@ -235,7 +240,11 @@ pub(crate) fn judge_check(
         }
         None => {}
     }
-    let settings = settings.ok_or_else(|| {
+    let mut judged = TestCase::new("judge-check", "");
+    judged.judge_config = settings;
+    let file = files.first().map_or(Path::new(""), PathBuf::as_path);
+    expand_case(&mut judged, file, environment.variable, false).map_err(Failed::usage)?;
+    let settings = judged.judge_config.ok_or_else(|| {
         Failed::usage("no case has a judgeConfig: name the judge with --judge PROVIDER/MODEL")
     })?;
     let model = RemoteModels::from_environment(environment.variable)

@@ -90,6 +90,11 @@ impl TestCase {
         Self { name: name.into(), prompt: prompt.into(), ..Self::default() }
     }
 
+    /// Adds values that no result may have, such as those of variables that were put into it.
+    pub fn hide_values(&mut self, values: Vec<String>) {
+        self.variable_values.extend(values);
+    }
+
     /// Returns the JSON Schema of test cases.
     #[must_use]
     pub fn schema() -> serde_json::Value {

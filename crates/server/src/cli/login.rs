@@ -3,10 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use marquetry_config::{Loaded, Transport};
-use marquetry_oauth::client::{CredentialStore as _, DirectoryStore, LoopbackBrowser};
-use marquetry_protocol::client::{Client, ClientOptions, HttpTarget};
+use marquetry_oauth::client::{CredentialStore as _, DirectoryStore, LoopbackBrowser, OAuth};
+use marquetry_protocol::client::{Client, ClientError, ClientOptions, HttpTarget};
 use serde_json::json;
-use tokio::net::TcpListener;
 
 use super::{Failure, LoginArgs, print_message, serve::on_runtime};
 use crate::logging;
@@ -31,35 +30,25 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
         return Err(Failure { code: 2, message });
     };
     on_runtime(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await.map_err(Failure::new)?;
-        let browser = LoopbackBrowser::new(listener, |page| {
-            const REQUEST: &str = "Log in on this page, in a browser on this machine:";
-            if logging::is_json() {
-                logging::emit("INFO", REQUEST, &[("page", json!(page.to_string()))]);
-            } else {
-                eprintln!("{REQUEST}\n\n  {page}\n");
-            }
-        });
-        let browser = Arc::new(browser.map_err(Failure::new)?);
+        let auth = upstream.auth.clone().unwrap_or_default();
+        let redirect_uri = auth.redirect_uri.as_deref().unwrap_or("http://127.0.0.1/callback");
+        let browser = LoopbackBrowser::bind(redirect_uri, show_page).await.map_err(Failure::new)?;
         let directory = config.gateway.credentials_directory.clone();
         if let Some(directory) = directory.as_deref().filter(|_| arguments.forget) {
             DirectoryStore::new(directory).delete(url).await.map_err(Failure::new)?;
         }
-        let auth = upstream.auth.clone().unwrap_or_default();
         let network = config.gateway.network().map_err(Failure::new)?;
         let authorizer = auth
-            .authorizer(url, directory.as_deref(), Some(browser), &network)
+            .authorizer(url, directory.as_deref(), Some(Arc::new(browser)), &network)
             .map_err(Failure::new)?;
         let options = ClientOptions {
-            authorizer: Some(Arc::new(authorizer)),
             network,
             connect_timeout: Duration::from_millis(config.gateway.start_timeout_ms.get()),
             ..ClientOptions::default()
         };
-        let headers = headers.clone().into_iter().collect();
-        let target = HttpTarget { url: url.clone(), headers };
-        let client = Client::http(target, options).await.map_err(Failure::new)?;
-        client.close().await;
+        let target =
+            HttpTarget { url: url.clone(), headers: headers.clone().into_iter().collect() };
+        log_in(name, target, options, authorizer).await?;
         let hint = match upstream.auth {
             Some(_) => String::new(),
             None => {
@@ -68,4 +57,43 @@ pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
         };
         print_message(&format!("logged in to {name}{hint}\n"))
     })
+}
+
+/// Logs in, and connects with the token.
+async fn log_in(
+    name: &str,
+    target: HttpTarget,
+    mut options: ClientOptions,
+    authorizer: OAuth,
+) -> Result<(), Failure> {
+    // Some servers, such as Google's, connect everybody and ask for a token only at calls. Nothing
+    // shows then whether a stored token is still accepted.
+    match Client::http(target.clone(), options.clone()).await {
+        Ok(client) => {
+            client.close().await;
+            if !authorizer.log_in().await.map_err(Failure::new)? {
+                let message = format!(
+                    "server {name:?} needs no login: it connects without a token, and names no \
+                     authorization server"
+                );
+                return Err(Failure { code: 2, message });
+            }
+        }
+        Err(ClientError::Unauthorized(_)) => {}
+        Err(error) => return Err(Failure::new(error)),
+    }
+    options.authorizer = Some(Arc::new(authorizer));
+    let client = Client::http(target, options).await.map_err(Failure::new)?;
+    client.close().await;
+    Ok(())
+}
+
+/// Shows a person the page to log in on.
+fn show_page(page: &str) {
+    const REQUEST: &str = "Log in on this page, in a browser on this machine:";
+    if logging::is_json() {
+        logging::emit("INFO", REQUEST, &[("page", json!(page))]);
+    } else {
+        eprintln!("{REQUEST}\n\n  {page}\n");
+    }
 }

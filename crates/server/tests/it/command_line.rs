@@ -629,6 +629,22 @@ async fn login_forget_removes_the_stored_registration() {
     assert!(kept.load(url).await.unwrap().is_none());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn login_at_a_server_without_authorization_opens_no_page() {
+    let directory = tempfile::tempdir().unwrap();
+    let server = crate::support::Running::start("").await;
+    let toml = format!(
+        "gateway.credentials_directory = 'kept'\nmcp_servers.open.url = 'http://{}/mcp'\n",
+        server.address
+    );
+    fs::write(directory.path().join("m.toml"), toml).unwrap();
+    let output = marquetry(directory.path(), &["login", "open", "--config", "m.toml"]);
+    let want = "error: server \"open\" needs no login: it connects without a token, and names no \
+        authorization server\n";
+    assert_eq!((output.status.code(), &*text(&output.stderr)), (Some(2), want));
+    server.stop().await;
+}
+
 #[test]
 fn a_bucket_that_does_not_answer_is_a_problem() {
     let directory = tempfile::tempdir().unwrap();
