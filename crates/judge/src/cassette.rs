@@ -43,6 +43,8 @@ struct Recording {
 #[derive(Default)]
 struct Tape {
     entries: Vec<Entry>,
+    /// The number of trials, if the recording has it.
+    trials: Option<u32>,
     /// For each channel, the indices of its entries that were not replayed yet, in order.
     left: BTreeMap<String, VecDeque<usize>>,
 }
@@ -57,6 +59,9 @@ impl Tape {
 #[derive(Serialize, Deserialize)]
 struct File {
     version: u32,
+    /// Recordings of older versions lack it.
+    #[serde(default)]
+    trials: Option<u32>,
     entries: Vec<Entry>,
 }
 
@@ -191,7 +196,7 @@ impl Cassette {
         for (index, entry) in file.entries.iter().enumerate() {
             left.entry(entry.channel.clone()).or_default().push_back(index);
         }
-        let tape = Tape { entries: file.entries, left };
+        let tape = Tape { entries: file.entries, trials: file.trials, left };
         Ok(Self(Arc::new(Recording { is_replay: true, tape: Mutex::new(tape) })))
     }
 
@@ -227,7 +232,35 @@ impl Cassette {
         let tape = self.tape();
         let answered: Vec<&Entry> =
             tape.entries.iter().filter(|entry| entry.answer.is_some()).collect();
-        serde_json::to_string_pretty(&json!({"version": VERSION, "entries": answered}))
+        serde_json::to_string_pretty(
+            &json!({"version": VERSION, "trials": tape.trials, "entries": answered}),
+        )
+    }
+
+    /// Returns the number of trials that were recorded; older recordings do not have it.
+    #[must_use]
+    pub fn trials(&self) -> Option<u32> {
+        self.tape().trials
+    }
+
+    /// Records the number of trials.
+    pub(crate) fn set_trials(&self, trials: u32) {
+        if !self.0.is_replay {
+            self.tape().trials = Some(trials);
+        }
+    }
+
+    /// Returns the names of the servers that were recorded for a case, in the order of the case, so
+    /// that a replay needs none of them.
+    #[must_use]
+    pub fn servers(&self, case: &str) -> Vec<String> {
+        let prefix = format!("{case}/server:");
+        let mut names: Vec<String> = Vec::new();
+        for entry in &self.tape().entries {
+            let name = entry.channel.strip_prefix(&*prefix);
+            names.extend(name.filter(|name| !names.iter().any(|it| it == name)).map(Into::into));
+        }
+        names
     }
 
     /// Records why a trial of a case ended, as the answer to its requests that have none.
@@ -333,7 +366,7 @@ impl Channel {
         let request = self.redactor.redact_json(request);
         let mut tape = self.cassette.tape();
         let recorded = tape.recorded_on(&self.name);
-        let Tape { entries, left } = &mut *tape;
+        let Tape { entries, left, .. } = &mut *tape;
         let left = left.entry(self.name.clone()).or_default();
         // Concurrent requests, such as votes, may arrive in another order.
         let position = left

@@ -195,6 +195,9 @@ impl Runner {
             Ok(()) => status_of(&case, &trials),
         };
         let tape = context.cassette.as_ref();
+        if let Some(tape) = tape {
+            tape.set_trials(u32::try_from(trials.len()).unwrap_or(u32::MAX));
+        }
         let (status, error) = match tape.map(|tape| tape.check_replayed(&case.name)) {
             Some(Err(problem)) if status != Status::Error => {
                 (Status::Error, Some(redactor.redact(problem.to_string())))

@@ -277,7 +277,7 @@ async fn run_all(
 async fn run_one(
     arguments: &TestArgs,
     runner: &Runner,
-    LoadedCase { case, .. }: LoadedCase,
+    LoadedCase { mut case, .. }: LoadedCase,
     run: &str,
     progress: &Progress,
     stopped: impl Future<Output = String> + Send + 'static,
@@ -288,7 +288,11 @@ async fn run_one(
     context = context.on_event(move |event| events.show(event));
     let mut recorded = None;
     if let Some(folder) = &arguments.replay {
-        context = context.with_cassette(cassette_of(folder, &case)?);
+        let cassette = cassette_of(folder, &case)?;
+        if let Some(warning) = replay_as_recorded(&mut case, &cassette, arguments.repeat) {
+            progress.warn(&warning);
+        }
+        context = context.with_cassette(cassette);
     } else if let Some(folder) = &arguments.record {
         let cassette = Cassette::record();
         recorded = Some((cassette.clone(), cassette_path(folder, &case)));
@@ -308,6 +312,32 @@ async fn run_one(
     };
     progress.end(&line, &result);
     saved.map(|()| result)
+}
+
+/// Gives a case the servers and the trials of its recording, and returns what a person should know
+/// about that. A recording was often made of a server on the command line, which a replay does not
+/// need.
+fn replay_as_recorded(
+    case: &mut TestCase,
+    cassette: &Cassette,
+    repeat: Option<u32>,
+) -> Option<String> {
+    let servers = cassette.servers(&case.name);
+    if case.server_configs.is_none() && !servers.is_empty() {
+        let none: [&str; 0] = [];
+        let replayed =
+            servers.into_iter().map(|name| ServerConfig::stdio("replay", none).named(name));
+        case.server_configs = Some(replayed.collect());
+    }
+    let trials = cassette.trials()?;
+    case.repetitions = trials.max(1);
+    repeat.filter(|times| *times != trials).map(|times| {
+        format!(
+            "--repeat {times}: the recording of {:?} has {trials} trial{}, which are replayed",
+            case.name,
+            if trials == 1 { "" } else { "s" }
+        )
+    })
 }
 
 fn save(cassette: &Cassette, path: &Path) -> Result<(), Failed> {
@@ -516,5 +546,25 @@ mod tests {
         let result = run_one(&arguments, &runner, loaded, "r", &progress, stopped).await;
         assert_eq!(result.ok().unwrap().status, Status::Error);
         assert_eq!(fs::read_to_string(path).unwrap(), "a whole recording");
+    }
+
+    #[test]
+    fn a_replay_needs_no_server_and_has_the_recorded_trials() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.json");
+        let entry = |channel: &str| serde_json::json!({"channel": channel, "request": {}});
+        let entries = ["a/agent", "a/server:two", "a/server:one", "a/server:two", "b/server:no"];
+        let entries: Vec<_> = entries.into_iter().map(entry).collect();
+        let file = serde_json::json!({"version": 1, "trials": 2, "entries": entries});
+        fs::write(&path, file.to_string()).unwrap();
+        let cassette = Cassette::load(&path).unwrap();
+        let mut case = TestCase::new("a", "b");
+        let warning = replay_as_recorded(&mut case, &cassette, Some(3)).unwrap();
+        let want = "--repeat 3: the recording of \"a\" has 2 trials, which are replayed";
+        assert_eq!((&*warning, case.repetitions), (want, 2));
+        let names: Vec<_> =
+            case.server_configs.iter().flatten().filter_map(ServerConfig::name).collect();
+        assert_eq!(names, ["two", "one"]);
+        assert_eq!(replay_as_recorded(&mut case, &cassette, None), None);
     }
 }

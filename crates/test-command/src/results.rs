@@ -173,6 +173,12 @@ pub(crate) fn compare(
         print(&pretty(&comparison));
     } else {
         let mut text = String::new();
+        for (names, run) in [(&comparison.only_base, "earlier"), (&comparison.only_new, "later")] {
+            if !names.is_empty() {
+                let names: Vec<String> = names.iter().map(|name| one_line(name)).collect();
+                _ = writeln!(text, "only in the {run} run: {}", names.join(", "));
+            }
+        }
         for case in &comparison.cases {
             let name = one_line(&case.test_name);
             let rates = rates(&case.base, &case.new);
@@ -188,6 +194,13 @@ pub(crate) fn compare(
         return Err(Failed::error(format!(
             "no trial of the run {} has a verdict; `marquetry test history NAME` shows the results of a case",
             comparison.new_run
+        )));
+    }
+    let only = comparison.only_base.len() + comparison.only_new.len();
+    if only == comparison.cases.len() {
+        return Err(Failed::error(format!(
+            "the runs {} and {} have no case in common; name two runs of the same cases",
+            comparison.base_run, comparison.new_run
         )));
     }
     match comparison.verdict {

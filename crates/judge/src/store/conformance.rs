@@ -276,6 +276,17 @@ async fn batches_are_counted(store: &dyn ResultStore) {
     let back = compare(store, &runs[1], &runs[0]).await.expect("both are there");
     assert_eq!(back.verdict, Change::None);
     assert!(compare(store, &runs[0], "unknown").await.is_err());
+    assert!(compared.only_base.is_empty() && compared.only_new.is_empty());
+    let other = store.start_run(NewRun::default()).await.expect("it is written");
+    let mut result = sample("three", &[true; 8]);
+    result.run_id = Some(other.id.clone());
+    put(store, &result).await;
+    store.finish_run(&other.id, RunStatus::Completed).await.expect("it is written");
+    let differs = compare(store, &runs[0], &other.id).await.expect("both are there");
+    assert_eq!(
+        (differs.only_base, differs.only_new),
+        (vec!["one".to_owned(), "two".to_owned()], vec!["three".to_owned()],)
+    );
     assert!(store.finish_run("unknown", RunStatus::Failed).await.is_err());
     let refused = store.touch_run("unknown").await;
     assert!(matches!(refused, Err(StoreError::NotFound { kind: "run", .. })), "{refused:?}");

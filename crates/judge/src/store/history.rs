@@ -1,6 +1,6 @@
 //! Statistics of stored results: of a case, of two batches, of a judge. They work on any store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -128,6 +128,12 @@ pub struct Comparison {
     /// all their trials, and the change is that of the mean rate of the cases, each with the same
     /// weight.
     pub all: CaseComparison,
+    /// The cases that only the older batch has.
+    #[serde(default)]
+    pub only_base: Vec<String>,
+    /// The cases that only the newer batch has.
+    #[serde(default)]
+    pub only_new: Vec<String>,
     /// The cases, by name. With 95 % confidence, no case is called a regression that has not
     /// changed, however many are compared.
     pub cases: Vec<CaseComparison>,
@@ -173,12 +179,14 @@ pub async fn compare(
     new_run: &str,
 ) -> Result<Comparison, StoreError> {
     let mut counts: BTreeMap<String, [TrialCounts; 2]> = BTreeMap::new();
+    let mut names: [BTreeSet<String>; 2] = Default::default();
     for (side, id) in [base_run, new_run].into_iter().enumerate() {
         if store.run(id).await?.is_none() {
             return Err(StoreError::NotFound { kind: "run", id: id.to_owned() });
         }
         let filter = OutcomeFilter { limit: Some(10_000), ..OutcomeFilter::of_run(id) };
         for outcome in store.outcomes(&filter).await? {
+            names[side].insert(outcome.test_name.clone());
             add(&mut counts.entry(outcome.test_name.clone()).or_default()[side], outcome.trials);
         }
     }
@@ -202,7 +210,10 @@ pub async fn compare(
     let change = stats::change_of_mean(&both);
     let all = CaseComparison::new("", sum_of(&both, 0), sum_of(&both, 1), change);
     let fell = cases.iter().chain([&all]).any(|case| case.change == Change::Regression);
+    let [base_names, new_names] = &names;
     Ok(Comparison {
+        only_base: base_names.difference(new_names).cloned().collect(),
+        only_new: new_names.difference(base_names).cloned().collect(),
         base_run: base_run.to_owned(),
         new_run: new_run.to_owned(),
         verdict: if fell { Change::Regression } else { all.change },
