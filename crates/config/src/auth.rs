@@ -40,6 +40,11 @@ pub struct AuthConfig {
     pub jwks_file: Option<PathBuf>,
     /// Scopes that the token of every request must have.
     pub required_scopes: Vec<String>,
+    /// Claim of the issuer's tokens with the names of a user's groups: a list, or a text with spaces.
+    /// Dots lead into objects (`realm_access.roles`). `groups` by default. Documents that are shared
+    /// with a group are found by its users.
+    #[schemars(example = &"groups")]
+    pub groups_claim: Option<String>,
     /// Static tokens by the names of their holders. Each is read from an environment variable
     /// (`env`) or a file (`file`), and has scopes. A token has at least 16 characters; `openssl
     /// rand -hex 32` makes one.
@@ -58,6 +63,8 @@ pub struct TokenConfig {
     pub file: Option<PathBuf>,
     /// Scopes of its holder.
     pub scopes: Vec<String>,
+    /// Groups of its holder.
+    pub groups: Vec<String>,
 }
 
 /// An invalid key of `[auth]`: its name and a message.
@@ -94,6 +101,9 @@ impl AuthConfig {
         let mut options = ResourceServerOptions::default();
         options.required_scopes.clone_from(&self.required_scopes);
         options.name = Some("Marquetry".to_owned());
+        if let Some(claim) = &self.groups_claim {
+            options.groups_claim.clone_from(claim);
+        }
         if let Some(issuer) = &self.issuer {
             let Some(resource) = &self.resource else {
                 let problem = "\"issuer\" needs \"resource\": the URL of /mcp as clients reach it, which tokens must name as their audience";
@@ -127,7 +137,8 @@ impl AuthConfig {
             let text = token
                 .read(variables)
                 .map_err(|problem| ("tokens", format!("{name}: {problem}")))?;
-            options.static_tokens.push(StaticToken::new(name, &text, &token.scopes));
+            let token = StaticToken::new(name, &text, &token.scopes).with_groups(&token.groups);
+            options.static_tokens.push(token);
         }
         ResourceServer::new(options).map(Some).map_err(|error| {
             let key = if self.issuer.is_some() { "issuer" } else { "tokens" };
@@ -142,6 +153,7 @@ impl AuthConfig {
             ("jwks_url", self.jwks_url.is_some()),
             ("jwks_file", self.jwks_file.is_some()),
             ("required_scopes", !self.required_scopes.is_empty()),
+            ("groups_claim", self.groups_claim.is_some()),
         ];
         given.into_iter().find_map(|(key, is_given)| is_given.then_some(key))
     }

@@ -60,7 +60,7 @@ impl Config {
             Ok(database) => options.with_database(database),
             Err(reason) => options.without_database(reason),
         };
-        options.with_variables(variable)
+        options.with_issuer(self.auth.issuer.clone()).with_variables(variable)
     }
 
     /// Returns the location of the database.

@@ -1,5 +1,7 @@
 //! Access to the database as one caller.
 
+use std::collections::BTreeSet;
+
 use marquetry_context_blocks::Am7Uri;
 use marquetry_protocol::server::Principal;
 use marquetry_rag::{Caller, RecordError};
@@ -35,9 +37,14 @@ impl Access {
                 let id = user_id(principal, &knowledge.organization);
                 let end = name.floor_char_boundary(knowledge.records.limits().max_name_bytes);
                 // A subject may be any text; if it is not a valid name, the id is used.
-                match knowledge.user(&id, &name[..end], false).await {
+                let groups: BTreeSet<String> = principal
+                    .groups
+                    .iter()
+                    .map(|group| group_uri(group, &knowledge.organization))
+                    .collect();
+                match knowledge.user(&id, &name[..end], &groups).await {
                     Err(RecordError::Invalid { .. } | RecordError::Limit { .. }) => {
-                        knowledge.user(&id, &id, false).await?
+                        knowledge.user(&id, &id, &groups).await?
                     }
                     known => known?,
                 }
@@ -60,6 +67,23 @@ pub(crate) fn user_id(principal: &Principal, organization: &str) -> String {
 fn can_be_id(id: &str, organization: &str) -> bool {
     let uri = Am7Uri::builder().organization(organization).object_type("system.user").id(id);
     uri.build().is_ok_and(|uri| uri.id() == Some(id))
+}
+
+/// Returns the URI of the user of an id.
+pub(crate) fn user_uri(id: &str, organization: &str) -> String {
+    format!("am7://{organization}/system.user/{id}")
+}
+
+/// Returns the URI of a group that tokens name. It has no record. Users cannot choose the ids of
+/// groups that they create, so none of them can take its place.
+pub(crate) fn group_uri(name: &str, organization: &str) -> String {
+    let id = format!("group-{name}");
+    let id = if can_be_id(&id, organization) {
+        id
+    } else {
+        format!("group-{}", &blake3::hash(name.as_bytes()).to_hex()[..32])
+    };
+    format!("am7://{organization}/auth.group/{id}")
 }
 
 #[cfg(test)]

@@ -1,11 +1,11 @@
 //! An open database, and how it is opened.
 
-use std::{io, path::Path, sync::Arc};
+use std::{collections::BTreeSet, io, path::Path, sync::Arc};
 
 use marquetry_rag::{
     Caller, DatabaseError, EmbedError, Embedder, LibsqlOptions, LibsqlRecords,
-    LibsqlRecordsOptions, LibsqlStore, MemoryRecords, MemoryStore, Pipeline, Prefixed, RecordError,
-    RecordLimits, Records, RemoteEmbedder, StaticModel, StoreError,
+    LibsqlRecordsOptions, LibsqlStore, MemoryRecords, MemoryStore, Pipeline, Prefixed, Record,
+    RecordError, RecordFilter, RecordLimits, Records, RemoteEmbedder, StaticModel, StoreError,
 };
 
 use crate::{
@@ -139,23 +139,51 @@ impl Knowledge {
         }
     }
 
+    /// Returns the number of documents of the local user if no other user can read any of the first
+    /// thousand: the documents of a server whose users find none of them.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store fails.
+    pub async fn unshared_documents(&self) -> Result<Option<u64>, RecordError> {
+        let local = self.local().await?;
+        let mut filter = RecordFilter::new(&self.organization);
+        filter.types = vec!["data.data".to_owned(), "auth.group".to_owned()];
+        filter.owners = vec![local.user.clone()];
+        filter.limit = Some(1_000);
+        let records = self.records.list(&local, &filter).await?.records;
+        let is_shared = |record: &Record| !record.readers.is_empty() || !record.writers.is_empty();
+        if records.iter().any(is_shared) {
+            return Ok(None);
+        }
+        filter.types = vec!["data.data".to_owned()];
+        let count = self.records.count(&local, &filter).await?;
+        Ok(Some(count).filter(|count| *count > 0))
+    }
+
     /// Returns the local user, who owns the database and is its administrator.
     ///
     /// # Errors
     ///
     /// Returns an error if the user's record cannot be created.
     pub async fn local(&self) -> Result<Caller, RecordError> {
-        self.user(Self::LOCAL_USER, Self::LOCAL_USER, true).await
+        let caller = self.records.caller(&self.organization, Self::LOCAL_USER, true).await?;
+        self.ensure_user(caller, Self::LOCAL_USER).await
     }
 
-    /// Returns a user by object id. The first call creates the record.
+    /// Returns a user by object id, who is in these groups besides those of records. The first call
+    /// creates the record.
     pub(crate) async fn user(
         &self,
         id: &str,
         name: &str,
-        is_admin: bool,
+        groups: &BTreeSet<String>,
     ) -> Result<Caller, RecordError> {
-        let caller = self.records.caller(&self.organization, id, is_admin).await?;
+        let caller = self.records.caller_in_groups(&self.organization, id, groups).await?;
+        self.ensure_user(caller, name).await
+    }
+
+    async fn ensure_user(&self, caller: Caller, name: &str) -> Result<Caller, RecordError> {
         if !self.is_read_only {
             self.records.ensure_user(&caller, name).await?;
         }

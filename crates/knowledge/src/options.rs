@@ -1,8 +1,12 @@
 //! The options of a knowledge service.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
+
+use marquetry_protocol::server::Principal;
+use marquetry_rag::everyone;
 
 use crate::{
+    access::{group_uri, user_id, user_uri},
     config::{KnowledgeConfig, Variables},
     error::KnowledgeError,
     location::DatabaseLocation,
@@ -17,6 +21,8 @@ pub struct KnowledgeOptions {
     pub config: KnowledgeConfig,
     /// The database of records and passages; without one, the error for every call that needs it.
     pub database: Result<DatabaseLocation, String>,
+    /// Issuer of the tokens of users.
+    issuer: Option<String>,
     variables: SharedVariables,
 }
 
@@ -27,7 +33,7 @@ impl KnowledgeOptions {
     /// Creates options with a database and without environment variables.
     #[must_use]
     pub fn new(config: KnowledgeConfig, database: DatabaseLocation) -> Self {
-        Self { config, database: Ok(database), variables: Arc::new(|_| None) }
+        Self { config, database: Ok(database), issuer: None, variables: Arc::new(|_| None) }
     }
 
     /// Creates options with default settings and a database in memory.
@@ -48,6 +54,46 @@ impl KnowledgeOptions {
     pub fn without_database(mut self, reason: impl Into<String>) -> Self {
         self.database = Err(reason.into());
         self
+    }
+
+    /// Sets the issuer of the tokens of users, by which [`Self::readers_named`] finds users.
+    #[must_use]
+    pub fn with_issuer(mut self, issuer: Option<String>) -> Self {
+        self.issuer = issuer;
+        self
+    }
+
+    /// Returns the URIs of the users and groups of a name, for the readers of a record: `everyone`,
+    /// a URI, or the name of a token, of the subject of an issuer's token, or of a group in tokens.
+    /// `user:NAME` and `group:NAME` name only the one or the other.
+    #[must_use]
+    pub fn readers_named(&self, name: &str) -> BTreeSet<String> {
+        let organization = &self.config.organization;
+        if name == "everyone" {
+            return [everyone(organization)].into();
+        }
+        if name.starts_with("am7://") {
+            return [name.to_owned()].into();
+        }
+        match name.split_once(':') {
+            Some(("user", user)) => self.users_named(user),
+            Some(("group", group)) => [group_uri(group, organization)].into(),
+            _ => {
+                let mut readers = self.users_named(name);
+                readers.insert(group_uri(name, organization));
+                readers
+            }
+        }
+    }
+
+    fn users_named(&self, name: &str) -> BTreeSet<String> {
+        let organization = &self.config.organization;
+        let of_issuer = self.issuer.clone().map(|issuer| Principal::new(Some(issuer), name));
+        [Some(Principal::new(None, name)), of_issuer]
+            .iter()
+            .flatten()
+            .map(|principal| user_uri(&user_id(principal, organization), organization))
+            .collect()
     }
 
     /// Sets the values of environment variables that settings name. The crate itself never reads
@@ -82,5 +128,30 @@ impl fmt::Debug for KnowledgeOptions {
             .field("config", &self.config)
             .field("database", &self.database)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stand_for_users_and_groups() {
+        let issuer = "https://login.example".to_owned();
+        let options = KnowledgeOptions::in_memory().with_issuer(Some(issuer.clone()));
+        let of_issuer = user_id(&Principal::new(Some(issuer), "ann"), "default");
+        let of_issuer = format!("am7://default/system.user/{of_issuer}");
+        let user = "am7://default/system.user/ann";
+        let group = "am7://default/auth.group/group-ann";
+        for (name, want) in [
+            ("everyone", &["am7://default/auth.group/everyone"][..]),
+            ("am7://default/auth.group/x", &["am7://default/auth.group/x"]),
+            ("group:ann", &[group]),
+            ("user:ann", &[user, &of_issuer]),
+            ("ann", &[group, user, &of_issuer]),
+        ] {
+            let want: BTreeSet<String> = want.iter().map(|uri| (*uri).to_owned()).collect();
+            assert_eq!(options.readers_named(name), want, "{name}");
+        }
     }
 }

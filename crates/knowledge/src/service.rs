@@ -10,7 +10,7 @@ use marquetry_rag::{Caller, Embedder};
 use tokio::{sync::OnceCell, task::JoinSet};
 
 use crate::{
-    access::{Access, user_id},
+    access::{Access, group_uri, user_id},
     announce::{Announcer, Readers},
     failure::{ErrorCode, Failure},
     knowledge::Knowledge,
@@ -102,7 +102,10 @@ impl KnowledgeService {
             || Knowledge::LOCAL_USER.to_owned(),
             |principal| user_id(principal, organization),
         );
-        Caller::new(organization, &id).expect("user_id returns valid ids")
+        let mut caller = Caller::new(organization, &id).expect("user_id returns valid ids");
+        let groups = principal.iter().flat_map(|principal| &principal.groups);
+        caller.groups.extend(groups.map(|group| group_uri(group, organization)));
+        caller
     }
 
     /// Returns whether knowledge is enabled.

@@ -52,6 +52,10 @@ pub struct IndexArgs {
     /// Tag to add to each file, by name or URI; may be given several times.
     #[arg(long, value_name = "TAG")]
     tag: Vec<String>,
+    /// Who may find and read each file on a server with [auth]: "everyone", the name of a user, or
+    /// that of a group; may be given several times. Replaces `readers` in [knowledge].
+    #[arg(long, value_name = "NAME")]
+    reader: Vec<String>,
     /// Remove indexed files that no longer exist below PATH. A PATH that does not exist is an
     /// error; its files are not removed.
     #[arg(long)]
@@ -223,6 +227,12 @@ async fn open(
 ) -> Result<(Knowledge, Indexer), LibraryCommandError> {
     let settings = settings(&arguments.database)?;
     let location = settings.location()?;
+    let readers =
+        if arguments.reader.is_empty() { &settings.config.readers } else { &arguments.reader };
+    if readers.iter().any(|name| name.trim().is_empty()) {
+        return Err(LibraryCommandError::usage("a reader has no name: see --reader and `readers`"));
+    }
+    options.readers = readers.iter().flat_map(|name| settings.readers_named(name)).collect();
     options.chunks.max_bytes = settings.config.max_passage_bytes;
     options.limits.max_time = Duration::from_millis(settings.config.max_work_ms.get());
     options.limits.max_unpacked_bytes_at_once = settings.config.max_unpacked_bytes_at_once.get();

@@ -18,6 +18,8 @@ pub struct Principal {
     pub subject: String,
     /// The scopes that its token grants.
     pub scopes: BTreeSet<String>,
+    /// The names of the groups that its token says it is in.
+    pub groups: BTreeSet<String>,
     /// Time at which the token expires; `None` if it does not. Endless streams are closed then, and
     /// the client opens a new one with a new token.
     pub expires: Option<SystemTime>,
@@ -27,13 +29,26 @@ impl Principal {
     /// Creates a principal without scopes.
     #[must_use]
     pub fn new(issuer: Option<String>, subject: impl Into<String>) -> Self {
-        Self { issuer, subject: subject.into(), scopes: BTreeSet::new(), expires: None }
+        Self {
+            issuer,
+            subject: subject.into(),
+            scopes: BTreeSet::new(),
+            groups: BTreeSet::new(),
+            expires: None,
+        }
     }
 
     /// Adds scopes.
     #[must_use]
     pub fn with_scopes(mut self, scopes: impl IntoIterator<Item = impl Into<String>>) -> Self {
         self.scopes.extend(scopes.into_iter().map(Into::into));
+        self
+    }
+
+    /// Adds groups.
+    #[must_use]
+    pub fn with_groups(mut self, groups: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.groups.extend(groups.into_iter().map(Into::into));
         self
     }
 

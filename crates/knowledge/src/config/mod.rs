@@ -56,6 +56,10 @@ pub struct KnowledgeConfig {
     /// organization.
     #[serde(deserialize_with = "organization")]
     pub organization: String,
+    /// Users and groups that may read the documents of `marquetry index`, unless `--reader` names
+    /// others: "everyone", or names of users and groups.
+    #[schemars(example = ["everyone"])]
+    pub readers: Vec<String>,
     /// Largest content of one record, in bytes.
     pub max_content_bytes: NonZeroU64,
     /// Largest total size after unpacking of all documents that are read at the same time, in
@@ -87,6 +91,7 @@ impl Default for KnowledgeConfig {
             enabled: true,
             database: None,
             organization: "default".to_owned(),
+            readers: Vec::new(),
             max_content_bytes: NonZeroU64::new(64 << 20).expect("it is not zero"),
             max_unpacked_bytes_at_once: NonZeroU64::new(512 << 20).expect("it is not zero"),
             max_work_ms: NonZeroU64::new(60_000).expect("it is not zero"),

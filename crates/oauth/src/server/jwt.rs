@@ -9,6 +9,7 @@ use std::{
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use jsonwebtoken::{Algorithm, Header};
 use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde_json::Value;
 
 use super::{keys::Keys, options::TokenIssuer, token_error::TokenError};
 use crate::{lenient, url::same_url};
@@ -17,6 +18,7 @@ use crate::{lenient, url::same_url};
 pub(super) struct Claims {
     pub(super) subject: String,
     pub(super) scopes: BTreeSet<String>,
+    pub(super) groups: BTreeSet<String>,
     /// Time at which the token expires.
     pub(super) expires: SystemTime,
 }
@@ -27,6 +29,7 @@ pub(super) async fn check(
     issuer: &TokenIssuer,
     keys: &Arc<Keys>,
     skew: Duration,
+    groups_claim: &str,
 ) -> Result<Claims, TokenError> {
     /// The signed claims. A repeated claim is an error.
     #[derive(Deserialize)]
@@ -96,7 +99,25 @@ pub(super) async fn check(
     let scopes = [scope, scp].into_iter().flatten().flat_map(Scopes::names).collect();
     let max = Duration::from_secs(u32::MAX.into());
     let expires = Duration::try_from_secs_f64(exp).unwrap_or(max).min(max) + skew;
-    Ok(Claims { subject: sub, scopes, expires: SystemTime::UNIX_EPOCH + expires })
+    let groups = groups(&payload, groups_claim);
+    Ok(Claims { subject: sub, scopes, groups, expires: SystemTime::UNIX_EPOCH + expires })
+}
+
+/// Returns the groups of a user: the texts of a claim, which is a list or one text with spaces. A
+/// claim with dots is a path (`realm_access.roles` at Keycloak) if there is none of that name.
+/// Further groups than [`MAX_GROUPS`] are left out.
+fn groups(payload: &[u8], claim: &str) -> BTreeSet<String> {
+    const MAX_GROUPS: usize = 256;
+    let claims: Value = serde_json::from_slice(payload).unwrap_or_default();
+    let by_path = || claim.split('.').try_fold(&claims, |value, name| value.get(name));
+    let names: Vec<String> = match claims.get(claim).or_else(by_path) {
+        Some(Value::Array(names)) => {
+            names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
+        }
+        Some(Value::String(text)) => text.split_ascii_whitespace().map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    names.into_iter().filter(|name| !name.is_empty()).take(MAX_GROUPS).collect()
 }
 
 /// Seconds since 1970, perhaps with a fraction (RFC 7519, "NumericDate"). Numbers out of range are
@@ -109,7 +130,7 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> 
 
 /// Like [`seconds`]; `null` is none.
 fn some_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
-    let value = Option::<serde_json::Value>::deserialize(deserializer)?;
+    let value = Option::<Value>::deserialize(deserializer)?;
     value.map(seconds).transpose().map_err(serde::de::Error::custom)
 }
 
@@ -163,4 +184,26 @@ fn check_header(header: &Header) -> Result<(), TokenError> {
         return Err(TokenError::Invalid("it has a critical header that is not supported"));
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_read_from_the_claim_of_the_settings() {
+        let payload = br#"{"groups": ["a", 7, "b", ""], "roles": "a b", "x.y": ["c"],
+            "realm_access": {"roles": ["d"]}, "n": 7}"#;
+        for (claim, want) in [
+            ("groups", &["a", "b"][..]),
+            ("roles", &["a", "b"]),
+            ("x.y", &["c"]),
+            ("realm_access.roles", &["d"]),
+            ("n", &[]),
+            ("missing.too", &[]),
+        ] {
+            let found: Vec<String> = groups(payload, claim).into_iter().collect();
+            assert_eq!(found, want, "{claim}");
+        }
+    }
 }

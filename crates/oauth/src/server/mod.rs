@@ -206,15 +206,22 @@ impl ResourceServer {
         }
         if let Some(fixed) = found {
             let scopes = fixed.scopes.iter().cloned();
-            return Ok(Principal::new(None, &fixed.name).with_scopes(scopes));
+            let groups = fixed.groups.iter().cloned();
+            return Ok(Principal::new(None, &fixed.name).with_scopes(scopes).with_groups(groups));
         }
         let Some(issued) = &self.issued else {
             return Err(TokenError::Invalid("it is unknown"));
         };
-        let Claims { subject, scopes, expires } =
-            jwt::check(token, &issued.issuer, &issued.keys, self.options.clock_skew).await?;
+        let Claims { subject, scopes, groups, expires } = jwt::check(
+            token,
+            &issued.issuer,
+            &issued.keys,
+            self.options.clock_skew,
+            &self.options.groups_claim,
+        )
+        .await?;
         let principal = Principal::new(Some(issued.issuer.issuer.clone()), subject);
-        Ok(principal.with_scopes(scopes).until(expires))
+        Ok(principal.with_scopes(scopes).with_groups(groups).until(expires))
     }
 
     /// Returns a challenge with the parameters that all challenges have.

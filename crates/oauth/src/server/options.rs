@@ -18,6 +18,8 @@ pub struct ResourceServerOptions {
     pub required_scopes: Vec<String>,
     /// Further scopes that the metadata lists for clients to request.
     pub optional_scopes: Vec<String>,
+    /// The claim with the names of a user's groups, perhaps a path with dots. Default: `groups`.
+    pub groups_claim: String,
     /// The display name of the resource.
     pub name: Option<String>,
     /// Largest difference between the issuer's clock and ours. Default: 60 s.
@@ -98,6 +100,7 @@ impl Default for ResourceServerOptions {
             static_tokens: Vec::new(),
             required_scopes: Vec::new(),
             optional_scopes: Vec::new(),
+            groups_claim: "groups".to_owned(),
             name: None,
             clock_skew: Duration::from_mins(1),
             max_token_bytes: 16 << 10,

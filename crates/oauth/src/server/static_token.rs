@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 pub struct StaticToken {
     pub(super) name: String,
     pub(super) scopes: BTreeSet<String>,
+    pub(super) groups: BTreeSet<String>,
     hash: blake3::Hash,
 }
 
@@ -23,8 +24,16 @@ impl StaticToken {
         Self {
             name: name.into(),
             scopes: scopes.into_iter().map(Into::into).collect(),
+            groups: BTreeSet::new(),
             hash: blake3::hash(token.as_bytes()),
         }
+    }
+
+    /// Sets the groups that its holder is in.
+    #[must_use]
+    pub fn with_groups(mut self, groups: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        self.groups = groups.into_iter().map(Into::into).collect();
+        self
     }
 
     /// Returns whether `token` is this token. Hashes are compared in constant time.

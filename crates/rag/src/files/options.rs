@@ -1,6 +1,6 @@
 //! Options of indexing files.
 
-use std::{num::NonZeroUsize, path::PathBuf, thread};
+use std::{collections::BTreeSet, num::NonZeroUsize, path::PathBuf, thread};
 
 use crate::{ChunkOptions, ExtractLimits};
 
@@ -23,6 +23,9 @@ pub struct FileOptions {
     pub limits: ExtractLimits,
     /// Names or URIs of tags to add to each file. A missing tag is created from its name.
     pub tags: Vec<String>,
+    /// URIs of users and groups that may read each file, besides its owner. Files that are indexed
+    /// again keep the readers that they have.
+    pub readers: BTreeSet<String>,
     /// Folders in which files may be indexed. If empty, every named path may be.
     pub within: Vec<PathBuf>,
     /// Files that are never indexed, such as the database itself.
@@ -61,6 +64,7 @@ impl Default for FileOptions {
             chunks,
             limits: ExtractLimits::default(),
             tags: Vec::new(),
+            readers: BTreeSet::new(),
             within: Vec::new(),
             except: Vec::new(),
             hidden: false,

@@ -202,6 +202,7 @@ impl FileReader {
         before.content_hash.as_ref() == Some(&contents.hash)
             && settings == Some(&self.settings)
             && self.tags.is_subset(&before.tags)
+            && self.options.readers.is_subset(&before.readers)
     }
 }
 

@@ -165,13 +165,14 @@ impl FileWriter {
         let record = match existing {
             Some(record) => {
                 self.check_own(&record)?;
-                self.update(file, &content, &record.tags).await?
+                self.update(file, &content, &record).await?
             }
             None => match self.create(file, &content).await {
                 // Another process has indexed the file in the meantime.
                 Err(RecordError::Conflict(_)) => {
-                    self.check_own(&self.records.get(&self.caller, &file.uri).await?)?;
-                    self.update(file, &content, &BTreeSet::new()).await?
+                    let record = self.records.get(&self.caller, &file.uri).await?;
+                    self.check_own(&record)?;
+                    self.update(file, &content, &record).await?
                 }
                 created => created?,
             },
@@ -193,15 +194,16 @@ impl FileWriter {
         Ok(document)
     }
 
-    /// Replaces the content of a file's record, which keeps its tags.
+    /// Replaces the content of a file's record, which keeps its tags and its readers.
     async fn update(
         &self,
         file: &PreparedFile,
         content: &[u8],
-        tags: &BTreeSet<String>,
+        before: &Record,
     ) -> Result<Record, RecordError> {
         let mut patch = RecordPatch::new();
-        patch.tags = Some(tags.union(&self.tags).cloned().collect());
+        patch.tags = Some(before.tags.union(&self.tags).cloned().collect());
+        patch.readers = Some(before.readers.union(&self.options.readers).cloned().collect());
         patch.media_type = Some(Some(file.media_type().to_owned()));
         patch.attributes = file.attributes();
         patch.content = ContentChange::Set(content.to_vec());
@@ -228,6 +230,7 @@ impl FileWriter {
                 .group(&group)
                 .content(file.media_type(), content.to_vec());
             new.tags.clone_from(&self.tags);
+            new.readers.clone_from(&self.options.readers);
             new.attributes = file.attributes();
             match self.records.create(&self.caller, new).await {
                 Err(RecordError::Limit { limit: "max_groups_per_owner", .. }) if group != FILES => {

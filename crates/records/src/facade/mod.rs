@@ -7,6 +7,7 @@ mod groups;
 mod tags;
 
 use std::{
+    collections::BTreeSet,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
 };
@@ -126,7 +127,29 @@ impl Records {
         user_id: &str,
         is_admin: bool,
     ) -> Result<Caller, RecordError> {
-        let mut caller = Caller { is_admin, ..Caller::new(organization, user_id)? };
+        let caller = Caller { is_admin, ..Caller::new(organization, user_id)? };
+        self.with_nested_groups(caller).await
+    }
+
+    /// Returns a user as [`Self::caller`] does, not an administrator, who is in these groups as
+    /// well: those that a token names, for example.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if an argument is invalid, or if the store fails.
+    pub async fn caller_in_groups(
+        &self,
+        organization: &str,
+        user_id: &str,
+        groups: &BTreeSet<String>,
+    ) -> Result<Caller, RecordError> {
+        let caller = Caller::new(organization, user_id)?;
+        self.with_nested_groups(Caller { groups: groups.clone(), ..caller }).await
+    }
+
+    /// Adds the groups that a caller is a member of, by itself or by its groups.
+    async fn with_nested_groups(&self, mut caller: Caller) -> Result<Caller, RecordError> {
+        let organization = caller.organization.clone();
         let mut members: Vec<_> = caller.names().into_iter().collect();
         let mut groups = Groups::new(self);
         for _ in 0..self.limits.max_group_nesting {
@@ -135,7 +158,7 @@ impl Records {
             }
             let filter = RecordFilter {
                 members: std::mem::take(&mut members),
-                ..RecordFilter::new(organization)
+                ..RecordFilter::new(&organization)
             };
             for group in groups.read(filter).await? {
                 members.extend(group.uri().filter(|uri| caller.groups.insert(uri.clone())));

@@ -27,6 +27,7 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     let own = problems::leave_out_itself(&mut config, &arguments.config, file.as_deref(), true);
     warnings.extend(own);
     warnings.extend(chat_warning(&config));
+    warnings.extend(knowledge::sharing_warning(&config));
     let mut problems = missing_programs(&config);
     problems.extend(problems::port_problem(&config));
     problems.extend(problems::problems(&config));

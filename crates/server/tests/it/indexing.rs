@@ -8,7 +8,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::Value;
+use marquetry_protocol::{Revision, client::ClientOptions};
+use serde_json::{Value, json};
+
+use crate::support::{Running, call, token_of, users_toml};
 
 /// A folder with documents and a database beside them.
 struct World {
@@ -691,4 +694,47 @@ fn records_are_listed_without_the_model_that_makes_vectors() {
     check(&world.run(&[&["search", "one"], &config[..]].concat()), 1, "", "127.0.0.1:9");
     let list = ["records", "list", "--type", "data.data"];
     check(&world.run(&[&list, &config[..]].concat()), 0, "1 record\n", "");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn documents_are_found_by_the_users_and_groups_that_they_name() {
+    let world = World::new();
+    for name in ["all", "ann", "devs", "own"] {
+        world.write(&format!("in/{name}.md"), format!("Bread of {name} is flour and water."));
+    }
+    let users = users_toml(&world.path(""), &["ann", "bob"])
+        .replace("[auth.tokens.bob]\n", "[auth.tokens.bob]\ngroups = ['devs']\n");
+    let database = world.path("knowledge.db");
+    let toml = format!("knowledge.database = '{}'\n{users}", database.display());
+    world.write("m.toml", &toml);
+    let index = |more: &[&str]| {
+        check(&world.run(&[&["index", "--config", "m.toml"], more].concat()), 0, "", "");
+    };
+    index(&["in"]);
+    let warning = "no user with a token can find its 4 documents, which belong to user local";
+    check(&world.run(&["check", "--config", "m.toml"]), 0, "", warning);
+    // Files that did not change get the readers as well.
+    index(&["in/all.md", "--reader", "everyone"]);
+    index(&["in/ann.md", "--reader", "ann"]);
+    index(&["in/devs.md", "--reader", "group:devs"]);
+    // A run without readers takes none away.
+    index(&["in"]);
+    let output = world.run(&["check", "--config", "m.toml"]);
+    let told = String::from_utf8(output.stdout).unwrap() + &String::from_utf8_lossy(&output.stderr);
+    assert!(!told.contains("no user with a token"), "{told}");
+    check(&world.run(&["index", "in", "--reader", " ", "--config", "m.toml"]), 2, "", "no name");
+
+    let server = Running::start(&toml).await;
+    for (name, want) in [("ann", ["all", "ann"]), ("bob", ["all", "devs"])] {
+        let token = token_of(name);
+        let options = ClientOptions::default();
+        let agent = server.agent_of_user(Revision::V2025_11_25, options, Some(&token)).await;
+        let query = json!({ "query": "flour and water" });
+        let found = call(&agent, "am7_vector_search", query).await.unwrap().to_string();
+        for file in ["all", "ann", "devs", "own"] {
+            let is_found = found.contains(&format!("Bread of {file} "));
+            assert_eq!(is_found, want.contains(&file), "{name} {file}: {found}");
+        }
+    }
+    server.stop().await;
 }

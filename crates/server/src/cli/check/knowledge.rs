@@ -1,6 +1,6 @@
 //! Knowledge in the report of `marquetry check`.
 
-use marquetry_knowledge::DatabaseLocation;
+use marquetry_knowledge::{DatabaseLocation, Knowledge};
 use serde_json::{Value, json};
 
 use marquetry_config::{
@@ -9,6 +9,29 @@ use marquetry_config::{
 };
 
 use super::without_secrets;
+
+/// Returns a warning if users have tokens, and the documents in the database's file are for the
+/// local user alone. A search does not tell users what they may not read.
+pub(super) fn sharing_warning(config: &Config) -> Option<String> {
+    if !config.auth.is_set() || !config.has_knowledge() {
+        return None;
+    }
+    let options = config.knowledge_options();
+    if !matches!(&options.database, Ok(DatabaseLocation::File(path)) if path.exists()) {
+        return None;
+    }
+    let runtime = tokio::runtime::Runtime::new().ok()?;
+    let count = runtime.block_on(async {
+        let knowledge = Knowledge::open_records(&options).await.ok()?;
+        knowledge.unshared_documents().await.ok()?
+    })?;
+    let documents =
+        if count == 1 { "its document".to_owned() } else { format!("its {count} documents") };
+    Some(format!(
+        "knowledge: no user with a token can find {documents}, which belong to user local; share \
+         them with `marquetry index --reader NAME PATH`, where NAME is everyone, a user or a group"
+    ))
+}
 
 /// Describes where records and passages are stored and which models are used. Opens nothing.
 pub(super) fn summary(config: &Config) -> String {
