@@ -498,7 +498,7 @@ mod tests {
         let alice = access().await;
         alice.note("The bakery opens at six.").await;
         let knowledge = alice.knowledge.clone();
-        let caller = knowledge.user("eve", "eve", false).await.unwrap();
+        let caller = knowledge.user("eve", "eve", &BTreeSet::new()).await.unwrap();
         let eve = Access { knowledge, caller };
         let mut new = NewRecord::new("data.data", "mill");
         new = new.content("text/plain", "The mill grinds wheat.");
@@ -603,7 +603,7 @@ mod tests {
         let record = access.change(&uri, patch).await.unwrap();
         let knowledge = access.knowledge.clone();
         let document = knowledge.document_of(&record).await.unwrap().unwrap();
-        let caller = knowledge.user("eve", "eve", false).await.unwrap();
+        let caller = knowledge.user("eve", "eve", &BTreeSet::new()).await.unwrap();
         let eve = Access { knowledge: knowledge.clone(), caller };
         assert!(!eve.may_see(&document).await.unwrap());
         let document = knowledge.document_of(&record).await.unwrap().unwrap();
