@@ -10,6 +10,8 @@ pub(crate) struct Decoded {
     pub(crate) text: String,
     encoding: &'static str,
     invalid: usize,
+    /// Number of NULs in holes, which are removed.
+    nuls: usize,
     /// Whether the encoding is a guess: there is no byte order mark and no declaration, and the
     /// bytes are not valid UTF-8.
     guessed: bool,
@@ -53,6 +55,9 @@ impl Decoded {
     fn into_extracted(self) -> Extracted {
         let mut extracted = Extracted { content: self.text, wrapped: true, ..Extracted::default() };
         extracted.encoding = Some(self.encoding.to_owned());
+        if self.nuls > 0 {
+            extracted.problems.push(Problem::Nul { count: self.nuls });
+        }
         if self.invalid > 0 {
             let encoding = self.encoding.to_owned();
             extracted.problems.push(Problem::InvalidBytes { count: self.invalid, encoding });
@@ -107,12 +112,24 @@ pub(crate) fn declared_after<'a>(bytes: &'a [u8], name: &str, within: usize) -> 
     Some(if value.to_ascii_lowercase().starts_with("utf-16") { "utf-8" } else { value })
 }
 
-/// Returns whether the bytes are not text: many of them are not characters in any encoding.
+/// Returns whether the bytes are not text: many of them are not characters in any encoding. Holes
+/// of NULs say nothing, unless there is nothing else.
 pub(crate) fn looks_binary(bytes: &[u8]) -> bool {
-    let start = &bytes[..bytes.len().min(8192)];
-    if Encoding::for_bom(start).is_some() || utf_16(start).is_some() {
+    if Encoding::for_bom(bytes).is_some() || utf_16(bytes).is_some() {
         return false;
     }
+    let start = without_holes(bytes, 8192);
+    has_many_controls(&start) || (start.is_empty() && !bytes.is_empty())
+}
+
+/// Returns whether the first bytes are not characters in any encoding. Archives and disk images
+/// have holes as well as text, so holes count.
+pub(crate) fn begins_binary(bytes: &[u8]) -> bool {
+    let start = &bytes[..bytes.len().min(8192)];
+    Encoding::for_bom(start).is_none() && utf_16(start).is_none() && has_many_controls(start)
+}
+
+fn has_many_controls(start: &[u8]) -> bool {
     let controls = start
         .iter()
         .filter(|byte| matches!(byte, 0..=7 | 0x0B | 0x0E..=0x1A | 0x1C..=0x1F | 0x7F))
@@ -120,10 +137,57 @@ pub(crate) fn looks_binary(bytes: &[u8]) -> bool {
     controls * 20 > start.len()
 }
 
+/// Shortest run of NULs that is a hole in a text file: a part that was never written.
+/// `logrotate` leaves one at the start of a log (`copytruncate`), a crash at its end.
+const HOLE: usize = 32;
+
+/// Returns the first bytes of a file, without holes. Each hole has an even length, so that units of
+/// UTF-16 stay aligned.
+fn without_holes(bytes: &[u8], max: usize) -> Vec<u8> {
+    let mut start = Vec::new();
+    let mut at = 0;
+    while at < bytes.len() && start.len() < max {
+        let nuls = bytes[at..].iter().take_while(|byte| **byte == 0).count();
+        let hole = if nuls >= HOLE { nuls & !1 } else { 0 };
+        at += hole;
+        let rest = &bytes[at..];
+        let length =
+            rest.iter().skip(1).position(|byte| *byte == 0).map_or(rest.len(), |at| at + 1);
+        start.extend_from_slice(&rest[..length.min(max - start.len())]);
+        at += length;
+    }
+    start
+}
+
+/// Replaces each hole in a text by a line break; returns the number of removed NULs.
+fn close_holes(text: &mut String) -> usize {
+    let hole = "\0".repeat(HOLE);
+    if !text.contains(&hole) {
+        return 0;
+    }
+    let mut nuls = 0;
+    let mut closed = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(start) = rest.find(&hole) {
+        closed.push_str(&rest[..start]);
+        let after = rest[start..].trim_start_matches('\0');
+        nuls += rest.len() - start - after.len();
+        if !closed.is_empty() && !after.is_empty() {
+            closed.push('\n');
+        }
+        rest = after;
+    }
+    closed.push_str(rest);
+    *text = closed;
+    nuls
+}
+
 fn with(encoding: &'static Encoding, bytes: &[u8]) -> Decoded {
     let (text, has_invalid) = encoding.decode_without_bom_handling(bytes);
     let invalid = if has_invalid { text.matches('\u{FFFD}').count() } else { 0 };
-    Decoded { text: text.into_owned(), encoding: encoding.name(), invalid, guessed: false }
+    let mut text = text.into_owned();
+    let nuls = close_holes(&mut text);
+    Decoded { text, encoding: encoding.name(), invalid, nuls, guessed: false }
 }
 
 fn guess(bytes: &[u8]) -> &'static Encoding {
@@ -148,9 +212,9 @@ fn guess(bytes: &[u8]) -> &'static Encoding {
 /// Detects UTF-16 without a byte order mark by the positions of NUL bytes, which most characters
 /// contain.
 fn utf_16(bytes: &[u8]) -> Option<&'static Encoding> {
-    let start = &bytes[..bytes.len().min(4096)];
-    let even = nuls_from(start, 0);
-    let odd = nuls_from(start, 1);
+    let start = without_holes(bytes, 4096);
+    let even = nuls_from(&start, 0);
+    let odd = nuls_from(&start, 1);
     let pairs = start.len() / 2;
     if pairs < 4 {
         return None;
@@ -191,12 +255,13 @@ fn utf_32(bytes: &[u8]) -> Option<Decoded> {
         invalid += 1;
         text.push(char::REPLACEMENT_CHARACTER);
     }
-    Some(Decoded { text, encoding, invalid, guessed: false })
+    let nuls = close_holes(&mut text);
+    Some(Decoded { text, encoding, invalid, nuls, guessed: false })
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{ExtractError, decode, looks_binary};
+    use super::{ExtractError, HOLE, Problem, decode, looks_binary};
 
     #[track_caller]
     fn check(bytes: &[u8], declared: Option<&str>, encoding: &str, text: &str) {
@@ -273,5 +338,31 @@ mod tests {
         assert!(!looks_binary(b"\x1b[1mbold\x1b[0m text\r\n\x0cnext page"));
         assert!(!looks_binary(&units("plain", u16::to_le_bytes)));
         assert!(!looks_binary(b""));
+        assert!(looks_binary(&[0; 100_000]));
+    }
+
+    #[test]
+    fn holes_in_text_are_closed() {
+        let line = "2026-01-01 ERROR disk full: Größe\n";
+        for hole in [HOLE, 333, 70_000] {
+            let nuls = "\0".repeat(hole);
+            for (text, expected) in [
+                (format!("{nuls}{line}"), line.to_owned()),
+                (format!("{line}{nuls}"), line.to_owned()),
+                (format!("{line}{nuls}{line}"), format!("{line}\n{line}")),
+            ] {
+                for bytes in [
+                    text.as_bytes().to_vec(),
+                    units(&text, u16::to_le_bytes),
+                    units(&text, u16::to_be_bytes),
+                    encoding_rs::WINDOWS_1252.encode(&text).0.into_owned(),
+                ] {
+                    assert!(!looks_binary(&bytes));
+                    let document = decode(&bytes, None).document().unwrap();
+                    assert_eq!(document.content, expected, "{hole} {:?}", document.encoding);
+                    assert!(document.problems.contains(&Problem::Nul { count: hole }));
+                }
+            }
+        }
     }
 }

@@ -132,3 +132,9 @@ pub enum Problem {
         reason: String,
     },
 }
+
+/// Returns the problem of readings above characters, which would stand within words.
+pub(crate) fn readings_left_out(count: usize) -> Problem {
+    let reason = format!("{count} readings above characters (ruby) are left out");
+    Problem::Other { reason }
+}

@@ -10,6 +10,7 @@ mod document;
 mod docx;
 #[cfg(feature = "docx")]
 mod epub;
+mod encoded;
 mod error;
 mod extractor;
 #[cfg(all(any(test, fuzzing), feature = "docx"))]

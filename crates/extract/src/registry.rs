@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     ExtractError, Extracted, Extractor, Hint, Problem, Source, Stop, csv, cut::cut_out, decode,
-    html, json, markdown, rtf, text, xml,
+    encoded, html, json, markdown, rtf, text, xml,
 };
 
 /// A list of extractors. The first one that supports a document reads it.
@@ -141,7 +141,7 @@ impl Registry {
         // Some formats are identified by two letters, which may also begin a text.
         if !is_known_archive
             && let Some(other) = infer::get(bytes).filter(is_binary)
-            && decode::looks_binary(bytes)
+            && decode::begins_binary(bytes)
         {
             return Err(ExtractError::Unsupported { media_type: other.mime_type().to_owned() });
         }
@@ -200,13 +200,14 @@ fn matches_star(pattern: &str, media_type: &str) -> bool {
 }
 
 /// Applies the steps for all formats: removes NULs, which databases refuse, and invisible
-/// characters; counts the characters.
+/// characters and encoded data; counts the characters.
 pub(crate) fn finish(extracted: &mut Extracted) {
     let nuls = extracted.content.bytes().filter(|byte| *byte == 0).count();
     if nuls > 0 {
         extracted.content = extracted.content.replace('\0', " ");
         extracted.problems.push(Problem::Nul { count: nuls });
     }
+    encoded::cut(extracted);
     let invisible = invisible(&extracted.content);
     if !invisible.is_empty() {
         cut_out(extracted, &invisible);

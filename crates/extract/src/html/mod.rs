@@ -10,6 +10,7 @@ use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 use super::{
     ExtractError, Extracted, Extractor, Heading, Problem, Source,
     decode::{declared_after, decode},
+    document::readings_left_out,
 };
 use flow::{Break, Flow};
 use open::OpenElements;
@@ -38,6 +39,9 @@ impl Extractor for Html {
         if page.hidden > 0 {
             extracted.problems.push(Problem::Hidden { count: page.hidden });
         }
+        if page.readings > 0 {
+            extracted.problems.push(readings_left_out(page.readings));
+        }
         extracted.content = page.content;
         extracted.headings = page.headings;
         extracted.title = page.title;
@@ -55,6 +59,8 @@ pub(super) struct Read {
     pub(super) metadata: BTreeMap<String, String>,
     /// Number of hidden passages.
     pub(super) hidden: usize,
+    /// Number of readings above characters, which are left out.
+    pub(super) readings: usize,
 }
 
 /// Reads the text of a page.
@@ -67,7 +73,14 @@ pub(super) fn read(html: &str, source: &Source<'_>) -> Result<Read, ExtractError
     let (content, headings) = page.flow.finish();
     let title = page.title.split_whitespace().collect::<Vec<_>>().join(" ");
     let title = (!title.is_empty()).then_some(title);
-    Ok(Read { content, headings, title, metadata: page.metadata, hidden: page.hidden })
+    Ok(Read {
+        content,
+        headings,
+        title,
+        metadata: page.metadata,
+        hidden: page.hidden,
+        readings: page.readings,
+    })
 }
 
 fn tokens(html: &str) -> impl Iterator<Item = Token<usize>> {
@@ -161,6 +174,7 @@ struct Page {
     in_title: bool,
     metadata: BTreeMap<String, String>,
     hidden: usize,
+    readings: usize,
 }
 
 impl Page {
@@ -196,13 +210,24 @@ impl Page {
             _ => {}
         }
         if self.open.is_hidden() {
+            let name = tag.name.as_slice();
+            let is_reading = matches!(name, b"rt" | b"rtc");
             let says_nothing =
-                matches!(tag.name.as_slice(), b"script" | b"style" | b"template" | b"title");
+                is_reading || matches!(name, b"rp" | b"script" | b"style" | b"template" | b"title");
+            self.readings += usize::from(!was_hidden && is_reading);
             self.hidden += usize::from(!was_hidden && !says_nothing);
             return;
         }
         match tag.name.as_slice() {
             b"br" => self.flow.set_break(Break::Line),
+            // What a browser shows in place of a picture.
+            b"img" | b"area" => {
+                if let Some(text) = attributes.get("alt")
+                    && !open::hides(&tag.name, &attributes)
+                {
+                    self.flow.text(&format!(" {text} "));
+                }
+            }
             b"li" => self.flow.set_mark("- "),
             b"tr" => self.flow.set_break(Break::Line),
             b"td" | b"th" => self.flow.set_mark_in_line("| "),

@@ -76,6 +76,9 @@ impl OpenElements {
             b"tr" => {
                 self.close(|open| open == b"tr", |open| matches!(open, b"table" | b"template"));
             }
+            b"rb" | b"rt" | b"rtc" | b"rp" => {
+                self.close(|open| matches!(open, b"rb" | b"rt" | b"rp"), |open| open == b"ruby");
+            }
             b"tbody" | b"tfoot" | b"thead" => self.close(
                 |open| matches!(open, b"tbody" | b"tfoot" | b"thead"),
                 |open| matches!(open, b"table" | b"template"),
@@ -255,7 +258,7 @@ fn is_void(name: &[u8]) -> bool {
     )
 }
 
-/// Returns whether browsers never show the text of an element.
+/// Returns whether browsers never show the text of an element, or show it above other text (ruby).
 fn is_never_shown(name: &[u8]) -> bool {
     matches!(
         name,
@@ -268,6 +271,8 @@ fn is_never_shown(name: &[u8]) -> bool {
             | b"noscript"
             | b"object"
             | b"rp"
+            | b"rt"
+            | b"rtc"
             | b"script"
             | b"style"
             | b"template"
@@ -277,7 +282,7 @@ fn is_never_shown(name: &[u8]) -> bool {
 }
 
 /// Returns whether the attributes of an element hide it. Style sheets are not considered.
-fn hides(name: &[u8], attributes: &Attributes) -> bool {
+pub(super) fn hides(name: &[u8], attributes: &Attributes) -> bool {
     if attributes.contains_key("hidden") || (name == b"dialog" && !attributes.contains_key("open"))
     {
         return true;
