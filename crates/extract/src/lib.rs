@@ -38,6 +38,7 @@ mod rtf;
 #[cfg(feature = "spreadsheet")]
 mod spreadsheet;
 mod stop;
+mod symbols;
 mod text;
 mod xml;
 

@@ -1,8 +1,17 @@
-//! RTF 1.9: the text of a document, without its metadata.
+//! RTF 1.9: headers, text, text boxes, notes, comments and footers of a document.
+
+mod fonts;
+mod styles;
+mod text;
 
 use encoding_rs::{Encoding, WINDOWS_1252};
 
-use crate::{ExtractError, Extracted, Extractor, Heading, Page, Problem, Source};
+use self::{
+    fonts::Fonts,
+    styles::Styles,
+    text::{Destination, Texts},
+};
+use crate::{ExtractError, Extracted, Extractor, Source};
 
 /// Reads rich text.
 pub(crate) struct Rtf;
@@ -28,10 +37,15 @@ impl Extractor for Rtf {
             let reason = "it does not begin with {\\rtf".to_owned();
             return Err(ExtractError::Malformed { format: FORMAT, reason });
         }
-        let mut reader = Reader::new(source.bytes);
-        reader.read(source)?;
-        reader.finish(source)
+        read(source)
     }
+}
+
+/// Reads the text of a document.
+pub(crate) fn read(source: &Source<'_>) -> Result<Extracted, ExtractError> {
+    let mut reader = Reader::new(source.bytes);
+    reader.read(source)?;
+    reader.finish(source)
 }
 
 /// Deepest nesting of groups; deeper groups share the state of this depth.
@@ -39,11 +53,14 @@ const MAX_DEPTH: usize = 1_024;
 
 struct Reader<'a> {
     rest: &'a [u8],
-    text: String,
-    /// Bytes in the document's encoding that were not decoded yet.
+    texts: Texts,
+    fonts: Fonts,
+    styles: Styles,
+    /// Bytes in an encoding that were not decoded yet.
     pending: Vec<u8>,
     /// The first half of a character beyond U+FFFF.
     half: Option<u16>,
+    /// The encoding of the document, for fonts without their own.
     encoding: &'static Encoding,
     groups: Vec<Group>,
     /// Number of open groups below the tracked depth.
@@ -51,57 +68,60 @@ struct Reader<'a> {
     state: Group,
     /// Number of replacement characters still to skip.
     skip: usize,
-    headings: Vec<Heading>,
-    /// Start of the paragraph, and its level if it is a heading.
-    paragraph: usize,
-    level: Option<u8>,
-    page_starts: Vec<usize>,
-    title: String,
-    author: String,
-    hidden: usize,
 }
 
 /// The state of a group, which ends with it.
 #[derive(Clone, Copy)]
 struct Group {
     destination: Destination,
+    /// The destination of the text around an ignored one.
+    around: Destination,
     is_hidden: bool,
     /// Number of replacement characters after a character that older readers do not support.
     instead: usize,
+    font: Option<i64>,
+    /// Level of the paragraph, if it is a heading.
+    level: Option<u8>,
+    /// Whether the paragraph is in a cell of a table.
+    in_table: bool,
+    /// Whether the group repeats a drawing for older programs.
+    is_repeated: bool,
 }
 
-/// A destination of text.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Destination {
-    Text,
-    Title,
-    Author,
-    Ignored,
+impl Default for Group {
+    fn default() -> Self {
+        Self {
+            destination: Destination::Text,
+            around: Destination::Text,
+            is_hidden: false,
+            instead: 1,
+            font: None,
+            level: None,
+            in_table: false,
+            is_repeated: false,
+        }
+    }
 }
 
 impl<'a> Reader<'a> {
     fn new(bytes: &'a [u8]) -> Self {
         Self {
             rest: bytes,
-            text: String::new(),
+            texts: Texts::default(),
+            fonts: Fonts::default(),
+            styles: Styles::default(),
             pending: Vec::new(),
             half: None,
             encoding: WINDOWS_1252,
             groups: Vec::new(),
             deeper: 0,
-            state: Group { destination: Destination::Text, is_hidden: false, instead: 1 },
+            state: Group::default(),
             skip: 0,
-            headings: Vec::new(),
-            paragraph: 0,
-            level: None,
-            page_starts: vec![0],
-            title: String::new(),
-            author: String::new(),
-            hidden: 0,
         }
     }
 
     fn read(&mut self, source: &Source<'_>) -> Result<(), ExtractError> {
+        let mut steps = 0_usize;
         while let Some((&byte, rest)) = self.rest.split_first() {
             self.rest = rest;
             match byte {
@@ -116,12 +136,13 @@ impl<'a> Reader<'a> {
                 b'\r' | b'\n' | 0 => {}
                 byte => self.byte(byte),
             }
-            if self.text.len() & 0xFF == 0 || byte == b'{' {
-                source.check(self.text.len() + self.pending.len())?;
+            steps += 1;
+            if steps.is_multiple_of(256) || byte == b'{' {
+                source.check(self.texts.len() + self.pending.len())?;
             }
         }
         self.flush();
-        source.check(self.text.len())
+        source.check(self.texts.len())
     }
 
     fn open(&mut self) {
@@ -140,6 +161,9 @@ impl<'a> Reader<'a> {
         if self.deeper > 0 {
             self.deeper -= 1;
         } else if let Some(state) = self.groups.pop() {
+            if state.destination != self.state.destination {
+                self.texts.end_line(self.state.destination);
+            }
             self.state = state;
         }
     }
@@ -168,7 +192,7 @@ impl<'a> Reader<'a> {
                 b'_' => self.push("-"),
                 b'\r' | b'\n' => self.end_paragraph(),
                 // Readers ignore such a destination if they do not know it.
-                b'*' => self.state.destination = Destination::Ignored,
+                b'*' => self.start(Destination::Ignored),
                 _ => {}
             }
             return Ok(());
@@ -192,81 +216,117 @@ impl<'a> Reader<'a> {
     ) -> Result<(), ExtractError> {
         let is_on = number != Some(0);
         match word {
-            b"par" | b"sect" => self.end_paragraph(),
+            // A cell may have several paragraphs.
+            b"par" if self.state.in_table => self.push(" "),
+            b"par" | b"sect" | b"row" | b"nestrow" => self.end_paragraph(),
+            b"intbl" => self.state.in_table = true,
             b"line" => self.push("\n"),
             b"tab" => self.push("\t"),
-            b"cell" | b"nestcell" => self.push(" | "),
-            b"row" | b"nestrow" => self.end_paragraph(),
+            b"cell" | b"nestcell" => {
+                self.flush();
+                self.texts.end_cell(self.state.destination);
+                self.push(" | ");
+            }
             b"page" => {
                 self.end_paragraph();
                 if self.state.destination == Destination::Text {
-                    source.limits.check_pages(self.page_starts.len() + 1)?;
-                    self.page_starts.push(self.text.len());
+                    self.texts.start_page(source.limits)?;
                 }
             }
-            b"pard" => self.level = None,
-            b"outlinelevel" => {
-                let level = number.and_then(|number| u8::try_from(number).ok());
-                self.level = level.filter(|level| *level < 9).map(|level| level + 1);
+            b"pard" => {
+                self.state.level = None;
+                self.state.in_table = false;
             }
+            b"outlinelevel" if self.state.destination == Destination::StyleSheet => {
+                self.styles.set_outline(number);
+            }
+            b"outlinelevel" => self.state.level = styles::level(number),
+            b"s" if self.state.destination == Destination::StyleSheet => self.styles.start(number),
+            b"s" => self.state.level = number.and_then(|number| self.styles.level(number)),
+            b"sbasedon" => self.styles.set_based_on(number),
+            b"f" if self.state.destination == Destination::FontTable => self.fonts.start(number),
+            b"f" => {
+                self.flush();
+                self.state.font = number;
+            }
+            b"deff" => self.fonts.default = number,
+            b"fcharset" => self.fonts.set_charset(number),
+            b"cpg" => self.fonts.set_code_page(number),
             b"emdash" => self.push("\u{2014}"),
             b"endash" => self.push("\u{2013}"),
+            b"emspace" | b"enspace" | b"qmspace" => self.push(" "),
             b"bullet" => self.push("\u{2022}"),
             b"lquote" => self.push("\u{2018}"),
             b"rquote" => self.push("\u{2019}"),
             b"ldblquote" => self.push("\u{201C}"),
             b"rdblquote" => self.push("\u{201D}"),
+            b"zwj" => self.push("\u{200D}"),
+            b"zwnj" => self.push("\u{200C}"),
             b"uc" => {
                 let instead = number.and_then(|number| usize::try_from(number).ok());
-                self.state.instead = instead.unwrap_or(1).min(16);
+                self.state.instead = instead.unwrap_or(1);
             }
-            b"u" => self.unicode(number.unwrap_or(0)),
+            b"u" => self.unicode(number.unwrap_or_default()),
             b"bin" => {
                 let length = number.and_then(|number| usize::try_from(number).ok()).unwrap_or(0);
                 self.rest = &self.rest[length.min(self.rest.len())..];
             }
             b"ansicpg" => {
-                let label = match number.unwrap_or(1252) {
-                    932 => "shift_jis".to_owned(),
-                    936 => "gbk".to_owned(),
-                    949 => "euc-kr".to_owned(),
-                    950 => "big5".to_owned(),
-                    10000 => "macintosh".to_owned(),
-                    65001 => "utf-8".to_owned(),
-                    page => format!("windows-{page}"),
-                };
-                self.encoding = Encoding::for_label(label.as_bytes()).unwrap_or(WINDOWS_1252);
+                let encoding = fonts::of_code_page(number.unwrap_or(1252));
+                self.encoding = encoding.unwrap_or(WINDOWS_1252);
             }
             b"mac" => self.encoding = encoding_rs::MACINTOSH,
             b"v" | b"deleted" => {
                 self.flush();
-                self.hidden += usize::from(is_on && !self.state.is_hidden);
+                self.texts.hidden += usize::from(is_on && !self.state.is_hidden);
                 self.state.is_hidden = is_on;
             }
             b"plain" => {
                 self.flush();
                 self.state.is_hidden = false;
+                self.state.font = None;
             }
-            b"title" if self.state.destination == Destination::Ignored => {
-                self.state.destination = Destination::Title;
-            }
-            b"author" if self.state.destination == Destination::Ignored => {
-                self.state.destination = Destination::Author;
-            }
-            b"fonttbl"
-            | b"colortbl"
-            | b"stylesheet"
+            _ => self.destination(word),
+        }
+        Ok(())
+    }
+
+    /// Begins the destination of a control word, if it is one.
+    fn destination(&mut self, word: &[u8]) {
+        if self.state.is_repeated {
+            return;
+        }
+        self.state.is_repeated = matches!(word, b"shprslt" | b"nonshppict");
+        let destination = match word {
+            b"header" | b"headerl" | b"headerr" | b"headerf" => Destination::Header,
+            b"footer" | b"footerl" | b"footerr" | b"footerf" => Destination::Footer,
+            b"footnote" => Destination::Note,
+            b"annotation" => Destination::Comment,
+            b"atnauthor" => Destination::CommentAuthor,
+            b"fonttbl" => Destination::FontTable,
+            b"stylesheet" => Destination::StyleSheet,
+            b"shptxt" | b"dptxbxtext" => match self.state.around {
+                Destination::Text => Destination::Drawing,
+                around => around,
+            },
+            // The picture of an object, and the Unicode form of a text, stand within an ignored
+            // destination.
+            b"result" | b"ud" => self.state.around,
+            b"sn" => Destination::PropertyName,
+            b"sv" => match self.texts.property_name.trim() {
+                // The description of a picture, and the text of WordArt.
+                "wzDescription" | "gtextUNICODE" => Destination::Drawing,
+                _ => Destination::Ignored,
+            },
+            b"title" if self.state.destination == Destination::Ignored => Destination::Title,
+            b"author" if self.state.destination == Destination::Ignored => Destination::Author,
+            b"colortbl"
             | b"info"
             | b"pict"
             | b"object"
-            | b"header"
-            | b"headerl"
-            | b"headerr"
-            | b"headerf"
-            | b"footer"
-            | b"footerl"
-            | b"footerr"
-            | b"footerf"
+            | b"shprslt"
+            | b"upr"
+            | b"sp"
             | b"fldinst"
             | b"listtable"
             | b"listoverridetable"
@@ -278,15 +338,26 @@ impl<'a> Reader<'a> {
             | b"datastore"
             | b"latentstyles"
             | b"xmlnstbl"
-            | b"annotation"
             | b"atnid"
-            | b"atnauthor"
             | b"bkmkstart"
             | b"bkmkend"
-            | b"nonshppict" => self.state.destination = Destination::Ignored,
-            _ => {}
+            | b"nonshppict" => Destination::Ignored,
+            _ => return,
+        };
+        self.start(destination);
+    }
+
+    fn start(&mut self, destination: Destination) {
+        self.flush();
+        self.texts.start(destination);
+        self.state.destination = destination;
+        let has_text = matches!(
+            destination,
+            Destination::Header | Destination::Footer | Destination::Note | Destination::Comment
+        );
+        if has_text {
+            self.state.around = destination;
         }
-        Ok(())
     }
 
     /// Adds a character in the document's encoding, or a part of one.
@@ -315,25 +386,25 @@ impl<'a> Reader<'a> {
             }
             _ => {
                 let character = char::from_u32(u32::from(unit)).unwrap_or('\u{FFFD}');
-                self.push(character.encode_utf8(&mut [0; 4]));
+                let text = character.to_string();
+                self.push(&self.fonts.with_symbols(self.state.font, &text));
             }
         }
     }
 
     fn push(&mut self, text: &str) {
         self.flush();
+        self.write(text);
+    }
+
+    fn write(&mut self, text: &str) {
         if self.state.is_hidden {
             return;
         }
-        /// Longest title, in bytes. Longer paragraphs are not titles.
-        const MAX_TITLE_BYTES: usize = 1_024;
         match self.state.destination {
-            Destination::Text => self.text.push_str(text),
-            Destination::Title if self.title.len() < MAX_TITLE_BYTES => self.title.push_str(text),
-            Destination::Author if self.author.len() < MAX_TITLE_BYTES => {
-                self.author.push_str(text);
-            }
-            _ => {}
+            Destination::FontTable => self.fonts.push_name(text),
+            Destination::StyleSheet => self.styles.push_name(text),
+            destination => self.texts.push(destination, text),
         }
     }
 
@@ -342,60 +413,23 @@ impl<'a> Reader<'a> {
         if self.pending.is_empty() {
             return;
         }
-        let pending = std::mem::take(&mut self.pending);
-        let (text, _) = self.encoding.decode_without_bom_handling(&pending);
-        self.push(&text);
-        self.pending = pending;
+        let text = self.fonts.decode(self.state.font, self.encoding, &self.pending);
         self.pending.clear();
+        self.write(&text);
     }
 
     fn end_paragraph(&mut self) {
         self.flush();
-        if self.state.destination != Destination::Text {
-            return;
+        match self.state.destination {
+            Destination::Text => self.texts.end_paragraph(self.state.level),
+            destination => self.texts.end_line(destination),
         }
-        let written = &self.text[self.paragraph..];
-        let skipped = written.len() - written.trim_start().len();
-        let length = written.trim().len();
-        if let Some(level) = self.level.filter(|_| length > 0) {
-            let title = written.split_whitespace().collect::<Vec<_>>().join(" ");
-            let start = self.paragraph + skipped;
-            self.headings.push(Heading { level, title, span: start..start + length });
-        }
-        if length > 0 {
-            self.text.push_str("\n\n");
-        }
-        self.paragraph = self.text.len();
     }
 
     fn finish(mut self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
-        self.state = Group { destination: Destination::Text, is_hidden: false, instead: 1 };
-        self.end_paragraph();
-        self.text.truncate(self.text.trim_end().len());
-        let length = self.text.len();
-        self.headings.retain(|heading| heading.span.end <= length);
-        let mut extracted = Extracted { headings: self.headings, ..Extracted::new(self.text) };
-        if self.page_starts.len() > 1 {
-            let starts = self.page_starts.iter().map(|start| (*start).min(length));
-            let ends = starts.clone().skip(1).chain([length]);
-            let pages = (1..).zip(starts.zip(ends));
-            extracted.pages =
-                pages.map(|(number, (start, end))| Page { number, span: start..end }).collect();
-            extracted.page_count = u32::try_from(extracted.pages.len()).ok();
-        }
-        extracted.title = Some(with_single_spaces(&self.title)).filter(|title| !title.is_empty());
-        let author = with_single_spaces(&self.author);
-        if !author.is_empty() {
-            extracted.metadata.insert("author".to_owned(), author);
-        }
-        if self.hidden > 0 {
-            extracted.problems.push(Problem::Hidden { count: self.hidden });
-        }
+        self.texts.end_paragraph(self.state.level);
+        let extracted = self.texts.finish();
         source.check(extracted.content.len())?;
         Ok(extracted)
     }
-}
-
-fn with_single_spaces(text: &str) -> String {
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }

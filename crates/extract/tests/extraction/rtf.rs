@@ -17,7 +17,7 @@ fn rich_text_is_read_without_its_metadata() {
         let read = file(name, text);
         assert_eq!(
             read.content,
-            "Flour\n\nRye é cafés, {braces} \u{201C}quoted\u{201D}\nnext.\n\na link \n\nWhen | What | \n\n\u{1F600}!",
+            "Top\n\nFlour\n\nRye é cafés, {braces} \u{201C}quoted\u{201D}\nnext.\n\na link \n\nWhen | What | \n\n\u{1F600}!",
             "{name}"
         );
         assert_eq!(read.mime_type, "application/rtf");
@@ -94,4 +94,35 @@ proptest! {
             last = span.end;
         }
     }
+}
+
+#[test]
+fn fonts_have_their_own_characters() {
+    let text = r"{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0\fcharset0 Times;}{\f1\fcharset204 Arial{\*\falt Helv};}{\f2\fcharset128 MS Mincho;}
+{\f3\fcharset2 Symbol;}{\f4\fnil\fcharset2 Wingdings;}{\f5\fcharset238 Cyr;}}\f0 caf\'e9 {\f1 \'cf\'f0\'e8\'e2\'e5\'f2} {\f2 \'93\'fa\'96\'7b} {\f3 \'61\u-3933 ?} {\f4 \'fc} {\f5 \'b9}\plain \'e9}";
+    assert_eq!(file("a.rtf", text).content, "café Привет 日本 α≤ ✓ ąé");
+    // "ANSI" is the document's own encoding, unless another font has it.
+    let own = r"{\rtf1\ansicpg1251{\fonttbl{\f0\fcharset0 A;}}\f0 \'cf}";
+    assert_eq!(file("a.rtf", own).content, "П");
+    let western =
+        r"{\rtf1\ansicpg1251{\fonttbl{\f0\fcharset0 A;}{\f1\fcharset204 B;}}\f0 \'e9 \f1 \'cf}";
+    assert_eq!(file("a.rtf", western).content, "é П");
+}
+
+#[test]
+fn what_stands_around_the_text_is_read() {
+    let text = r"{\rtf1{\stylesheet{\s1\outlinelevel0 heading 1;}{\s2\sbasedon1 Corp;}}{\header\pard Letterhead\par}{\headerf Letterhead\par}{\footer\pard 7\par}{\footerl Register\par}
+\pard\s2{\listtext\pard\plain 1.\tab}Bread\par\pard One{\footnote\pard From the sea.\par}{\*\atnauthor Ada}\chatn{\*\annotation\pard Too salty.\par}
+{\shp{\*\shpinst{\sp{\sn shapeType}{\sv 202}}{\shptxt\pard In a box.\par}}{\shprslt{\*\do\dptxbx{\dptxbxtext In a box.\par}}}}{\pict{\*\picprop{\sp{\sn wzDescription}{\sv A loaf}}}00}
+ sentence{\object{\*\objdata 00}{\result  with an object}}{\upr{ ?}{\*\ud{ \u233 ?}}}.\par
+\trowd\pard\intbl a\par b\cell c\cell\row\pard End.}";
+    let read = file("a.rtf", text);
+    assert_eq!(
+        read.content,
+        "Letterhead\n\n1.\tBread\n\nOne sentence with an object é.\n\nIn a box.\nA loaf\n\na b | c | \n\nEnd.\n\n\
+         From the sea.\n\nComment (Ada): Too salty.\n\nRegister"
+    );
+    let headings: Vec<_> = read.headings.iter().map(|it| (it.level, &*it.title)).collect();
+    assert_eq!(headings, [(1, "1. Bread")]);
+    assert_eq!(&read.content[read.headings[0].span.clone()], "1.\tBread");
 }
