@@ -17,9 +17,10 @@ pub const TARGETS: &[(&str, Target)] = &[
 
 /// The names that the first byte of the input selects. PDF has a separate target, because it takes
 /// a thousand times as long.
-const NAMES: [&str; 16] = [
+const NAMES: [&str; 20] = [
     "a", "a.txt", "a.md", "a.html", "a.json", "a.jsonl", "a.xml", "a.csv", "a.rs", "a.docx",
-    "a.xlsx", "a.ods", "a.epub", "a.odt", "a.pptx", "a.rtf",
+    "a.xlsx", "a.ods", "a.epub", "a.odt", "a.pptx", "a.rtf", "a.eml", "a.mbox", "a.ipynb",
+    "a.fodt",
 ];
 
 /// Extracts any bytes, and checks all places in the text.

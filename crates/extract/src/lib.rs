@@ -22,8 +22,10 @@ mod hint;
 mod html;
 mod json;
 mod limits;
+mod mail;
 mod markdown;
 mod note;
+mod notebook;
 #[cfg(feature = "docx")]
 mod odt;
 #[cfg(any(feature = "docx", feature = "spreadsheet"))]

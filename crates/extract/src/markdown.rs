@@ -21,55 +21,62 @@ impl Extractor for Markdown {
     }
 
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
-        let mut extracted = decode(source.bytes, source.charset).document()?;
-        let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
-        let mut hidden = HiddenPassages::default();
-        let mut heading: Option<Heading> = None;
-        let mut in_front_matter = false;
-        for (event, span) in Parser::new_ext(&extracted.content, options).into_offset_iter() {
-            source.check(0)?;
-            match event {
-                Event::Start(Tag::Heading { level, .. }) => {
-                    let span = span.start..extracted.content[..span.end].trim_end().len();
-                    heading = Some(Heading { level: level as u8, title: String::new(), span });
-                }
-                Event::End(TagEnd::Heading(_)) => {
-                    extracted
-                        .headings
-                        .extend(heading.take().filter(|heading| !heading.title.is_empty()));
-                }
-                Event::Start(Tag::Paragraph) => hidden.start_paragraph(),
-                Event::End(TagEnd::Paragraph) => hidden.end_paragraph(span.end),
-                Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_) => {
-                    hidden.read(&extracted.content[span.clone()], span.start);
-                }
-                Event::Start(Tag::MetadataBlock(MetadataBlockKind::YamlStyle)) => {
-                    in_front_matter = true;
-                }
-                Event::End(TagEnd::MetadataBlock(_)) => in_front_matter = false,
-                Event::Text(text) if in_front_matter => extracted.title = title(&text),
-                Event::Text(text) | Event::Code(text) => {
-                    if let Some(heading) = &mut heading {
-                        heading.title.push_str(&text);
-                    }
-                }
-                Event::SoftBreak | Event::HardBreak => {
-                    if let Some(heading) = &mut heading {
-                        heading.title.push(' ');
-                    }
-                }
-                _ => {}
-            }
-        }
-        let hidden = hidden.finish(extracted.content.len());
-        if !hidden.is_empty() {
-            cut_out(&mut extracted, &hidden);
-            extracted.problems.push(Problem::Hidden { count: hidden.len() });
-        }
-        let first = extracted.headings.iter().find(|heading| heading.level == 1);
-        extracted.title = extracted.title.or_else(|| first.map(|heading| heading.title.clone()));
-        Ok(extracted)
+        read(decode(source.bytes, source.charset).document()?, source)
     }
+}
+
+/// Finds the headings of a Markdown text, and removes its hidden parts.
+pub(crate) fn read(
+    mut extracted: Extracted,
+    source: &Source<'_>,
+) -> Result<Extracted, ExtractError> {
+    let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
+    let mut hidden = HiddenPassages::default();
+    let mut heading: Option<Heading> = None;
+    let mut in_front_matter = false;
+    for (event, span) in Parser::new_ext(&extracted.content, options).into_offset_iter() {
+        source.check(0)?;
+        match event {
+            Event::Start(Tag::Heading { level, .. }) => {
+                let span = span.start..extracted.content[..span.end].trim_end().len();
+                heading = Some(Heading { level: level as u8, title: String::new(), span });
+            }
+            Event::End(TagEnd::Heading(_)) => {
+                extracted
+                    .headings
+                    .extend(heading.take().filter(|heading| !heading.title.is_empty()));
+            }
+            Event::Start(Tag::Paragraph) => hidden.start_paragraph(),
+            Event::End(TagEnd::Paragraph) => hidden.end_paragraph(span.end),
+            Event::Start(Tag::HtmlBlock) | Event::InlineHtml(_) => {
+                hidden.read(&extracted.content[span.clone()], span.start);
+            }
+            Event::Start(Tag::MetadataBlock(MetadataBlockKind::YamlStyle)) => {
+                in_front_matter = true;
+            }
+            Event::End(TagEnd::MetadataBlock(_)) => in_front_matter = false,
+            Event::Text(text) if in_front_matter => extracted.title = title(&text),
+            Event::Text(text) | Event::Code(text) => {
+                if let Some(heading) = &mut heading {
+                    heading.title.push_str(&text);
+                }
+            }
+            Event::SoftBreak | Event::HardBreak => {
+                if let Some(heading) = &mut heading {
+                    heading.title.push(' ');
+                }
+            }
+            _ => {}
+        }
+    }
+    let hidden = hidden.finish(extracted.content.len());
+    if !hidden.is_empty() {
+        cut_out(&mut extracted, &hidden);
+        extracted.problems.push(Problem::Hidden { count: hidden.len() });
+    }
+    let first = extracted.headings.iter().find(|heading| heading.level == 1);
+    extracted.title = extracted.title.or_else(|| first.map(|heading| heading.title.clone()));
+    Ok(extracted)
 }
 
 /// Returns the title in the front matter.

@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     ExtractError, Extracted, Extractor, Hint, Problem, Source, Stop, csv, cut::cut_out, decode,
-    encoded, html, json, markdown, rtf, text, xml,
+    encoded, html, json, mail, markdown, notebook, rtf, text, xml,
 };
 
 /// A list of extractors. The first one that supports a document reads it.
@@ -60,6 +60,8 @@ impl Default for Registry {
             Box::new(super::spreadsheet::Ods),
             Box::new(markdown::Markdown),
             Box::new(html::Html),
+            Box::new(notebook::Notebook),
+            Box::new(mail::Mail),
             Box::new(json::Json),
             Box::new(xml::Xml),
             Box::new(csv::Csv),

@@ -6,6 +6,7 @@ mod books;
 mod docx;
 mod formats;
 mod hostile;
+mod mail;
 #[cfg(feature = "pdf")]
 mod pdf;
 mod properties;

@@ -5,9 +5,10 @@ use std::ops::Range;
 use marquetry_extract::{Extracted, Hint};
 use proptest::{prelude::*, sample::select};
 
-const NAMES: [&str; 18] = [
+const NAMES: [&str; 22] = [
     "a.txt", "a.md", "a.html", "a.json", "a.jsonl", "a.xml", "a.csv", "a.tsv", "a.rs", "a.docx",
-    "a.pdf", "a.xlsx", "a.ods", "a.epub", "a.odt", "a.pptx", "a.rtf", "a",
+    "a.pdf", "a.xlsx", "a.ods", "a.epub", "a.odt", "a.pptx", "a.rtf", "a.eml", "a.mbox", "a.ipynb",
+    "a.fodt", "a",
 ];
 
 /// Pieces that mean something to one format or another.
