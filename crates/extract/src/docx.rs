@@ -1,39 +1,46 @@
-//! DOCX (Office Open XML, ECMA-376): paragraphs, headings, tables and notes, with the pages that
-//! Word has stored.
+//! DOCX (Office Open XML, ECMA-376): headers, paragraphs, headings, tables, drawings, notes and
+//! comments, with the pages that Word has stored.
 
+mod alternative;
 mod body;
-
-use std::collections::HashMap;
+mod numbering;
+mod sections;
+mod styles;
 
 use quick_xml::events::Event;
 
-use self::body::Body;
+use self::{body::Body, numbering::Numbering, styles::Styles};
 use crate::{
     ExtractError, Extracted, Extractor, Page, Source,
-    gather::TextElements as _,
-    package::{self, Package, attribute, each_event, properties},
+    package::{self, Package, Relationships, each_event, properties},
 };
 
 /// Reads documents of Word.
 pub(crate) struct Docx;
 
 const MEDIA_TYPE: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.document";
+const WITH_MACROS: &str = "application/vnd.ms-word.document.macroenabled.12";
+const TEMPLATE: &str = "application/vnd.openxmlformats-officedocument.wordprocessingml.template";
 
 /// Name of the format in errors.
 const FORMAT: &str = "DOCX";
 
 impl Extractor for Docx {
     fn media_types(&self) -> &[&str] {
-        &[MEDIA_TYPE, "application/vnd.ms-word.document.macroenabled.12"]
+        &[MEDIA_TYPE, WITH_MACROS, TEMPLATE]
     }
 
     fn extensions(&self) -> &[(&str, &str)] {
-        &[("docx", MEDIA_TYPE), ("docm", "application/vnd.ms-word.document.macroenabled.12")]
+        &[
+            ("docx", MEDIA_TYPE),
+            ("docm", WITH_MACROS),
+            ("dotx", TEMPLATE),
+            ("dotm", "application/vnd.ms-word.template.macroenabled.12"),
+        ]
     }
 
     fn recognize(&self, bytes: &[u8]) -> Option<&'static str> {
-        let is_document =
-            bytes.starts_with(b"PK\x03\x04") && package::names(bytes, b"word/document.xml");
+        let is_document = package::is_office_open_xml(bytes, "word");
         (is_document || package::is_encrypted(bytes)).then_some(MEDIA_TYPE)
     }
 
@@ -46,16 +53,21 @@ impl Extractor for Docx {
             return Err(ExtractError::Encrypted);
         }
         let mut package = Package::open(FORMAT, source)?;
-        let document = package.required("word/document.xml")?;
-        let levels = heading_levels(&package.optional("word/styles.xml")?)?;
-        let mut body = Body::new(&levels, *source);
-        body.read("word/document.xml", &document)?;
+        let main = package.main_part("word/document.xml")?;
+        let document = package.required(&main)?;
+        let parts = DocumentParts::new(&mut package, &main)?;
+        let styles = Styles::read(&parts.styles, &package.optional(&parts.styles)?)?;
+        let numbering = Numbering::read(&parts.numbering, &package.optional(&parts.numbering)?)?;
+        let mut body = Body::new(&styles, numbering, *source);
+        body.read(&mut package, &main, &document)?;
         drop(document);
-        let breaks = body.breaks();
-        let length = body.len();
-        for notes in ["word/footnotes.xml", "word/endnotes.xml"] {
-            body.read(notes, &package.optional(notes)?)?;
+        let pages_end = body.text_len();
+        for notes in &parts.notes {
+            let xml = package.optional(notes)?;
+            body.read(&mut package, notes, &xml)?;
         }
+        body.read_headers_and_footers(&mut package, &parts.related)?;
+        let breaks = body.breaks();
         source.limits.check_pages(breaks.len() + 1)?;
 
         const CORE: &str = "docProps/core.xml";
@@ -64,7 +76,7 @@ impl Extractor for Docx {
         let pages = page_count(&package.optional("docProps/app.xml")?)?;
         if !breaks.is_empty() || pages == Some(1) {
             // The page of endnotes is not known; they are added to the last page.
-            let length = length.max(extracted.content.len());
+            let length = pages_end.max(extracted.content.len());
             let starts = std::iter::once(0).chain(breaks.iter().copied());
             let ends = breaks.iter().copied().chain([length]);
             let spans = starts.zip(ends).map(|(start, end)| start..end);
@@ -78,39 +90,38 @@ impl Extractor for Docx {
     }
 }
 
-/// Returns the levels of heading styles by their ids. Word translates the ids of styles, but not
-/// their names.
-fn heading_levels(styles: &[u8]) -> Result<HashMap<String, u8>, ExtractError> {
-    let mut levels = HashMap::new();
-    let mut style = String::new();
-    each_event(FORMAT, "word/styles.xml", styles, |event| {
-        let (Event::Start(element) | Event::Empty(element)) = event else { return Ok(()) };
-        match element.local_name().as_ref() {
-            "style" => style = attribute(&element, "styleId").unwrap_or_default(),
-            "name" => {
-                let name = attribute(&element, "val").unwrap_or_default().to_ascii_lowercase();
-                let level = match name.strip_prefix("heading ") {
-                    Some(level) => level.parse().ok().filter(|level| (1..=9).contains(level)),
-                    None => (name == "title").then_some(1),
-                };
-                levels.extend(level.map(|level| (style.clone(), level)));
-            }
-            "outlineLvl" => {
-                levels.extend(
-                    outline_level(attribute(&element, "val")).map(|level| (style.clone(), level)),
-                );
-            }
-            _ => {}
-        }
-        Ok(())
-    })?;
-    Ok(levels)
+/// The parts of a document beside its main part. The relationships name them; without one, a part
+/// has its usual name.
+struct DocumentParts {
+    related: Relationships,
+    styles: String,
+    numbering: String,
+    notes: [String; 3],
+}
+
+impl DocumentParts {
+    fn new(package: &mut Package<'_>, main: &str) -> Result<Self, ExtractError> {
+        let related = package.relationships(main)?;
+        let folder = main.rfind('/').map_or("", |end| &main[..=end]);
+        let named = |kind: &str| match related.of_kind(kind).next() {
+            Some(part) => part.target.clone(),
+            None => format!("{folder}{kind}.xml"),
+        };
+        let [styles, numbering, footnotes, endnotes, comments] =
+            ["styles", "numbering", "footnotes", "endnotes", "comments"].map(named);
+        Ok(Self { related, styles, numbering, notes: [footnotes, endnotes, comments] })
+    }
 }
 
 /// Returns the level of an outline level, which counts from 0; 9 is body text (ECMA-376 part 1,
 /// 17.3.1.20).
 fn outline_level(value: Option<String>) -> Option<u8> {
     value?.parse::<u8>().ok().filter(|level| *level < 9).map(|level| level + 1)
+}
+
+/// Returns whether a property is on, which needs no value (ECMA-376 part 1, 17.17.4).
+fn is_on(value: Option<&str>) -> bool {
+    !matches!(value, Some("0" | "false" | "off"))
 }
 
 /// Returns the number of pages that the writing program has stored.

@@ -10,8 +10,9 @@ use quick_xml::events::Event;
 use crate::{
     ExtractError, Extracted, Extractor, Heading, Problem, Source,
     decode::{declared_after, decode},
+    document::readings_left_out,
     html,
-    package::{self, Package, attribute, each_event, properties},
+    package::{self, Package, attribute, each_event, properties, resolved_path},
 };
 
 /// Reads books.
@@ -52,6 +53,7 @@ impl Extractor for Epub {
         let chapters = spine(&path, &opf)?;
         let locked = encrypted(&package.optional("META-INF/encryption.xml")?)?;
         let mut hidden = 0;
+        let mut readings = 0;
         let mut missing = 0;
         for chapter in chapters {
             if locked.contains(&chapter) {
@@ -65,11 +67,15 @@ impl Extractor for Epub {
             let text = decode(&bytes, declared).into_text();
             let page = html::read(&with_ends(&text), source)?;
             hidden += page.hidden;
+            readings += page.readings;
             append(&mut extracted, page);
             source.check(extracted.content.len())?;
         }
         if hidden > 0 {
             extracted.problems.push(Problem::Hidden { count: hidden });
+        }
+        if readings > 0 {
+            extracted.problems.push(readings_left_out(readings));
         }
         if missing > 0 {
             let reason = format!("{missing} chapters are named, and not there");
@@ -112,10 +118,12 @@ fn root_file(container: &[u8]) -> Result<String, ExtractError> {
     path.ok_or(ExtractError::Malformed { format: FORMAT, reason })
 }
 
-/// Returns the paths of the chapters, in reading order, each once.
+/// Returns the paths of the chapters, in reading order, each once. A book without a spine has all
+/// its chapters in the order of the manifest.
 fn spine(path: &str, opf: &[u8]) -> Result<Vec<String>, ExtractError> {
-    let folder = path.rfind('/').map_or("", |at| &path[..=at]);
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
     let mut items: HashMap<String, String> = HashMap::new();
+    let mut in_manifest = Vec::new();
     let mut references = Vec::new();
     each_event(FORMAT, path, opf, |event| {
         if let Event::Start(element) | Event::Empty(element) = event {
@@ -123,8 +131,11 @@ fn spine(path: &str, opf: &[u8]) -> Result<Vec<String>, ExtractError> {
                 "item" => {
                     let kind = attribute(&element, "media-type").unwrap_or_default();
                     let named = attribute(&element, "id").zip(attribute(&element, "href"));
-                    if matches!(kind.as_str(), "application/xhtml+xml" | "text/html") {
-                        items.extend(named.map(|(id, href)| (id, resolved(folder, &href))));
+                    if let Some((id, href)) = named
+                        && is_chapter(&kind, &href)
+                    {
+                        in_manifest.push(id.clone());
+                        items.insert(id, resolved_path(folder, &href));
                     }
                 }
                 "itemref" => references.extend(attribute(&element, "idref")),
@@ -133,9 +144,27 @@ fn spine(path: &str, opf: &[u8]) -> Result<Vec<String>, ExtractError> {
         }
         Ok(())
     })?;
+    if !references.iter().any(|id| items.contains_key(id)) {
+        references = in_manifest;
+    }
     let mut seen = HashSet::new();
     let chapters = references.iter().filter_map(|id| items.get(id)).cloned();
     Ok(chapters.filter(|chapter| seen.insert(chapter.clone())).collect())
+}
+
+/// Returns whether an item of the manifest has text. Old and careless programs write other media
+/// types for chapters, which the name shows.
+fn is_chapter(media_type: &str, href: &str) -> bool {
+    let media_type = media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let path = href.split(['#', '?']).next().unwrap_or_default().to_ascii_lowercase();
+    match media_type.as_str() {
+        "application/xhtml+xml"
+        | "text/html"
+        | "text/x-oeb1-document"
+        | "application/x-dtbook+xml"
+        | "image/svg+xml" => true,
+        _ => path.ends_with("html") || path.ends_with(".htm"),
+    }
 }
 
 /// Returns the paths of encrypted parts. Encrypted fonts are allowed.
@@ -145,46 +174,19 @@ fn encrypted(xml: &[u8]) -> Result<HashSet<String>, ExtractError> {
         if let Event::Start(element) | Event::Empty(element) = event
             && element.local_name().as_ref() == "CipherReference"
         {
-            parts.extend(attribute(&element, "URI").map(|uri| resolved("", &uri)));
+            parts.extend(attribute(&element, "URI").map(|uri| resolved_path("", &uri)));
         }
         Ok(())
     })?;
     Ok(parts)
 }
 
-/// Converts a reference to a path in the archive.
-fn resolved(folder: &str, reference: &str) -> String {
-    let reference = reference.split(['#', '?']).next().unwrap_or(reference);
-    let mut bytes = Vec::with_capacity(reference.len());
-    let mut rest = reference.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let digits = after.first_chunk::<2>().filter(|_| first == b'%');
-        let code = digits.and_then(|digits| std::str::from_utf8(digits).ok());
-        if let Some(byte) = code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            bytes.push(byte);
-            rest = &after[2..];
-        } else {
-            bytes.push(first);
-            rest = after;
-        }
-    }
-    let path = format!("{folder}{}", String::from_utf8_lossy(&bytes));
-    let mut segments: Vec<&str> = Vec::new();
-    for segment in path.split('/') {
-        match segment {
-            "" | "." => {}
-            ".." => _ = segments.pop(),
-            segment => segments.push(segment),
-        }
-    }
-    segments.join("/")
-}
-
-/// Adds end tags to empty elements of raw text: an HTML parser would read everything after
-/// `<title/>` as the title.
+/// Adds end tags to empty elements of raw text and of readings: an HTML parser would read everything
+/// after `<title/>` as the title.
 fn with_ends(xhtml: &str) -> Cow<'_, str> {
-    const RAW: [&str; 8] =
-        ["title", "script", "style", "textarea", "iframe", "noscript", "noframes", "xmp"];
+    const RAW: [&str; 10] = [
+        "title", "script", "style", "textarea", "iframe", "noscript", "noframes", "xmp", "rt", "rp",
+    ];
     let mut changed = String::new();
     let mut from = 0;
     let mut at = 0;
@@ -220,13 +222,6 @@ fn begins_with_name(tag: &[u8], name: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn references_are_paths_within_the_archive() {
-        assert_eq!(resolved("OEBPS/", "text/a%20b.xhtml#x"), "OEBPS/text/a b.xhtml");
-        assert_eq!(resolved("OEBPS/", "../../../etc/passwd"), "etc/passwd");
-        assert_eq!(resolved("", "a%zz%4"), "a%zz%4");
-    }
 
     #[test]
     fn empty_elements_of_raw_text_are_ended() {

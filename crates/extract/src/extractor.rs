@@ -49,6 +49,8 @@ pub struct Source<'a> {
     pub limits: &'a Limits,
     /// Ends the reading at its deadline, or when the caller has gone.
     pub stop: &'a Stop,
+    /// Number of documents around this one.
+    pub(crate) depth: u8,
 }
 
 impl Source<'_> {

@@ -57,6 +57,41 @@ pub(crate) fn gather(
     })
 }
 
+/// Alternative contents (`mc:AlternateContent`), of which the last one is for older programs. It
+/// repeats the others, unless they have no text that is understood here.
+#[derive(Default)]
+pub(crate) struct Alternatives(Vec<Alternative>);
+
+struct Alternative {
+    /// What was collected before it, in bytes.
+    before: usize,
+    is_skipped: bool,
+}
+
+impl Alternatives {
+    /// Begins alternatives, after this number of collected bytes.
+    pub(crate) fn start(&mut self, collected: usize) {
+        self.0.push(Alternative { before: collected, is_skipped: false });
+    }
+
+    /// Begins the content for older programs; returns whether it must be skipped.
+    pub(crate) fn start_fallback(&mut self, collected: usize) -> bool {
+        let Some(open) = self.0.last_mut() else { return false };
+        open.is_skipped = collected > open.before;
+        open.is_skipped
+    }
+
+    /// Ends the content for older programs; returns whether it was skipped.
+    pub(crate) fn end_fallback(&mut self) -> bool {
+        self.0.last_mut().is_some_and(|open| std::mem::take(&mut open.is_skipped))
+    }
+
+    /// Ends the alternatives.
+    pub(crate) fn end(&mut self) {
+        self.0.pop();
+    }
+}
+
 /// Ends the line, unless it is empty.
 pub(crate) fn end_line(text: &mut String) {
     if !text.is_empty() && !text.ends_with('\n') {
@@ -88,8 +123,14 @@ mod tests {
         }
         let limits = Limits { max_content_bytes: 10, ..Limits::default() };
         let stop = Stop::default();
-        let source =
-            Source { bytes: b"", media_type: "", charset: None, limits: &limits, stop: &stop };
+        let source = Source {
+            bytes: b"",
+            media_type: "",
+            charset: None,
+            limits: &limits,
+            stop: &stop,
+            depth: 0,
+        };
         let mut text = Longest::default();
         for xml in ["<a>12345678901</a>", "<a><![CDATA[12345678901]]></a>"] {
             let error = gather("DOCX", "p", xml.as_bytes(), &source, 0, &mut text).unwrap_err();

@@ -8,15 +8,17 @@ mod decode;
 mod document;
 #[cfg(feature = "docx")]
 mod docx;
+#[cfg(any(feature = "docx", feature = "spreadsheet"))]
+mod drawing;
+mod encoded;
 #[cfg(feature = "docx")]
 mod epub;
-mod encoded;
 mod error;
 mod extractor;
 #[cfg(all(any(test, fuzzing), feature = "docx"))]
 #[doc(hidden)]
 pub mod fuzz;
-#[cfg(feature = "docx")]
+#[cfg(any(feature = "docx", feature = "spreadsheet"))]
 mod gather;
 mod hint;
 mod html;
@@ -26,8 +28,12 @@ mod mail;
 mod markdown;
 mod note;
 mod notebook;
+#[cfg(any(feature = "docx", feature = "spreadsheet"))]
+mod objects;
 #[cfg(feature = "docx")]
 mod odt;
+#[cfg(any(feature = "docx", feature = "spreadsheet"))]
+mod ordinal;
 #[cfg(any(feature = "docx", feature = "spreadsheet"))]
 mod package;
 #[cfg(feature = "pdf")]

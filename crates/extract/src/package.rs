@@ -1,7 +1,11 @@
 //! Reads the zip archive of an office document, and the XML of its parts.
 
+mod content_types;
+mod relationships;
+
 use std::{
     borrow::Cow,
+    collections::HashMap,
     io::{Cursor, Read as _},
 };
 
@@ -11,17 +15,47 @@ use quick_xml::{
 };
 use zip::{HasZipMetadata as _, ZipArchive, result::ZipError};
 
+use self::relationships::percent_decoded;
+pub(crate) use self::{
+    content_types::ContentTypes,
+    relationships::{Relationships, resolved_path},
+};
 use crate::{
-    ExtractError, Extracted, Source,
+    ExtractError, Extracted, Limits, Source,
     budget::{Reservation, UNPACKED},
     decode::decode,
 };
 
-/// Returns whether the directory at the end of a zip archive has a file of this name.
+/// Returns whether the first or last bytes of a file contain a name, as a zip archive contains the
+/// names of its files.
 pub(crate) fn names(bytes: &[u8], name: &[u8]) -> bool {
     const DIRECTORY: usize = 1 << 16;
     contains(&bytes[bytes.len().saturating_sub(DIRECTORY)..], name)
         || contains(&bytes[..bytes.len().min(DIRECTORY)], name)
+}
+
+/// Returns whether this is a package of Office Open XML with a part in a folder. The folder
+/// identifies the format; the names of the parts are free (ECMA-376 part 2), and SharePoint uses
+/// `word/document2.xml`.
+pub(crate) fn is_office_open_xml(bytes: &[u8], folder: &str) -> bool {
+    if !bytes.starts_with(b"PK\x03\x04") {
+        return false;
+    }
+    let Ok(archive) = ZipArchive::new(Cursor::new(bytes)) else { return false };
+    let mut has_folder = false;
+    let mut has_types = false;
+    for name in archive.file_names().flatten() {
+        let name = normalized(&name);
+        has_folder |= name.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'));
+        has_types |= name == "[content_types].xml";
+    }
+    has_folder && has_types
+}
+
+/// Returns the form of a part's name by which it is found. Names differ in case (ECMA-376 part 2,
+/// 6.2.2.3), some programs for Windows write backslashes, and either side may be percent-encoded.
+fn normalized(name: &str) -> String {
+    percent_decoded(&name.replace('\\', "/")).trim_start_matches('/').to_lowercase()
 }
 
 fn contains(bytes: &[u8], name: &[u8]) -> bool {
@@ -39,10 +73,13 @@ pub(crate) struct Package<'a> {
     /// Name of the format in errors.
     format: &'static str,
     archive: ZipArchive<Cursor<&'a [u8]>>,
+    /// The indices of the parts by their normalized names.
+    parts: HashMap<String, usize>,
     source: Source<'a>,
     unpacked: u64,
-    /// A reservation of the unpacked size that the archive declares.
-    _reservation: Reservation,
+    /// A reservation of the unpacked size that the archive declares; a package within another one
+    /// is covered by the reservation of the outer one.
+    _reservation: Option<Reservation>,
 }
 
 impl<'a> Package<'a> {
@@ -50,13 +87,70 @@ impl<'a> Package<'a> {
         let archive = ZipArchive::new(Cursor::new(source.bytes))
             .map_err(|error| malformed(format, &error))?;
         let mut declared = 0_u64;
+        let mut parts = HashMap::new();
         for index in 0..archive.len() {
             let part = archive.by_index_data(index).map_err(|error| malformed(format, &error))?;
             declared = declared.saturating_add(part.get_metadata().uncompressed_size);
+            if let Some(Ok(name)) = archive.name_for_index(index) {
+                parts.insert(normalized(&name), index);
+            }
         }
-        let bytes = declared.min(source.limits.max_unpacked_bytes);
-        let reservation = UNPACKED.reserve(bytes, source.limits, source.stop)?;
-        Ok(Self { format, archive, source: *source, unpacked: 0, _reservation: reservation })
+        let max = source.limits.max_unpacked_bytes;
+        // A document within the document is unpacked as well.
+        let has_package = parts.keys().any(|name| name.ends_with(".docx"));
+        let bytes = if has_package { max } else { declared.min(max) };
+        // A reader that holds a reservation must not wait for another one.
+        let reservation = match source.depth {
+            0 => Some(UNPACKED.reserve(bytes, source.limits, source.stop)?),
+            _ => None,
+        };
+        Ok(Self { format, archive, parts, source: *source, unpacked: 0, _reservation: reservation })
+    }
+
+    /// Returns the limits for a document within this one.
+    #[cfg(feature = "docx")]
+    pub(crate) fn limits_left(&self) -> Limits {
+        let limits = self.source.limits;
+        let left = limits.max_unpacked_bytes.saturating_sub(self.unpacked);
+        Limits { max_unpacked_bytes: left, ..*limits }
+    }
+
+    /// Returns the name of the main part: by the package's relationship, else by its content type.
+    /// Some programs write neither; their main part has the usual name.
+    pub(crate) fn main_part(&mut self, usual: &str) -> Result<String, ExtractError> {
+        let package = self.relationships("")?;
+        if let Some(main) = package.of_kind("officeDocument").next()
+            && self.has(&main.target)
+        {
+            return Ok(main.target.clone());
+        }
+        if self.has(usual) {
+            return Ok(usual.to_owned());
+        }
+        let main = ContentTypes::read(self)?.into_main();
+        Ok(main.unwrap_or_else(|| usual.to_owned()))
+    }
+
+    /// Reads the relationships of a part; those of the package itself have no part's name.
+    pub(crate) fn relationships(&mut self, part: &str) -> Result<Relationships, ExtractError> {
+        let (folder, name) = part.rsplit_once('/').unwrap_or(("", part));
+        let separator = if folder.is_empty() { "" } else { "/" };
+        let of_part = format!("{folder}{separator}_rels/{name}.rels");
+        let xml = self.optional(&of_part)?;
+        Relationships::read(self.format, &of_part, folder, &xml)
+    }
+
+    /// Returns the normalized names of the parts with this name in any folder, in order.
+    pub(crate) fn named(&self, name: &str) -> Vec<String> {
+        let ending = format!("/{name}");
+        let mut names: Vec<String> =
+            self.parts.keys().filter(|part| part.ends_with(&ending)).cloned().collect();
+        names.sort();
+        names
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.parts.contains_key(&normalized(name))
     }
 
     /// Unpacks a part; returns `None` if it does not exist. Counts the bytes. `zip` refuses a part
@@ -64,11 +158,12 @@ impl<'a> Package<'a> {
     /// therefore the bytes are never copied to a larger place.
     pub(crate) fn part(&mut self, name: &str) -> Result<Option<Vec<u8>>, ExtractError> {
         self.source.stop.check()?;
-        let mut part = match self.archive.by_name(name) {
-            Ok(part) => part,
-            Err(ZipError::FileNotFound) => return Ok(None),
-            Err(error) => return Err(malformed(self.format, &error)),
+        let exact = self.archive.index_for_name(name);
+        let Some(index) = exact.or_else(|| self.parts.get(&normalized(name)).copied()) else {
+            return Ok(None);
         };
+        let mut part =
+            self.archive.by_index(index).map_err(|error| malformed(self.format, &error))?;
         if part.encrypted() {
             return Err(ExtractError::Encrypted);
         }
@@ -308,7 +403,7 @@ mod tests {
         limits: &crate::Limits,
         stop: &crate::Stop,
     ) -> Result<Vec<u8>, ExtractError> {
-        let source = Source { bytes, media_type: "", charset: None, limits, stop };
+        let source = Source { bytes, media_type: "", charset: None, limits, stop, depth: 0 };
         Package::open("DOCX", &source)?.required("word/document.xml")
     }
 

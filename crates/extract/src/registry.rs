@@ -102,6 +102,7 @@ impl Registry {
         let source = Source {
             bytes,
             stop: &stop,
+            depth: 0,
             media_type: &media_type,
             charset: charset(parameters),
             limits: &hint.limits,

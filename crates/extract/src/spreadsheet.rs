@@ -4,6 +4,7 @@
 //! Both formats are read by our own code. The crate calamine was tried: it reserves as much memory
 //! as a workbook declares, and allocates the whole rectangle between the first and the last cell.
 
+mod beside;
 mod number;
 mod ods;
 mod sheets;
@@ -26,7 +27,14 @@ pub fn sheets(bytes: &[u8], hint: &Hint<'_>) -> Result<Vec<Sheet>, ExtractError>
         Some(stop) => stop.and_within(hint.limits.max_time),
         None => Stop::within(hint.limits.max_time),
     };
-    let source = Source { bytes, stop: &stop, media_type: "", charset: None, limits: &hint.limits };
+    let source = Source {
+        bytes,
+        stop: &stop,
+        media_type: "",
+        charset: None,
+        limits: &hint.limits,
+        depth: 0,
+    };
     let mut sheets = sheets::Sheets::of_rows(source);
     if Ods.recognize(bytes).is_some() {
         ods::read(&source, &mut sheets)?;

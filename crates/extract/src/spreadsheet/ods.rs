@@ -7,6 +7,8 @@ use quick_xml::events::{BytesStart, Event};
 use super::{
     super::{
         ExtractError, Extracted, Extractor, Source,
+        gather::end_line,
+        objects::{Objects, folder, objects},
         package::{self, Package, attribute, each_event, properties, resolved},
     },
     sheets::{MAX_COLUMNS, Sheets},
@@ -63,8 +65,11 @@ pub(super) fn read<'a>(
     let mut package = Package::open(FORMAT, source)?;
     package.check_open_document()?;
     let content = package.required("content.xml")?;
+    let objects = if sheets.has_values() { Objects::new() } else { objects(&mut package, source)? };
     let mut cells = Cells {
         sheets,
+        objects: &objects,
+        beside: Beside::default(),
         hidden_styles: HashSet::new(),
         style: String::new(),
         tables: 0,
@@ -82,6 +87,8 @@ pub(super) fn read<'a>(
 /// Reads the cells of all sheets.
 struct Cells<'s, 'l> {
     sheets: &'s mut Sheets<'l>,
+    objects: &'s Objects,
+    beside: Beside,
     /// The styles of hidden sheets, and the style that is being read.
     hidden_styles: HashSet<String>,
     style: String,
@@ -96,6 +103,16 @@ struct Cells<'s, 'l> {
     paragraphs: usize,
     /// Number of open elements whose text is not part of the cell.
     left_out: usize,
+}
+
+/// The open comment or drawing.
+#[derive(Default)]
+struct Beside {
+    /// Number of open elements since it began.
+    depth: usize,
+    text: String,
+    /// Whether the open text is that of a paragraph or of a description.
+    in_text: bool,
 }
 
 #[derive(Default)]
@@ -141,6 +158,10 @@ impl Cells<'_, '_> {
             self.left_out += 1;
         }
         if self.left_out > 0 {
+            return Ok(());
+        }
+        if self.beside.depth > 0 || is_beside(name) {
+            self.start_beside(name, element);
             return Ok(());
         }
         match name {
@@ -219,6 +240,9 @@ impl Cells<'_, '_> {
         if self.left_out > 0 {
             return Ok(());
         }
+        if self.beside.depth > 0 {
+            return self.end_beside(name);
+        }
         match name {
             "table" => self.tables = self.tables.saturating_sub(1),
             "p" | "h" => self.paragraphs = self.paragraphs.saturating_sub(1),
@@ -248,7 +272,48 @@ impl Cells<'_, '_> {
         Ok(())
     }
 
+    fn start_beside(&mut self, name: &str, element: &BytesStart<'_>) {
+        if self.beside.depth == 0 && name == "annotation" {
+            self.beside.text.push_str("Comment: ");
+        }
+        self.beside.depth += 1;
+        match name {
+            "p" | "h" | "title" | "desc" => self.beside.in_text = true,
+            "s" | "tab" | "line-break" => self.beside.text.push(' '),
+            "object" => {
+                let object = attribute(element, "href").map(|it| folder(&it));
+                if let Some(text) = object.and_then(|object| self.objects.get(&object)) {
+                    self.beside.text.push_str(text);
+                    end_line(&mut self.beside.text);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end_beside(&mut self, name: &str) -> Result<(), ExtractError> {
+        self.beside.depth -= 1;
+        if matches!(name, "p" | "h" | "title" | "desc") {
+            self.beside.in_text = false;
+            end_line(&mut self.beside.text);
+        }
+        if self.beside.depth == 0 {
+            let Beside { text, .. } = std::mem::take(&mut self.beside);
+            if !self.is_hidden {
+                self.sheets.add_beside(&text)?;
+            }
+        }
+        Ok(())
+    }
+
     fn push(&mut self, text: &str) -> Result<(), ExtractError> {
+        if self.beside.depth > 0 {
+            if self.beside.in_text && self.left_out == 0 {
+                self.sheets.check(self.beside.text.len() + text.len())?;
+                self.beside.text.push_str(text);
+            }
+            return Ok(());
+        }
         if let Some(cell) = &mut self.cell
             && self.left_out == 0
             && self.paragraphs > 0
@@ -260,10 +325,18 @@ impl Cells<'_, '_> {
     }
 }
 
-/// Returns whether an element is left out: comments, drawings beside the cells, phonetic readings
-/// of East Asian text, tracked changes.
+/// Returns whether an element stands beside the cells: a comment, or a drawing.
+fn is_beside(name: &str) -> bool {
+    matches!(name, "annotation" | "shapes" | "frame" | "custom-shape" | "rect" | "ellipse" | "line")
+}
+
+/// Returns whether an element is left out: phonetic readings of East Asian text, tracked changes,
+/// and the authors and dates of comments.
 fn is_left_out(name: &str) -> bool {
-    matches!(name, "annotation" | "shapes" | "ruby-text" | "tracked-changes" | "desc" | "title")
+    matches!(
+        name,
+        "ruby-text" | "tracked-changes" | "creator" | "date" | "creator-initials" | "binary-data"
+    )
 }
 
 /// Returns whether a row or column is hidden, by itself or by a filter.

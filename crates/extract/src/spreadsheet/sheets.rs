@@ -32,6 +32,8 @@ pub(super) struct Sheets<'a> {
     hidden: usize,
     name: String,
     rows: Rows,
+    /// What the open sheet has beside its cells: comments, text boxes, charts.
+    beside: String,
     row: Vec<(usize, String)>,
     row_bytes: usize,
     hidden_columns: HiddenColumns,
@@ -48,6 +50,7 @@ impl<'a> Sheets<'a> {
             hidden: 0,
             name: String::new(),
             rows: Rows::default(),
+            beside: String::new(),
             row: Vec::new(),
             row_bytes: 0,
             hidden_columns: HiddenColumns::default(),
@@ -81,6 +84,18 @@ impl<'a> Sheets<'a> {
         }
     }
 
+    /// Adds text that stands beside the cells of the open sheet, if text is collected.
+    pub(super) fn add_beside(&mut self, text: &str) -> Result<(), ExtractError> {
+        let text = text.trim();
+        if text.is_empty() || self.has_values() {
+            return Ok(());
+        }
+        self.check(text.len())?;
+        self.beside.push_str(text);
+        self.beside.push('\n');
+        Ok(())
+    }
+
     /// Counts a hidden part with text.
     pub(super) fn count_hidden(&mut self) {
         self.hidden += 1;
@@ -112,7 +127,8 @@ impl<'a> Sheets<'a> {
 
     /// Checks that this many further bytes of text are within the limits.
     pub(super) fn check(&self, further: usize) -> Result<(), ExtractError> {
-        let bytes = self.text.len() + self.rows.len() + self.table_bytes + self.row_bytes;
+        let collected = self.text.len() + self.rows.len() + self.beside.len();
+        let bytes = collected + self.table_bytes + self.row_bytes;
         self.source.check(bytes + further)
     }
 
@@ -159,7 +175,8 @@ impl<'a> Sheets<'a> {
         self.row.clear();
         self.row_bytes = 0;
         let rows = std::mem::take(&mut self.rows).finish();
-        if rows.is_empty() {
+        let beside = std::mem::take(&mut self.beside);
+        if rows.is_empty() && beside.is_empty() {
             return;
         }
         if !self.text.is_empty() {
@@ -173,9 +190,13 @@ impl<'a> Sheets<'a> {
             self.headings.push(Heading { level: 1, title, span });
         }
         self.text.push_str(&rows);
-        if !rows.ends_with('\n') {
+        if !rows.is_empty() && !rows.ends_with('\n') {
             self.text.push('\n');
         }
+        if !rows.is_empty() && !beside.is_empty() {
+            self.text.push('\n');
+        }
+        self.text.push_str(&beside);
     }
 }
 

@@ -7,8 +7,9 @@ use quick_xml::events::{BytesStart, Event};
 use super::{
     super::{
         ExtractError, Extracted, Extractor, Source,
-        package::{self, Package, attribute, each_event, properties, resolved},
+        package::{self, Package, Relationships, attribute, each_event, properties, resolved},
     },
+    beside,
     number::NumberFormat,
     sheets::Sheets,
 };
@@ -36,8 +37,7 @@ impl Extractor for Xlsx {
     }
 
     fn recognize(&self, bytes: &[u8]) -> Option<&'static str> {
-        let is_workbook =
-            bytes.starts_with(b"PK\x03\x04") && package::names(bytes, b"xl/workbook.xml");
+        let is_workbook = package::is_office_open_xml(bytes, "xl");
         (is_workbook || package::is_encrypted(bytes)).then_some(MEDIA_TYPE)
     }
 
@@ -64,17 +64,22 @@ pub(super) fn read<'a>(
         return Err(ExtractError::Encrypted);
     }
     let mut package = Package::open(FORMAT, source)?;
-    let workbook = Workbook::read(&mut package)?;
-    let related = Related::read(&package.optional("xl/_rels/workbook.xml.rels")?)?;
+    let main = package.main_part("xl/workbook.xml")?;
+    let workbook = Workbook::read(&mut package, &main)?;
+    let related = package.relationships(&main)?;
+    let strings = part_of_kind(&related, "sharedStrings", "xl/sharedStrings.xml");
+    let styles = part_of_kind(&related, "styles", "xl/styles.xml");
     let values = Values {
-        strings: Strings::read(&mut package, &related.strings)?,
-        formats: read_formats(&package.optional(&related.styles)?)?,
+        strings: Strings::read(&mut package, strings)?,
+        formats: read_formats(&package.optional(styles)?)?,
         since_1904: workbook.since_1904,
     };
 
     for sheet in &workbook.sheets {
-        // Charts and dialogs are also sheets, without a worksheet.
-        let Some(part) = related.sheets.get(&sheet.relation) else { continue };
+        // Dialogs and macros are also sheets.
+        let found = related.by_id(&sheet.relation);
+        let found = found.filter(|it| matches!(it.kind.as_str(), "worksheet" | "chartsheet"));
+        let Some(part) = found.map(|relationship| relationship.target.as_str()) else { continue };
         if sheet.is_hidden {
             sheets.count_hidden();
             continue;
@@ -90,8 +95,16 @@ pub(super) fn read<'a>(
             phonetic: 0,
         };
         cells.read(part, &package.optional(part)?)?;
+        if !sheets.has_values() {
+            beside::read(&mut package, part, source, sheets)?;
+        }
     }
     Ok(package)
+}
+
+/// Returns the part of a kind that the workbook names, or else the one with the usual name.
+fn part_of_kind<'a>(related: &'a Relationships, kind: &str, usual: &'a str) -> &'a str {
+    related.of_kind(kind).next().map_or(usual, |relationship| &relationship.target)
 }
 
 /// The sheets of a workbook.
@@ -110,11 +123,10 @@ struct Sheet {
 impl Workbook {
     /// Reads the list of sheets. Each entry counts as unpacked bytes, since a [`Sheet`] takes more
     /// memory than its XML element.
-    fn read(package: &mut Package<'_>) -> Result<Self, ExtractError> {
-        const PART: &str = "xl/workbook.xml";
-        let xml = package.required(PART)?;
+    fn read(package: &mut Package<'_>, part: &str) -> Result<Self, ExtractError> {
+        let xml = package.required(part)?;
         let mut workbook = Self::default();
-        each_event(FORMAT, PART, &xml, |event| {
+        each_event(FORMAT, part, &xml, |event| {
             let (Event::Start(element) | Event::Empty(element)) = event else { return Ok(()) };
             match element.local_name().as_ref() {
                 "workbookPr" => workbook.since_1904 = is_set(&element, "date1904"),
@@ -133,53 +145,6 @@ impl Workbook {
         })?;
         Ok(workbook)
     }
-}
-
-/// The parts of a workbook.
-struct Related {
-    /// Worksheets by their ids in the workbook.
-    sheets: HashMap<String, String>,
-    strings: String,
-    styles: String,
-}
-
-impl Related {
-    fn read(xml: &[u8]) -> Result<Self, ExtractError> {
-        let mut related = Self {
-            sheets: HashMap::new(),
-            strings: "xl/sharedStrings.xml".to_owned(),
-            styles: "xl/styles.xml".to_owned(),
-        };
-        each_event(FORMAT, "xl/_rels/workbook.xml.rels", xml, |event| {
-            let (Event::Start(element) | Event::Empty(element)) = event else { return Ok(()) };
-            let Some(target) = attribute(&element, "Target") else { return Ok(()) };
-            let part = part_name(&target);
-            // The URIs of both editions of the standard end in the same way.
-            match attribute(&element, "Type").unwrap_or_default().rsplit('/').next() {
-                Some("worksheet") => {
-                    related.sheets.insert(attribute(&element, "Id").unwrap_or_default(), part);
-                }
-                Some("sharedStrings") => related.strings = part,
-                Some("styles") => related.styles = part,
-                _ => {}
-            }
-            Ok(())
-        })?;
-        Ok(related)
-    }
-}
-
-/// Returns the name of a part from a reference in `xl/workbook.xml`.
-fn part_name(target: &str) -> String {
-    let mut steps = if target.starts_with('/') { Vec::new() } else { vec!["xl"] };
-    for step in target.split('/') {
-        match step {
-            "" | "." => {}
-            ".." => _ = steps.pop(),
-            step => steps.push(step),
-        }
-    }
-    steps.join("/")
 }
 
 /// The shared texts, to which cells refer by number.
@@ -349,6 +314,8 @@ enum Reads {
     Inline,
     /// The text in `<t>` of an inline string.
     InlineText,
+    /// A header or footer of the printed sheet.
+    Margin,
 }
 
 impl Cells<'_, '_> {
@@ -402,6 +369,11 @@ impl Cells<'_, '_> {
             }
             "v" => self.reads = Reads::Value,
             "is" => self.reads = Reads::Inline,
+            "oddHeader" | "evenHeader" | "firstHeader" | "oddFooter" | "evenFooter"
+            | "firstFooter" => {
+                self.cell.value.clear();
+                self.reads = Reads::Margin;
+            }
             "rPh" => self.phonetic += 1,
             "t" if self.reads == Reads::Inline && self.phonetic == 0 => {
                 self.reads = Reads::InlineText;
@@ -414,6 +386,12 @@ impl Cells<'_, '_> {
         match name {
             "t" if self.reads == Reads::InlineText => self.reads = Reads::Inline,
             "v" | "is" => self.reads = Reads::Nothing,
+            "oddHeader" | "evenHeader" | "firstHeader" | "oddFooter" | "evenFooter"
+            | "firstFooter" => {
+                self.reads = Reads::Nothing;
+                let text = std::mem::take(&mut self.cell.value);
+                self.sheets.add_beside(&beside::without_codes(&text))?;
+            }
             "rPh" => self.phonetic = self.phonetic.saturating_sub(1),
             "c" => {
                 let cell = std::mem::take(&mut self.cell);
@@ -428,7 +406,7 @@ impl Cells<'_, '_> {
     }
 
     fn push(&mut self, text: &str) -> Result<(), ExtractError> {
-        if matches!(self.reads, Reads::Value | Reads::InlineText) {
+        if matches!(self.reads, Reads::Value | Reads::InlineText | Reads::Margin) {
             self.sheets.check(self.cell.value.len() + text.len())?;
             self.cell.value.push_str(text);
         }
@@ -520,12 +498,5 @@ mod tests {
         ] {
             assert_eq!(unescaped(text), expected, "{text}");
         }
-    }
-
-    #[test]
-    fn parts_are_found_from_the_workbook() {
-        assert_eq!(part_name("worksheets/sheet1.xml"), "xl/worksheets/sheet1.xml");
-        assert_eq!(part_name("/xl/sheet1.xml"), "xl/sheet1.xml");
-        assert_eq!(part_name("../../../a/./b.xml"), "a/b.xml");
     }
 }

@@ -94,7 +94,7 @@ fn an_open_document_text_is_read() {
     let read = file("a.odt", open_document(ODT, &parts));
     assert_eq!(
         read.content,
-        "Bread & wine\n\nFlour,  water.\nSalt (From the sea.).\n\n- one\n- two\n\nTable\n\n| When | What\n| noon | rest\n\nEnd."
+        "Bread & wine\n\nFlour,  water.\nSalt (From the sea.).\n\n- one\n- two\n\nTable\n\n| When | What\n| noon | rest\n\nEnd.\n\nComment: A remark."
     );
     let headings: Vec<_> = read.headings.iter().map(|it| (it.level, &*it.title)).collect();
     assert_eq!(headings, [(1, "Bread & wine"), (2, "Table")]);

@@ -4,14 +4,20 @@
 mod books;
 #[cfg(feature = "docx")]
 mod docx;
+#[cfg(feature = "docx")]
+mod docx_parts;
 mod formats;
 mod hostile;
 mod mail;
+#[cfg(feature = "docx")]
+mod open_document;
 #[cfg(feature = "pdf")]
 mod pdf;
 mod properties;
 mod rtf;
 mod seed;
+#[cfg(feature = "docx")]
+mod slides;
 #[cfg(feature = "spreadsheet")]
 mod spreadsheet;
 mod support;

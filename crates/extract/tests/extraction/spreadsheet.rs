@@ -124,11 +124,11 @@ fn an_open_document_is_read_alike() {
     let empty = "<table:table-cell table:number-columns-repeated='2'/>".to_owned();
     let seen = [
         "<table:tracked-changes><table:table-cell><text:p>secret</text:p></table:table-cell></table:tracked-changes>".to_owned(),
-        "<table:table table:name='People' table:style-name='ta1'><table:shapes><text:p>secret</text:p></table:shapes>".to_owned(),
+        "<table:table table:name='People' table:style-name='ta1'><table:shapes><text:p>A box.</text:p></table:shapes>".to_owned(),
         "<table:table-column table:number-columns-repeated='3'/><table:table-column table:visibility='collapse'/>".to_owned(),
         row(&[cell("name"), empty.clone(), "<table:table-cell/>".to_owned(), cell("born")]),
         row(&[
-            cell("Ada<text:s text:c='3'/>&amp;<text:line-break/>Co<office:annotation><text:p>secret</text:p></office:annotation>!"),
+            cell("Ada<text:s text:c='3'/>&amp;<text:line-break/>Co<office:annotation><dc:creator>Ben</dc:creator><text:p>A remark.</text:p></office:annotation>!"),
             empty.clone(), cell("secret"), cell("10.12.15"),
         ]),
         "<table:table-row table:visibility='filter'>".to_owned() + &cell("secret") + "</table:table-row>",
@@ -147,7 +147,8 @@ fn an_open_document_is_read_alike() {
     let book = file("a.ods", &document);
     assert_eq!(
         book.content,
-        "People\n\nname: Ada & Co!; born: 10.12.15\nname: true\nname: true\n\nNested\n\na b\n"
+        "People\n\nname: Ada & Co!; born: 10.12.15\nname: true\nname: true\n\n\
+         A box.\nComment: A remark.\n\nNested\n\na b\n"
     );
     assert_eq!(titles(&book), ["People", "Nested"]);
     assert_eq!((book.title.as_deref(), &*book.metadata["keywords"]), (Some("Figures"), "x"));

@@ -8,7 +8,10 @@ use zip::{CompressionMethod, ZipWriter, write::SimpleFileOptions};
 pub(crate) fn package(parts: &[(&str, &str)]) -> Vec<u8> {
     let mut zip = ZipWriter::new(Cursor::new(Vec::new()));
     let types = "<Types xmlns='http://schemas.openxmlformats.org/package/2006/content-types'/>";
-    for (name, content) in [("[Content_Types].xml", types)].iter().chain(parts) {
+    let has_types = parts.iter().any(|(name, _)| name.eq_ignore_ascii_case("[Content_Types].xml"));
+    let types = [("[Content_Types].xml", types)];
+    let types = if has_types { &[][..] } else { &types };
+    for (name, content) in types.iter().chain(parts) {
         zip.start_file(*name, SimpleFileOptions::default()).unwrap();
         zip.write_all(content.as_bytes()).unwrap();
     }
