@@ -2,6 +2,7 @@
 
 #[cfg(feature = "docx")]
 mod books;
+mod corpus;
 #[cfg(feature = "docx")]
 mod docx;
 #[cfg(feature = "docx")]
