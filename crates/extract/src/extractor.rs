@@ -50,6 +50,10 @@ pub struct Source<'a> {
     /// Ends the reading at its deadline, or when the caller has gone.
     pub stop: &'a Stop,
     /// Number of documents around this one.
+    #[cfg_attr(
+        not(any(feature = "docx", feature = "spreadsheet")),
+        allow(dead_code, reason = "only packages contain documents")
+    )]
     pub(crate) depth: u8,
 }
 

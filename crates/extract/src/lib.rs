@@ -9,6 +9,10 @@ mod document;
 #[cfg(feature = "docx")]
 mod docx;
 #[cfg(any(feature = "docx", feature = "spreadsheet"))]
+#[cfg_attr(
+    not(feature = "docx"),
+    allow(dead_code, unused_imports, reason = "spreadsheets use only a part of it")
+)]
 mod drawing;
 mod encoded;
 #[cfg(feature = "docx")]
@@ -33,8 +37,16 @@ mod objects;
 #[cfg(feature = "docx")]
 mod odt;
 #[cfg(any(feature = "docx", feature = "spreadsheet"))]
+#[cfg_attr(
+    not(feature = "docx"),
+    allow(dead_code, unused_imports, reason = "spreadsheets use only a part of it")
+)]
 mod ordinal;
 #[cfg(any(feature = "docx", feature = "spreadsheet"))]
+#[cfg_attr(
+    not(feature = "docx"),
+    allow(dead_code, unused_imports, reason = "spreadsheets use only a part of it")
+)]
 mod package;
 #[cfg(feature = "pdf")]
 mod pdf;

@@ -42,10 +42,10 @@ impl Extractor for Mail {
     }
 
     fn recognize(&self, bytes: &[u8]) -> Option<&'static str> {
-        if headers::is_separator(headers::first_line(bytes)) {
+        let start = &bytes[..bytes.len().min(16 << 10)];
+        if headers::is_separator(headers::first_line(start)) {
             return Some(MAILBOX);
         }
-        let start = &bytes[..bytes.len().min(16 << 10)];
         Headers::split(start).0.is_message().then_some(MESSAGE)
     }
 
