@@ -1,11 +1,20 @@
-//! PDF (ISO 32000): the text of each page, in the order in which it is written in the file.
+//! PDF (ISO 32000): the text of each page, in the order in which it is read.
 //!
 //! Interpreting a PDF may take any time, and the interpreter may panic. Therefore each document is
 //! read on a separate thread. After the time limit the thread is abandoned; it ends at the next
 //! glyph or shape that it draws.
 
+mod annotations;
+mod bidi;
+mod characters;
+mod columns;
 mod filters;
+mod hyphens;
+mod lines;
+mod order;
 mod page;
+mod repair;
+mod strings;
 mod unpacked;
 
 use std::{
@@ -21,7 +30,7 @@ use std::{
 
 use hayro_interpret::{
     Context, InterpreterCache, InterpreterSettings,
-    hayro_syntax::{self, DecryptionError, LoadPdfError, metadata::Metadata},
+    hayro_syntax::{DecryptionError, LoadPdfError, metadata::Metadata},
     interpret_page,
     kurbo::Rect,
     util::TransformExt as _,
@@ -31,7 +40,6 @@ use self::page::{PageStopped, PageText};
 use crate::{
     ExtractError, Extracted, Extractor, Limits, Page, Problem, Source, Stop,
     budget::{Reservation, UNPACKED},
-    decode::decode,
 };
 
 /// Extracts the text of pages; text in images is not recognised.
@@ -163,7 +171,7 @@ fn read(
     *room.lock() = Some(UNPACKED.reserve(unpacked, limits, stop)?);
     // The caller may have gone while this document waited.
     stop.check()?;
-    let pdf = hayro_syntax::Pdf::new(Arc::new(bytes)).map_err(|error| match error {
+    let pdf = repair::open(bytes).map_err(|error| match error {
         LoadPdfError::Decryption(DecryptionError::PasswordProtected) => ExtractError::Encrypted,
         LoadPdfError::Decryption(error) => {
             malformed(&format!("its encryption is not known: {error:?}"))
@@ -184,20 +192,23 @@ fn read(
             let settings = InterpreterSettings::default();
             let mut context = Context::new(transform, bounds, &cache, pdf.xref(), settings);
             interpret_page(page, &mut context, &mut text);
+            annotations::add(page, transform, &mut text)
         }));
-        if let Err(panic) = done {
-            if panic.is::<PageStopped>() {
-                return Err(refusal(panic.as_ref()));
+        let notes = match done {
+            Ok(notes) => notes,
+            Err(panic) if panic.is::<PageStopped>() => return Err(refusal(panic.as_ref())),
+            Err(panic) => {
+                // The cache may hold incomplete entries of this page.
+                cache = InterpreterCache::new();
+                let reason = refusal(panic.as_ref()).to_string();
+                extracted.problems.push(Problem::Page { number, reason });
+                Vec::new()
             }
-            // The cache may hold incomplete entries of this page.
-            cache = InterpreterCache::new();
-            let reason = refusal(panic.as_ref()).to_string();
-            extracted.problems.push(Problem::Page { number, reason });
-        }
+        };
         stop.check()?;
         unknown += text.unknown();
         let content = &mut extracted.content;
-        let text = text.finish();
+        let text = with_notes(text.finish(), &notes);
         let before = content.len();
         if text.is_empty() {
             extracted.pages.push(Page { number, span: before..before });
@@ -220,6 +231,19 @@ fn read(
     Ok(extracted)
 }
 
+/// Appends the notes of a page that do not only repeat its text.
+fn with_notes(mut text: String, notes: &[String]) -> String {
+    for note in notes.iter().map(|note| note.trim()) {
+        if !text.contains(note) {
+            if !text.is_empty() {
+                text.push_str("\n\n");
+            }
+            text.push_str(note);
+        }
+    }
+    text
+}
+
 /// Copies the metadata of the document.
 fn properties(metadata: &Metadata, extracted: &mut Extracted) {
     extracted.title = property(metadata.title.as_deref());
@@ -237,9 +261,6 @@ fn properties(metadata: &Metadata, extracted: &mut Extracted) {
 
 /// Returns the text of a property that is not empty.
 fn property(bytes: Option<&[u8]>) -> Option<String> {
-    // PDFDocEncoding differs from Windows-1252 only in rare characters; a byte order mark takes
-    // precedence.
-    let text = decode(bytes?, Some("windows-1252")).into_text();
-    let text = text.replace('\0', "").trim().to_owned();
+    let text = strings::text(bytes?).trim().to_owned();
     (!text.is_empty()).then_some(text)
 }

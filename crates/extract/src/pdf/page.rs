@@ -1,16 +1,21 @@
-//! Arranges the glyphs of a page into lines of text.
+//! Collects the glyphs of a page, as the interpreter draws them.
 
-use std::panic::resume_unwind;
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    panic::resume_unwind,
+};
 
 use hayro_interpret::{
     BlendMode, ClipPath, Device, DrawMode, DrawProps, Image, ImageDrawProps, SoftMask,
     font::{Glyph, GlyphRun},
-    hayro_cmap::BfString,
-    kurbo::{BezPath, Point, Vec2},
+    hayro_cmap::{BfString, WritingMode},
+    hayro_syntax::object::{Dict, String as PdfString},
+    kurbo::{Affine, BezPath, Point, Vec2},
 };
 
-use crate::Stop;
-use crate::{ExtractError, Limits};
+use super::{characters::push_plain, lines, order, strings};
+use crate::{ExtractError, Limits, Stop};
 
 /// The reason why reading a page ended. It is thrown as a panic, because the interpreter cannot be
 /// stopped in another way.
@@ -18,25 +23,40 @@ pub(super) struct PageStopped(pub(super) ExtractError);
 
 /// Collects the text of a page.
 pub(super) struct PageText {
-    text: String,
-    last: Option<GlyphPosition>,
+    glyphs: Vec<PlacedGlyph>,
+    /// Length of the texts of all glyphs.
+    length: usize,
+    drawn: DrawnGlyphs,
     /// Start of the last run of filled glyphs.
     filled: Option<Point>,
+    /// Depth of marked content, and the text that replaces its glyphs.
+    depth: usize,
+    replaced: Option<Replacement>,
     unknown: usize,
     stop: Stop,
     limits: Limits,
 }
 
-/// Position of a glyph, in points from the upper left corner.
-struct GlyphPosition {
-    origin: Point,
+/// A glyph with its position, in points from the upper left corner.
+#[derive(Clone, Debug)]
+pub(super) struct PlacedGlyph {
+    /// The characters, in logical order.
+    pub(super) text: String,
+    pub(super) origin: Point,
     /// Expected position of the next glyph of a word.
-    end: Point,
+    pub(super) end: Point,
     /// The direction of writing, of length 1.
-    direction: Vec2,
+    pub(super) direction: Vec2,
     /// The size of the font.
-    size: f64,
-    length: usize,
+    pub(super) size: f64,
+}
+
+/// Marked content whose glyphs stand for another text (`ActualText`; ISO 32000-2, 14.9.4).
+struct Replacement {
+    text: String,
+    depth: usize,
+    /// The first glyph, which gets the text, and reaches as far as the other ones in its line.
+    glyph: Option<PlacedGlyph>,
 }
 
 /// Units per font size: glyphs are measured in thousandths of it (ISO 32000-2, 9.2.4).
@@ -44,7 +64,17 @@ const UNITS: f64 = 1000.0;
 
 impl PageText {
     pub(super) fn new(stop: Stop, limits: Limits) -> Self {
-        Self { text: String::new(), last: None, filled: None, unknown: 0, stop, limits }
+        Self {
+            glyphs: Vec::new(),
+            length: 0,
+            drawn: DrawnGlyphs::default(),
+            filled: None,
+            depth: 0,
+            replaced: None,
+            unknown: 0,
+            stop,
+            limits,
+        }
     }
 
     /// Number of glyphs without a Unicode character.
@@ -52,70 +82,134 @@ impl PageText {
         self.unknown
     }
 
-    pub(super) fn finish(self) -> String {
-        let lines: Vec<&str> = self.text.lines().map(str::trim_end).collect();
-        lines.join("\n").trim().to_owned()
+    /// Returns the text in reading order.
+    pub(super) fn finish(mut self) -> String {
+        self.end_replacement();
+        order::text(lines::of_glyphs(self.glyphs))
+    }
+
+    /// Returns whether glyphs with these characters, without white space, are drawn in a rectangle.
+    pub(super) fn shows(&self, text: &str, low: Point, high: Point) -> bool {
+        let within = self.glyphs.iter().filter(|glyph| {
+            let Point { x, y } = glyph.origin;
+            (low.x..=high.x).contains(&x) && (low.y..=high.y).contains(&y)
+        });
+        let drawn: String = within.map(|glyph| glyph.text.as_str()).collect();
+        let letters = text.chars().filter(|character| !character.is_whitespace());
+        let drawn = drawn.chars().filter(|character| !character.is_whitespace());
+        drawn.collect::<String>().contains(&letters.collect::<String>())
+    }
+
+    /// Adds a text that the interpreter does not draw, behind the text before it in its line, or
+    /// behind the last text above it.
+    pub(super) fn add_text(&mut self, text: &str, origin: Point, end: Point, size: f64) {
+        let mut plain = String::new();
+        push_plain(text, &mut plain);
+        let direction = Vec2::new(1.0, 0.0);
+        let glyph = PlacedGlyph { text: plain, origin, end, direction, size };
+        let beside = self.glyphs.iter().rposition(|other| {
+            (other.origin.y - origin.y).abs() < 0.8 * size && other.end.x <= origin.x + size
+        });
+        let above = || self.glyphs.iter().rposition(|other| other.origin.y < origin.y);
+        let at = beside.or_else(above).map_or(0, |at| at + 1);
+        self.length += glyph.text.len();
+        self.glyphs.insert(at, glyph);
     }
 
     fn check(&self) {
         let may_go_on = self.stop.check().map_err(ExtractError::from);
-        if let Err(error) = may_go_on.and_then(|()| self.limits.check_content(self.text.len())) {
+        if let Err(error) = may_go_on.and_then(|()| self.limits.check_content(self.length)) {
             resume_unwind(Box::new(PageStopped(error)));
         }
     }
 
-    fn add(&mut self, meaning: &str, placed: GlyphPosition) {
-        if let Some(last) = &self.last {
-            // Some programs print bold letters twice.
-            let is_again = (placed.origin - last.origin).hypot() < 0.1 * last.size
-                && self.text[self.text.len() - last.length..] == *meaning;
-            if is_again {
-                return;
-            }
-            self.text.push_str(between(last, &placed, self.text.ends_with(char::is_whitespace)));
+    fn add(&mut self, glyph: PlacedGlyph) {
+        match &mut self.replaced {
+            Some(replaced) => replaced.add(glyph),
+            None => self.push(glyph),
         }
-        let before = self.text.len();
-        for character in meaning.chars() {
-            match ligature(character) {
-                Some(letters) => self.text.push_str(letters),
-                // Line breaks are determined by positions.
-                None if character.is_control() => self.text.push(' '),
-                None => self.text.push(character),
-            }
+    }
+
+    fn push(&mut self, glyph: PlacedGlyph) {
+        if self.drawn.is_again(&glyph) {
+            return;
         }
-        self.last = Some(GlyphPosition { length: self.text.len() - before, ..placed });
+        self.length += glyph.text.len();
+        self.glyphs.push(glyph);
+    }
+
+    fn end_replacement(&mut self) {
+        let Some(Replacement { text, glyph: Some(mut glyph), .. }) = self.replaced.take() else {
+            return;
+        };
+        let is_hyphen = matches!(glyph.text.as_str(), "-" | "\u{2010}" | "\u{ad}");
+        // Some programs replace the hyphen of a word that is broken at the line end by nothing.
+        glyph.text = if text.is_empty() && is_hyphen { "\u{ad}".to_owned() } else { text };
+        if !glyph.text.is_empty() {
+            self.push(glyph);
+        }
     }
 }
 
-/// The separator between two glyphs: none, a space, or the end of a line or a paragraph.
-fn between(last: &GlyphPosition, next: &GlyphPosition, is_apart: bool) -> &'static str {
-    let size = last.size.max(next.size);
-    let way = next.origin - last.end;
-    let along = way.dot(last.direction);
-    let across = way.cross(last.direction).abs();
-    let is_turned = last.direction.dot(next.direction) < 0.9;
-    // Indices are up to half a line higher or lower.
-    if is_turned || across > 0.6 * size || along < -1.5 * size {
-        // Down is to the right of the direction of writing.
-        let is_next_line = way.cross(last.direction) < 0.0 && across < 1.9 * size && !is_turned;
-        return if is_next_line { "\n" } else { "\n\n" };
+impl Replacement {
+    fn add(&mut self, glyph: PlacedGlyph) {
+        let Some(first) = &mut self.glyph else {
+            self.glyph = Some(glyph);
+            return;
+        };
+        let way = glyph.origin - first.origin;
+        let is_same_line = way.cross(first.direction).abs() < 0.6 * first.size;
+        if !is_same_line {
+            return;
+        }
+        // Glyphs of right-to-left scripts may be drawn from right to left.
+        if way.dot(first.direction) < 0.0 {
+            first.origin = glyph.origin;
+        }
+        if (glyph.end - first.end).dot(first.direction) > 0.0 {
+            first.end = glyph.end;
+        }
     }
-    // Spaces between words are a quarter of the font size and more; gaps between letters are seldom
-    // a tenth.
-    if along > 0.17 * size && !is_apart { " " } else { "" }
 }
 
-/// Returns the letters of a ligature.
-fn ligature(character: char) -> Option<&'static str> {
-    Some(match character {
-        '\u{FB00}' => "ff",
-        '\u{FB01}' => "fi",
-        '\u{FB02}' => "fl",
-        '\u{FB03}' => "ffi",
-        '\u{FB04}' => "ffl",
-        '\u{FB05}' | '\u{FB06}' => "st",
-        _ => return None,
-    })
+/// The glyphs that were drawn, by their places.
+///
+/// Some programs print bold letters twice, next to each other; others print shadows.
+#[derive(Default)]
+struct DrawnGlyphs(HashMap<(i32, i32), Vec<(u64, Point)>>);
+
+impl DrawnGlyphs {
+    /// Side of a square of places, in points.
+    const SQUARE: f64 = 4.0;
+    /// Largest distance between the copies of a glyph, by the size of the font. The narrowest
+    /// letters are twice as wide.
+    const DISTANCE: f64 = 0.12;
+    /// Maximum number of glyphs of a square that are compared. It bounds the time for a page with
+    /// all glyphs at one place.
+    const COMPARED: usize = 32;
+
+    /// Adds a glyph. Returns whether a glyph with the same characters was drawn at its place before.
+    fn is_again(&mut self, glyph: &PlacedGlyph) -> bool {
+        let distance = (Self::DISTANCE * glyph.size).min(Self::SQUARE);
+        let mut hasher = DefaultHasher::new();
+        glyph.text.hash(&mut hasher);
+        let hash = hasher.finish();
+        // The conversion saturates.
+        let x = (glyph.origin.x / Self::SQUARE).floor() as i32;
+        let y = (glyph.origin.y / Self::SQUARE).floor() as i32;
+        for column in x.saturating_sub(1)..=x.saturating_add(1) {
+            for row in y.saturating_sub(1)..=y.saturating_add(1) {
+                let Some(drawn) = self.0.get(&(column, row)) else { continue };
+                let is_again = (drawn.iter().rev().take(Self::COMPARED))
+                    .any(|(other, at)| *other == hash && (*at - glyph.origin).hypot() < distance);
+                if is_again {
+                    return true;
+                }
+            }
+        }
+        self.0.entry((x, y)).or_default().push((hash, glyph.origin));
+        false
+    }
 }
 
 fn advance(glyph: &Glyph<'_>) -> f64 {
@@ -124,6 +218,36 @@ fn advance(glyph: &Glyph<'_>) -> f64 {
         Glyph::Type3(glyph) => glyph.advance_width(),
     };
     advance.map_or(UNITS / 2.0, f64::from)
+}
+
+/// Returns the place of a glyph; [`None`] if it has no size.
+fn placed(
+    text: String,
+    transform: Affine,
+    advance: f64,
+    writing_mode: WritingMode,
+) -> Option<PlacedGlyph> {
+    /// The position above the baseline from which vertical writing goes down; the usual value of
+    /// fonts (ISO 32000-2, 9.7.4.3).
+    const TOP: f64 = 880.0;
+    let origin = transform * Point::ZERO;
+    let em = transform * Point::new(UNITS, 0.0) - origin;
+    let size = em.hypot();
+    if !size.is_finite() || size <= 0.0 || !origin.is_finite() {
+        return None;
+    }
+    Some(match writing_mode {
+        WritingMode::Horizontal => {
+            let end = transform * Point::new(advance, 0.0);
+            PlacedGlyph { text, origin, end, direction: em / size, size }
+        }
+        WritingMode::Vertical => {
+            let top = transform * Point::new(advance / 2.0, TOP);
+            let bottom = transform * Point::new(advance / 2.0, TOP - UNITS);
+            let direction = (bottom - top) / (bottom - top).hypot();
+            PlacedGlyph { text, origin: top, end: bottom, direction, size }
+        }
+    })
 }
 
 impl Device<'_> for PageText {
@@ -138,25 +262,41 @@ impl Device<'_> for PageText {
             _ => self.filled = None,
         }
         for glyph in run.glyphs() {
-            let transform = props.transform * glyph.transform();
-            let origin = transform * Point::ZERO;
-            let em = transform * Point::new(UNITS, 0.0) - origin;
-            let size = em.hypot();
             let meaning = match glyph.as_unicode() {
                 Some(BfString::Char(character)) => character.to_string(),
                 Some(BfString::String(text)) => text,
+                // The text of the marked content is known.
+                None if self.replaced.is_some() => "\u{fffd}".to_owned(),
                 None => {
                     self.unknown += 1;
                     continue;
                 }
             };
-            if !size.is_finite() || size <= 0.0 || meaning.is_empty() {
-                continue;
+            let mut text = String::new();
+            push_plain(&meaning, &mut text);
+            let transform = props.transform * glyph.transform();
+            let glyph = placed(text, transform, advance(glyph), run.writing_mode());
+            if let Some(glyph) = glyph.filter(|glyph| !glyph.text.is_empty()) {
+                self.add(glyph);
             }
-            let end = transform * Point::new(advance(glyph), 0.0);
-            let placed = GlyphPosition { origin, end, direction: em / size, size, length: 0 };
-            self.add(&meaning, placed);
         }
+    }
+
+    fn begin_marked_content(&mut self, _: &[u8], properties: Option<&Dict<'_>>) {
+        self.depth = self.depth.saturating_add(1);
+        let text = properties.and_then(|it| it.get::<PdfString<'_>>(b"ActualText"));
+        if let Some(text) = text.filter(|_| self.replaced.is_none()) {
+            let mut plain = String::new();
+            push_plain(&strings::text(text.as_bytes()), &mut plain);
+            self.replaced = Some(Replacement { text: plain, depth: self.depth, glyph: None });
+        }
+    }
+
+    fn end_marked_content(&mut self) {
+        if self.replaced.as_ref().is_some_and(|replaced| replaced.depth == self.depth) {
+            self.end_replacement();
+        }
+        self.depth = self.depth.saturating_sub(1);
     }
 
     fn draw_path(&mut self, _: &BezPath, _: DrawProps<'_>, _: &DrawMode) {

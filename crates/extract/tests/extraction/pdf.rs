@@ -49,7 +49,235 @@ fn words_and_lines_are_separated_by_position() {
     assert_eq!(text("(x) Tj 4 Ts (2) Tj 0 Ts ( + y) Tj"), "x2 + y");
     assert_eq!(text("(left) Tj 200 0 Td (right) Tj"), "left right");
     assert_eq!(text("2 Tr (bold) Tj"), "bold");
-    assert_eq!(text("(foot) Tj 0 300 Td (column) Tj"), "foot\n\ncolumn");
+    assert_eq!(text("(foot.) Tj 200 300 Td (Column) Tj"), "foot.\n\nColumn");
+}
+
+/// Returns the text of a page with this content, in Helvetica.
+fn text_of(content: &str) -> String {
+    let mut writer = Writer::new();
+    let content = writer.stream("", content.as_bytes());
+    writer.page(content);
+    file("a.pdf", writer.finish("")).content
+}
+
+/// Returns a page whose rows have a piece of text at each of these places.
+fn rows(places: &[u32], rows: &[&[&str]]) -> String {
+    let mut content = String::new();
+    for (number, row) in rows.iter().enumerate() {
+        for (x, piece) in places.iter().zip(*row) {
+            let y = 700 - 12 * number;
+            content += &format!("BT /F 9 Tf {x} {y} Td ({piece}) Tj ET ");
+        }
+    }
+    content
+}
+
+#[test]
+fn columns_that_are_drawn_row_by_row_follow_each_other() {
+    let left = [
+        "Rye was sown in autumn and",
+        "stood until the harvest of",
+        "the next year on the fields",
+        "that lay along the river.",
+    ];
+    let right = [
+        "The mill was built after the",
+        "flood and had two wheels, of",
+        "which one was driven by the",
+        "water of the upper pond.",
+    ];
+    let two: Vec<[&str; 2]> = left.into_iter().zip(right).map(<[&str; 2]>::from).collect();
+    let two: Vec<&[&str]> = two.iter().map(<[&str; 2]>::as_slice).collect();
+    let want = [left.join("\n"), right.join("\n")].join("\n\n");
+    assert_eq!(text_of(&rows(&[60, 320], &two)), want);
+    // The right one may be drawn first.
+    let swapped: String = [(320, right), (60, left)]
+        .into_iter()
+        .map(|(x, lines)| rows(&[x], &lines.each_ref().map(std::slice::from_ref)))
+        .collect();
+    assert_eq!(text_of(&swapped), want);
+    // A heading above, and three columns.
+    let three: Vec<[&str; 3]> = (0..4).map(|row| [left[row], right[row], left[row]]).collect();
+    let three: Vec<&[&str]> = three.iter().map(<[&str; 3]>::as_slice).collect();
+    let heading = "BT /F 14 Tf 60 730 Td (The mills and the fields of the valley in the last two centuries) Tj ET ";
+    let text = text_of(&format!("{heading}{}", rows(&[60, 220, 380], &three)));
+    let columns = [left.join("\n"), right.join("\n"), left.join("\n")].join("\n\n");
+    assert!(text.ends_with(&columns) && text.starts_with("The mills"), "{text}");
+}
+
+#[test]
+fn tables_are_read_row_by_row() {
+    let table: [&[&str]; 4] = [
+        &["Name of the grain", "Harvest in tons"],
+        &["Rye from the river", "Some two hundred"],
+        &["Oats from the hill", "Nearly one hundred"],
+        &["Wheat and its bran", "Three hundred tons"],
+    ];
+    let want = table.map(|row| row.join(" ")).join("\n");
+    assert_eq!(text_of(&rows(&[60, 320], &table)), want);
+}
+
+#[test]
+fn pages_that_are_drawn_upwards_are_read_from_the_top() {
+    let content = "BT /F 10 Tf 72 600 Td (third) Tj 0 12 Td (second) Tj 0 12 Td (first) Tj ET";
+    assert_eq!(text_of(content), "first\nsecond\nthird");
+}
+
+#[test]
+fn words_that_are_broken_at_the_line_end_are_joined() {
+    let content = "BT /F 10 Tf 72 700 Td (driving the cli-) Tj 0 -12 Td (mate in 2019-) Tj 0 -12 Td (2020, a well-) Tj 0 -12 Td (known risk) Tj ET";
+    assert_eq!(text_of(content), "driving the climate in 2019-2020, a well-known risk");
+}
+
+#[test]
+fn text_that_is_drawn_twice_is_read_once() {
+    let twice = "BT /F 12 Tf 72 700 Td (Bold text) Tj ET BT /F 12 Tf 72.4 700 Td (Bold text) Tj ET";
+    assert_eq!(text_of(twice), "Bold text");
+    let shadow = "BT /F 12 Tf 73 699 Td (Shadow) Tj ET BT /F 12 Tf 72 700 Td (Shadow) Tj ET";
+    assert_eq!(text_of(shadow), "Shadow");
+    assert_eq!(text_of("BT /F 12 Tf 72 700 Td (illicit balloon ...) Tj ET"), "illicit balloon ...");
+}
+
+#[test]
+fn replacement_texts_are_read() {
+    let content = "BT /F 12 Tf 72 700 Td (see ) Tj /Span << /ActualText (eight) >> BDC (8) Tj EMC ( and ) Tj \
+        /Span << /ActualText <FEFF00E9> >> BDC (xy) Tj EMC ( or) Tj ET";
+    assert_eq!(text_of(content), "see eight and é or");
+}
+
+#[test]
+fn accents_that_are_drawn_by_themselves_belong_to_letters() {
+    // \250 is a diaeresis, which TeX draws over the letter.
+    let content = "BT /F 12 Tf 72 700 Td [(M) (\\250) 445 (uller)] TJ ET";
+    assert_eq!(text_of(content), "Müller");
+}
+
+#[test]
+fn values_of_forms_and_notes_are_read() {
+    let mut writer = Writer::new();
+    let content = writer.stream(
+        "",
+        b"BT /F 12 Tf 72 700 Td (Name:) Tj 0 -20 Td (City:) Tj 0 -40 Td (Signed) Tj ET",
+    );
+    let mut annotations = String::new();
+    for entries in [
+        "/Subtype /Widget /FT /Tx /V (Miller) /Rect [110 696 300 712]",
+        "/Subtype /Widget /FT /Ch /Opt [[(b) (Berlin)] [(r) (Rome)]] /V (r) /Rect [110 676 300 692]",
+        "/Subtype /Widget /FT /Tx /Ff 8192 /V (secret) /Rect [110 500 300 512]",
+        "/Subtype /Widget /FT /Tx /F 2 /V (hidden) /Rect [110 480 300 492]",
+        "/Subtype /FreeText /Contents (Typed on the page) /Rect [72 600 300 620]",
+        "/Subtype /Highlight /Contents (A note) /Rect [72 600 300 620]",
+        "/Subtype /Link /Contents (A link) /Rect [72 600 300 620]",
+    ] {
+        let annotation = writer.object(format!("<< /Type /Annot {entries} >>"));
+        annotations += &format!("{annotation} 0 R ");
+    }
+    let page = writer.object(format!(
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {content} 0 R \
+         /Resources << /Font << /F 3 0 R >> >> /Annots [{annotations}] >>"
+    ));
+    let content = file("a.pdf", writer.finish_with(&[page])).content;
+    assert_eq!(content, "Name: Miller\nCity: Rome\n\nSigned\n\nTyped on the page\n\nA note");
+}
+
+/// Returns a document with this content and a font whose codes of two bytes are characters.
+fn unicode_pdf(encoding: &str, content: &str) -> String {
+    let mut writer = Writer::new();
+    let map = "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def \
+        1 begincodespacerange <0000> <FFFF> endcodespacerange \
+        1 beginbfrange <0000> <FFFF> <0000> endbfrange endcmap end end";
+    let map = writer.stream("", map.as_bytes());
+    let descriptor = writer.object(
+        "<< /Type /FontDescriptor /FontName /X /Flags 4 /FontBBox [0 0 1000 1000] /ItalicAngle 0 \
+         /Ascent 800 /Descent -200 /CapHeight 700 /StemV 80 >>",
+    );
+    let descendant = writer.object(format!(
+        "<< /Type /Font /Subtype /CIDFontType2 /BaseFont /X /DW 1000 /CIDToGIDMap /Identity \
+         /CIDSystemInfo << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >> \
+         /FontDescriptor {descriptor} 0 R >>"
+    ));
+    let font = writer.object(format!(
+        "<< /Type /Font /Subtype /Type0 /BaseFont /X /Encoding /{encoding} \
+         /DescendantFonts [{descendant} 0 R] /ToUnicode {map} 0 R >>"
+    ));
+    let content = writer.stream("", content.as_bytes());
+    let page = writer.object(format!(
+        "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents {content} 0 R \
+         /Resources << /Font << /F {font} 0 R >> >> >>"
+    ));
+    file("a.pdf", writer.finish_with(&[page])).content
+}
+
+/// Returns the codes of a text.
+fn codes(text: &str) -> String {
+    text.encode_utf16().map(|unit| format!("{unit:04X}")).collect()
+}
+
+#[test]
+fn right_to_left_text_is_read_in_logical_order() {
+    for (text, drawn) in [
+        ("שלום עולם זה מסמך", "ךמסמ הז םלוע םולש"),
+        ("הגרסה Windows 11 יצאה ב-2021 (בסתיו)", ")ויתסב( 2021-ב האצי Windows 11 הסרגה"),
+        ("السعر 1,500 ريال", "لاير 1,500 رعسلا"),
+        // Forms of letters, from left to right.
+        ("سلام", "\u{fee1}\u{fefc}\u{feb3}"),
+        ("English with שלום עולם inside", "English with םלוע םולש inside"),
+        // Programs that know no right-to-left scripts draw the first letter on the left.
+        ("שלום עולם מסמכים", "שלום עולם מסמכים"),
+    ] {
+        let content = format!("BT /F 12 Tf 10 700 Td <{}> Tj ET", codes(drawn));
+        assert_eq!(unicode_pdf("Identity-H", &content), text);
+    }
+    // From right to left, glyph by glyph.
+    let mut content = "BT /F 12 Tf 400 700 Td ".to_owned();
+    for character in "שלום עולם".chars() {
+        content += &format!("<{}> Tj -12 0 Td ", codes(&character.to_string()));
+    }
+    assert_eq!(unicode_pdf("Identity-H", &format!("{content} ET")), "שלום עולם");
+}
+
+#[test]
+fn vertical_writing_is_read_from_the_right() {
+    let columns = ["吾輩は猫である。", "名前はまだ無い。"];
+    let content: String = columns
+        .iter()
+        .zip([500, 480])
+        .map(|(column, x)| format!("BT /F 12 Tf {x} 700 Td <{}> Tj ET ", codes(column)))
+        .collect();
+    assert_eq!(unicode_pdf("Identity-V", &content), columns.join("\n"));
+    // Browsers place each character of a horizontal font.
+    let mut content = String::new();
+    for (column, x) in columns.iter().zip([500, 480]) {
+        for (at, character) in column.chars().enumerate() {
+            let y = 700 - 12 * at;
+            content +=
+                &format!("BT /F 12 Tf {x} {y} Td <{}> Tj ET ", codes(&character.to_string()));
+        }
+    }
+    assert_eq!(unicode_pdf("Identity-H", &content), columns.join("\n"));
+}
+
+#[test]
+fn documents_without_their_end_are_read_as_far_as_they_go() {
+    let mut writer = Writer::new();
+    let font = writer.object("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>");
+    for text in ["First page", "Second page"] {
+        let content = writer.stream("", format!("BT /F 12 Tf 72 700 Td ({text}) Tj ET").as_bytes());
+        writer.object(format!(
+            "<< /Type /Page /MediaBox [0 0 595 842] /Contents {content} 0 R \
+             /Resources << /Font << /F {font} 0 R >> >> >>"
+        ));
+    }
+    let document = writer.finish("");
+    // Many programs write the catalog and the tree of pages at the end.
+    let start = document.windows(7).position(|window| window == b"4 0 obj").unwrap();
+    let second = document.windows(11).position(|window| window == b"Second page").unwrap();
+    let header = b"%PDF-1.7\n".to_vec();
+    let whole = [header.as_slice(), &document[start..]].concat();
+    let table = whole.windows(5).rposition(|window| window == b"xref\n").unwrap();
+    assert_eq!(file("a.pdf", &whole[..table - 9]).content, "First page\n\nSecond page");
+    let cut = [header.as_slice(), &document[start..second + 6]].concat();
+    assert_eq!(file("a.pdf", cut).content, "First page");
 }
 
 #[test]
