@@ -14,7 +14,7 @@ pub use crate::store::{LibsqlOptions, LibsqlStore};
 #[cfg(feature = "postgres")]
 pub use crate::store::{PostgresOptions, PostgresStore};
 pub use crate::{
-    ranking::{densest, highlights},
+    ranking::{densest, detect_language, highlights},
     store::{ChunkStore, MemoryStore},
     types::{
         Chapter, ChunkId, ChunkIdError, Context, Document, Filter, Fusion, Hit, Matching, NewChunk,

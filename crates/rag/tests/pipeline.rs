@@ -35,3 +35,43 @@ async fn a_search_embeds_its_text_as_a_question() {
     let hits = pipeline.search(SearchRequest::new("bread", None)).await.unwrap();
     assert!(hits[0].similarity.is_some_and(|cosine| cosine > 0.999), "{hits:?}");
 }
+
+#[tokio::test]
+async fn a_threshold_works_in_languages_that_the_model_does_not_know() {
+    let english = [
+        "The contract may be ended by either side within three months.",
+        "The library is closed on Mondays and on public holidays.",
+        "Patients' records are kept for ten years in the hospital.",
+    ];
+    let arabic = [
+        "يمكن لأي من الطرفين إنهاء العقد خلال ثلاثة أشهر.",
+        "المكتبة مغلقة أيام الاثنين وفي العطل الرسمية.",
+        "تحفظ سجلات المرضى لمدة عشر سنوات في المستشفى.",
+    ];
+    let russian = [
+        "Каждая сторона может расторгнуть договор в течение трёх месяцев.",
+        "Библиотека закрыта по понедельникам и в праздничные дни.",
+        "Записи пациентов хранятся в больнице десять лет.",
+    ];
+    check_threshold(&english, "When is the library closed?", "How deep is the ocean near Japan?")
+        .await;
+    check_threshold(&arabic, "متى تكون المكتبة مغلقة؟", "ما هو عمق المحيط في اليابان؟").await;
+    check_threshold(&russian, "Когда закрыта библиотека?", "Какая глубина океана в Японии?").await;
+}
+
+/// Checks that a question finds the second text above a threshold, and another one nothing.
+async fn check_threshold(texts: &[&str], question: &str, other: &str) {
+    let built_in = StaticModel::built_in();
+    let store = Arc::new(MemoryStore::new(built_in.model().clone()));
+    let pipeline = Pipeline::new(store, Arc::new(built_in)).unwrap();
+    for (number, text) in texts.iter().enumerate() {
+        let chunk = NewChunk::of_text(*text, built_in.embed(text));
+        pipeline.store().replace(Document::new(number.to_string()), vec![chunk]).await.unwrap();
+    }
+    let hits = pipeline.search(SearchRequest::new(question, None).threshold(0.5)).await.unwrap();
+    assert_eq!(hits[0].chunk.document, "1", "{hits:?}");
+    let none = pipeline.search(SearchRequest::new(other, None).threshold(0.5)).await.unwrap();
+    assert_eq!(none, [], "{other}");
+    let all = pipeline.search(SearchRequest::new(question, None)).await.unwrap();
+    assert!(all.is_sorted_by(|one, next| one.relevance >= next.relevance), "{all:?}");
+}

@@ -48,7 +48,7 @@ pub(crate) fn fuse(
     let ranked =
         fuse_ranks(query, &ranks(&semantic.best, 1), &ranks(&keyword.best, 1), rows, |row| row);
     if !query.distinct {
-        return found(query, ranked, rows).take(query.limit).collect();
+        return in_order_of_relevance(found(query, ranked, rows).take(query.limit).collect());
     }
     let mut seen = HashSet::new();
     let known: HashSet<u32> = ranked.iter().map(|(_, fused)| rows.document(fused.row)).collect();
@@ -68,7 +68,20 @@ pub(crate) fn fuse(
         all.extend(found(query, more, rows));
     }
     all.truncate(query.limit);
-    all
+    in_order_of_relevance(all)
+}
+
+/// Raises the relevance of rows to that of the rows below them.
+///
+/// The order comes from both rankings, and is better than that of the relevance. A reader who stops
+/// at a relevance must not miss a better one below.
+fn in_order_of_relevance(mut found: Vec<FoundRow>) -> Vec<FoundRow> {
+    let mut least = 0.0_f64;
+    for row in found.iter_mut().rev() {
+        least = least.max(row.relevance);
+        row.relevance = least;
+    }
+    found
 }
 
 /// A row, or the best row of a document, with its ranks in both rankings.
@@ -127,7 +140,10 @@ fn found<'a>(
                 index: rows.chunk(row),
                 score,
                 // The sum makes 0 of -0, which `max` may return.
-                relevance: f64::from(rows.share(row)).max(similarity.unwrap_or(0.0)).min(1.0) + 0.0,
+                relevance: f64::from(rows.share(row))
+                    .max(similarity.unwrap_or(0.0) * query.trust)
+                    .min(1.0)
+                    + 0.0,
                 similarity,
                 semantic_rank: semantic,
                 keyword_rank: keyword,
@@ -310,6 +326,22 @@ mod tests {
     #[test]
     fn empty_rankings_fuse_to_an_empty_list() {
         check(&[], 10, &[]);
+    }
+
+    #[test]
+    fn relevance_falls_with_the_rank() {
+        let found = [0.5, 0.2, 0.4, 0.1].map(|relevance| FoundRow {
+            document: 0,
+            index: 0,
+            score: 1.0,
+            relevance,
+            similarity: None,
+            semantic_rank: None,
+            keyword_rank: None,
+        });
+        let shown = in_order_of_relevance(found.into());
+        let relevance: Vec<f64> = shown.iter().map(|found| found.relevance).collect();
+        assert_eq!(relevance, [0.5, 0.4, 0.4, 0.1]);
     }
 
     #[track_caller]

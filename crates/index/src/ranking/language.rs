@@ -3,9 +3,11 @@
 //! A script other than Latin determines the stemmer. Languages in Latin script are detected by
 //! their frequent short words; a text with too few of them counts as English.
 
-use std::{collections::HashMap, sync::LazyLock};
+use std::{borrow::Cow, collections::HashMap, sync::LazyLock};
 
 use snowball_stemmers_rs::Algorithm;
+
+use super::plain::plain;
 
 /// A language in Latin script whose words have a stemmer, or a script whose words share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +20,8 @@ struct Properties {
     tag: &'static str,
     /// The stemmer; `None` for languages without inflection.
     algorithm: Option<Algorithm>,
-    /// Stop words without accents. They identify the language, and carry little meaning.
+    /// Stop words; those in Latin script without accents. They identify a language in Latin script,
+    /// and carry little meaning.
     frequent: &'static str,
 }
 
@@ -140,10 +143,32 @@ const LATIN: [Properties; 18] = [
 
 /// Scripts with one stemmer for all their languages.
 const SCRIPTS: [Properties; 6] = [
-    Properties { tag: "", algorithm: Some(Algorithm::Greek), frequent: "" },
-    Properties { tag: "", algorithm: Some(Algorithm::Russian), frequent: "" },
-    Properties { tag: "", algorithm: Some(Algorithm::Arabic), frequent: "" },
-    Properties { tag: "", algorithm: Some(Algorithm::Hindi), frequent: "" },
+    Properties {
+        tag: "",
+        algorithm: Some(Algorithm::Greek),
+        frequent: "ο η το οι τα του της των τον την τους τις στο στη στην στον στους στις στα και να με \
+            σε για από ως που πως ποιος ποια ποιο ποιοι ποιες ποιον τι πόσο πόσα πόσοι πόσες \
+            πότε γιατί είναι ήταν έχει είχε θα δεν μια ένα ένας αυτό αυτή αυτός αλλά ή",
+    },
+    Properties {
+        tag: "",
+        algorithm: Some(Algorithm::Russian),
+        frequent: "а бы был была были было быть в во где да для до его ее если же за и из или их к как \
+            какая какие какое какой ко когда которая которые который кто ли на не но о об он она \
+            они от по почему при с сколько со так то у что чем это эта этот",
+    },
+    Properties {
+        tag: "",
+        algorithm: Some(Algorithm::Arabic),
+        frequent: "أن أو أي أين إلى إن التي الذي الذين بعد بين تلك ثم حتى ذلك على عن عند في قبل قد كان \
+            كانت كل كم كيف لا لم لماذا ما ماذا متى مع من منذ هذا هذه هل هم هو هي و",
+    },
+    Properties {
+        tag: "",
+        algorithm: Some(Algorithm::Hindi),
+        frequent: "और इस उस एक का कब कहाँ कि कितना कितनी कितने किया किस किसने की के कैसे को कौन क्या \
+            क्यों गया जो तो था थी थे ने पर भी में यह या लिए वह से ही है हैं हो",
+    },
     Properties { tag: "", algorithm: Some(Algorithm::Armenian), frequent: "" },
     Properties { tag: "", algorithm: Some(Algorithm::Tamil), frequent: "" },
 ];
@@ -152,10 +177,12 @@ const SCRIPTS: [Properties; 6] = [
 const SAMPLE_BYTES: usize = 8 << 10;
 
 /// The languages that have a word among their stop words, as one bit each.
-static FREQUENT: LazyLock<HashMap<&'static str, u32>> = LazyLock::new(|| {
+static FREQUENT: LazyLock<HashMap<Cow<'static, str>, u32>> = LazyLock::new(|| {
     let mut frequent = HashMap::new();
-    for (at, language) in LATIN.iter().enumerate() {
+    for (at, language) in LATIN.iter().chain(&SCRIPTS).enumerate() {
         for word in language.frequent.split_ascii_whitespace() {
+            // Words of Latin script are listed as they are compared: a Turkish ı has no accent.
+            let word = if at < LATIN.len() { Cow::Borrowed(word) } else { plain(word) };
             *frequent.entry(word).or_default() |= 1 << at;
         }
     }
@@ -252,9 +279,27 @@ impl Language {
 
     /// Returns whether a word is a stop word. The word must be in lower case and without accents.
     pub(crate) fn is_stop_word(self, word: &str) -> bool {
-        self.index() < LATIN.len()
-            && FREQUENT.get(word).is_some_and(|languages| languages & (1 << self.0) != 0)
+        FREQUENT.get(word).is_some_and(|languages| languages & (1 << self.0) != 0)
     }
+}
+
+/// Returns the language of a text by its frequent words, or by its script, as a tag of two letters
+/// (ISO 639-1). Cyrillic counts as Russian, Devanagari as Hindi. Returns [`None`] for a text that is
+/// too short to tell, and for languages that a search does not stem.
+///
+/// ```
+/// assert_eq!(marquetry_index::detect_language("Wie wird das Brot in der Mühle gebacken?"), Some("de"));
+/// assert_eq!(marquetry_index::detect_language("Bread"), None);
+/// ```
+pub fn detect_language(text: &str) -> Option<&'static str> {
+    const OF_SCRIPTS: [&str; SCRIPTS.len()] = ["el", "ru", "ar", "hi", "hy", "ta"];
+    let text = &text[..text.floor_char_boundary(SAMPLE_BYTES)];
+    let letter = text.chars().find(|character| character.is_alphabetic())?;
+    if let Some(language) = Language::of_script(letter) {
+        return Some(OF_SCRIPTS[language.index() - LATIN.len()]);
+    }
+    let language = Language::of_plain(&plain(text))?;
+    Some(language.tag().strip_prefix('/').unwrap_or("en"))
 }
 
 #[cfg(test)]

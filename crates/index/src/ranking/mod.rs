@@ -14,7 +14,6 @@ mod top;
 mod vectors;
 mod words;
 
-pub use self::highlight::{densest, highlights};
 #[cfg(any(feature = "libsql", feature = "postgres"))]
 pub(crate) use self::index::RowRef;
 #[cfg(feature = "libsql")]
@@ -36,4 +35,8 @@ pub(crate) use self::{
     postings::{average, bm25, weight},
     terms::QuestionWord,
     vectors::{Matrix, Probe, unit},
+};
+pub use self::{
+    highlight::{densest, highlights},
+    language::detect_language,
 };

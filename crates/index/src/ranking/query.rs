@@ -20,6 +20,8 @@ pub(crate) struct Query<'a> {
     pub(crate) threshold: f64,
     pub(crate) distinct: bool,
     pub(crate) fusion: Fusion,
+    /// How much a cosine says about relevance, from 0 to 1.
+    pub(crate) trust: f64,
 }
 
 impl<'a> Query<'a> {
@@ -39,6 +41,7 @@ impl<'a> Query<'a> {
             threshold: request.threshold,
             distinct: request.distinct,
             fusion: request.fusion(model),
+            trust: request.trust(model),
         }
     }
 }

@@ -20,7 +20,8 @@ pub struct SearchRequest {
     pub filter: Filter,
     /// The largest number of hits, up to [`Self::MAX_LIMIT`]; 10 by default.
     pub limit: usize,
-    /// The least [`Hit::relevance`], from 0 to 1; 0 by default, which keeps all hits.
+    /// The least [`Hit::relevance`] of a chunk by itself, from 0 to 1; 0 by default, which keeps all
+    /// hits.
     pub threshold: f64,
     /// Whether only the best chunk of each document is returned.
     pub distinct: bool,
@@ -92,8 +93,18 @@ impl SearchRequest {
         if let Some(fusion) = self.fusion {
             return fusion;
         }
-        let coverage = self.coverage.unwrap_or_else(|| coverage_of(model, &self.text));
-        Fusion::for_model(&model.identity).covering(coverage)
+        Fusion::for_model(&model.identity).covering(self.coverage_by(model))
+    }
+
+    /// Returns how much of a cosine says something about relevance, from 0 to 1. The vectors of
+    /// questions in a language that the model does not know are similar to those of any text in
+    /// that language.
+    pub(crate) fn trust(&self, model: &EmbeddingModel) -> f64 {
+        if self.vector.is_none() { 0.0 } else { trust(self.coverage_by(model)) }
+    }
+
+    fn coverage_by(&self, model: &EmbeddingModel) -> f32 {
+        self.coverage.unwrap_or_else(|| coverage_of(model, &self.text))
     }
 }
 
@@ -124,6 +135,14 @@ fn coverage_of(model: &EmbeddingModel, text: &str) -> f32 {
 #[cfg(not(feature = "builtin-model"))]
 fn coverage_of(_: &EmbeddingModel, _: &str) -> f32 {
     1.0
+}
+
+/// Returns how much vectors say about a question of which the model knows this share.
+fn trust(coverage: f32) -> f64 {
+    // Found on Cranfield, whose questions have a coverage of .93, and on XQuAD, whose languages
+    // have .52 and less. docs/benchmarks.md has the figures, and the formulas that were tried
+    // beside it: powers of the coverage, and shares of characters.
+    ((f64::from(coverage) - 0.6) / 0.3).clamp(0.0, 1.0)
 }
 
 /// Parameters of reciprocal rank fusion: `semantic_weight / (k + semantic rank) + 1 / (k + keyword
@@ -162,11 +181,7 @@ impl Fusion {
     pub fn covering(self, coverage: f32) -> Self {
         /// Not 0, so that chunks that are found only by vectors keep their order.
         const LEAST: f64 = 0.001;
-        // Found on Cranfield, whose questions have a coverage of .93, and on XQuAD, whose languages
-        // have .52 and less. docs/benchmarks.md has the figures, and the formulas that were tried
-        // beside it: powers of the coverage, and shares of characters.
-        let trust = ((f64::from(coverage) - 0.6) / 0.3).clamp(LEAST, 1.0);
-        Self { semantic_weight: self.semantic_weight * trust, ..self }
+        Self { semantic_weight: self.semantic_weight * trust(coverage).max(LEAST), ..self }
     }
 
     pub(crate) fn score(self, semantic_rank: Option<u32>, keyword_rank: Option<u32>) -> f64 {
@@ -216,9 +231,11 @@ pub struct Hit {
     /// Score that determines the order of hits; see [`Fusion`]. Scores of different searches cannot
     /// be compared.
     pub score: f64,
-    /// Relevance for the question, from 0 to 1, independent of other chunks: the larger of the
-    /// cosine of the vectors and the share of the question's words in the chunk (rare words count
-    /// more).
+    /// Relevance for the question, from 0 to 1: the larger of the cosine of the vectors and the
+    /// share of the question's words in the chunk (rare words count more). The cosine counts as
+    /// much as the model knows the question ([`Self::coverage`](SearchRequest::coverage)). A hit is
+    /// at least as relevant as those below it, because the order takes both rankings into account;
+    /// [`SearchRequest::threshold`] is compared with the chunk's own value.
     pub relevance: f64,
     /// The cosine of the vectors, if both exist.
     pub similarity: Option<f64>,
@@ -264,6 +281,18 @@ mod tests {
     fn default_weight(text: &str, coverage: Option<f32>) -> f64 {
         let request = SearchRequest { coverage, ..SearchRequest::new(text, None) };
         request.fusion(&EmbeddingModel::default()).semantic_weight
+    }
+
+    #[cfg(feature = "builtin-model")]
+    #[test]
+    fn cosines_of_unknown_languages_say_nothing_about_relevance() {
+        for (question, want) in
+            [("how is bread made in a mill", 1.0), ("كيف يصنع الخبز في المطحنة", 0.0)]
+        {
+            let request = SearchRequest::new(question, Some(vec![1.0]));
+            assert_eq!(request.trust(&EmbeddingModel::default()), want, "{question}");
+        }
+        assert_eq!(SearchRequest::new("bread", None).trust(&EmbeddingModel::default()), 0.0);
     }
 
     #[cfg(feature = "builtin-model")]
