@@ -359,49 +359,12 @@ async fn another_model_is_refused_without_a_reset() {
 async fn tables_of_newer_programs_are_refused() {
     let Some(url) = database().await else { return };
     drop(open(&url).await);
-    connect(&url).await.batch_execute("UPDATE rag_state SET version = 5").await.unwrap();
+    connect(&url).await.batch_execute("UPDATE rag_state SET version = 6").await.unwrap();
     let error = PostgresStore::open(&url, model()).await.err().unwrap();
     assert!(
-        matches!(error, StoreError::Database(DatabaseError::NewerSchema { found: 5, known: 4 })),
+        matches!(error, StoreError::Database(DatabaseError::NewerSchema { found: 6, known: 5 })),
         "{error}"
     );
-}
-
-/// In version 3, chunks have no page starts.
-#[tokio::test(flavor = "multi_thread")]
-async fn tables_of_the_former_version_are_migrated() {
-    let Some(url) = database().await else { return };
-    let store = open(&url).await;
-    store.replace(Document::new("doc"), version(1)).await.unwrap();
-    drop(store);
-    let client = connect(&url).await;
-    let set_former = "UPDATE rag_state SET version = 3";
-    let found = async || {
-        let row = client.query_one("SELECT version FROM rag_state", &[]).await.unwrap();
-        row.get::<_, i64>(0)
-    };
-    client.batch_execute(set_former).await.unwrap();
-    // A program that cannot use them does not change them: programs of the former version go on.
-    let other_model = EmbeddingModel::new("other", 32);
-    let error = PostgresStore::open(&url, other_model.clone()).await.err().unwrap();
-    assert!(matches!(error, StoreError::OtherModel { .. }), "{error}");
-    assert_eq!(found().await, 3);
-
-    let (one, other) = tokio::join!(open(&url), open(&url));
-    assert_eq!(one.count(&Filter::default()).await.unwrap(), 2);
-    assert_eq!(other.chunks("doc").await.unwrap().len(), 2);
-    assert_eq!(found().await, 4);
-
-    client.batch_execute(set_former).await.unwrap();
-    let same = open_with(&url, |options| options.reset = true).await;
-    assert_eq!(same.count(&Filter::default()).await.unwrap(), 2, "the same model is no reason");
-    assert_eq!(found().await, 4);
-    client.batch_execute(set_former).await.unwrap();
-    let mut options = PostgresOptions::default();
-    options.reset = true;
-    let reset = PostgresStore::open_with(&url, other_model, options).await.unwrap();
-    assert_eq!(reset.count(&Filter::default()).await.unwrap(), 0);
-    assert_eq!(found().await, 4);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -409,10 +372,10 @@ async fn reset_deletes_the_index_of_an_older_version() {
     let Some(url) = database().await else { return };
     let store = open(&url).await;
     store.replace(Document::new("doc"), version(1)).await.unwrap();
-    let old = "UPDATE rag_state SET version = 1; UPDATE rag_chunk SET packed = 'x'";
+    let old = "UPDATE rag_state SET version = 4; UPDATE rag_chunk SET packed = 'x'";
     connect(&url).await.batch_execute(old).await.unwrap();
     let error = PostgresStore::open(&url, model()).await.err().unwrap();
-    assert!(matches!(error, StoreError::OlderSchema { found: 1, needed: 4 }), "{error}");
+    assert!(matches!(error, StoreError::OlderSchema { found: 4, needed: 5 }), "{error}");
     let reset = async || open_with(&url, |options| options.reset = true).await;
     let (one, other) = tokio::join!(reset(), reset());
     assert_eq!(one.count(&Filter::default()).await.unwrap(), 0);

@@ -5,7 +5,7 @@ use std::{collections::HashSet, ops::Range};
 use super::{
     language::Language,
     plain::plain,
-    words::{Analyzer, is_part_of_word, ngram_size},
+    words::{Analyzer, by_script, is_part_of_word},
 };
 use crate::types::SearchRequest;
 
@@ -31,7 +31,9 @@ pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
     }
     for span in words(text) {
         let mut is_wanted = false;
-        analyzer.analyze(&text[span.clone()], language, |term| is_wanted |= wanted.contains(term));
+        analyzer.analyze(&text[span.clone()], language, |term, _| {
+            is_wanted |= wanted.contains(term);
+        });
         match found.last_mut() {
             _ if !is_wanted => {}
             Some(last) if span.start < last.end => last.end = span.end,
@@ -46,19 +48,21 @@ pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
 fn words(text: &str) -> Vec<Range<usize>> {
     let mut words = Vec::new();
     for run in runs(text) {
-        let Some(size) = text[run.clone()].chars().find_map(ngram_size) else {
-            words.push(run);
-            continue;
-        };
-        let bounds: Vec<usize> = text[run.clone()]
-            .char_indices()
-            .map(|(at, _)| run.start + at)
-            .chain([run.end])
-            .collect();
-        if bounds.len() <= size + 1 {
-            words.push(run);
-        } else {
-            words.extend(bounds.windows(size + 1).map(|bound| bound[0]..bound[size]));
+        let mut start = run.start;
+        for (part, size) in by_script(&text[run]) {
+            let span = start..start + part.len();
+            start = span.end;
+            let Some(size) = size else {
+                words.push(span);
+                continue;
+            };
+            let bounds: Vec<usize> =
+                part.char_indices().map(|(at, _)| span.start + at).chain([span.end]).collect();
+            if bounds.len() <= size + 1 {
+                words.push(span);
+            } else {
+                words.extend(bounds.windows(size + 1).map(|bound| bound[0]..bound[size]));
+            }
         }
     }
     words
@@ -115,6 +119,10 @@ mod tests {
         check("x", "", &[]);
         check("东京都的天气", "东京", &["东京"]);
         check("ผมชอบภาษาไทยมาก", "ภาษาไทย", &["ภาษาไทย"]);
+        check("계약서를 새로 작성했다", "계약서", &["계약서"]);
+        check("이 API를 호출한다", "api", &["API"]);
+        check("call getUserName() now", "user", &["getUserName"]);
+        check("the user_name field", "user_name", &["user", "name"]);
         check("Los algoritmos de la ciudad", "algoritmo", &["algoritmos"]);
         check("\"a\" OR (b*) NEAR'c';--", "near OR * ' --", &["NEAR"]);
     }

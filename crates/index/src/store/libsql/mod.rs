@@ -645,13 +645,13 @@ mod tests {
         let connection = Builder::new_local(&path).build().await.unwrap().connect().unwrap();
         // The writer of the store may still be closing the database.
         connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
-        let newer = "UPDATE rag_setting SET value = 5 WHERE name = 'schema'";
+        let newer = "UPDATE rag_setting SET value = 6 WHERE name = 'schema'";
         connection.execute(newer, ()).await.unwrap();
         let error = LibsqlStore::open(&path, model()).await.err().unwrap();
         assert!(
             matches!(
                 error,
-                StoreError::Database(DatabaseError::NewerSchema { found: 5, known: 4 })
+                StoreError::Database(DatabaseError::NewerSchema { found: 6, known: 5 })
             ),
             "{error}"
         );

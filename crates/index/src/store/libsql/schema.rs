@@ -12,13 +12,11 @@ use crate::{EmbeddingModel, types::StoreError};
 /// change, or the meaning of their values, or the rules that derive terms from texts.
 const SCHEMA: Schema = Schema {
     settings: "rag_setting",
-    version: 4,
+    version: 5,
     tables: TABLES,
-    migrations: &[(VERSION_WITHOUT_PAGE_STARTS, "")],
+    // Terms are made when a document is indexed, so an older index cannot be read.
+    migrations: &[],
 };
-
-/// The version in which chunks have no page starts, but which is read as the current one.
-const VERSION_WITHOUT_PAGE_STARTS: i64 = 3;
 
 /// Tables that identify a database of this program.
 pub(super) const OURS: [&str; 2] = ["rag_setting", "record_setting"];
@@ -62,10 +60,7 @@ pub(super) fn check_readable(
     if !SCHEMA.exists(connection)? {
         return Err(DatabaseError::ReadOnly.into());
     }
-    match SCHEMA.check(connection) {
-        Err(DatabaseError::OlderSchema { found: VERSION_WITHOUT_PAGE_STARTS, .. }) => {}
-        checked => checked?,
-    }
+    SCHEMA.check(connection)?;
     match stored_model(connection)? {
         Some(stored) if stored != *model => {
             Err(StoreError::OtherModel { stored, wanted: model.clone() })
@@ -74,7 +69,7 @@ pub(super) fn check_readable(
     }
 }
 
-/// Creates missing tables, migrates older ones, and refuses tables that cannot be used.
+/// Creates missing tables, and refuses tables that cannot be used.
 ///
 /// With `reset`, deletes data of another model or of an older version.
 pub(super) fn check(
@@ -84,9 +79,6 @@ pub(super) fn check(
 ) -> Result<(), StoreError> {
     transaction(connection, "BEGIN IMMEDIATE", || {
         let mut exists = SCHEMA.exists(connection)?;
-        if exists {
-            SCHEMA.migrate(connection)?;
-        }
         if exists
             && reset
             && matches!(SCHEMA.check(connection), Err(DatabaseError::OlderSchema { .. }))

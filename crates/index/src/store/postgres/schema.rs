@@ -6,12 +6,9 @@ use tokio_postgres::Row;
 use super::half::HalfVector;
 use crate::{EmbeddingModel, types::StoreError};
 
-/// Version of the tables. Tables of other versions cannot be read, except for the one that is
-/// migrated.
-const VERSION: i64 = 4;
-
-/// The version in which chunks have no page starts. Its tables are the same.
-const VERSION_WITHOUT_PAGE_STARTS: i64 = 3;
+/// Version of the tables. Tables of other versions cannot be read. Raise the version if the tables
+/// change, or the rules that derive terms from texts.
+const VERSION: i64 = 5;
 
 /// Texts are stored as bytes: PostgreSQL's text cannot contain a NUL, and in some databases not
 /// every character.
@@ -124,7 +121,7 @@ impl StateRow {
     }
 }
 
-/// Creates missing tables, migrates older ones, and refuses tables that cannot be used.
+/// Creates missing tables, and refuses tables that cannot be used.
 pub(super) async fn check(
     pool: &PostgresPool,
     model: &EmbeddingModel,
@@ -142,23 +139,20 @@ pub(super) async fn check(
     );
     pool.create_tables("rag_state", &version).await?;
     if reset {
-        let is_older = format!(
-            "SELECT version BETWEEN 1 AND {VERSION_WITHOUT_PAGE_STARTS} - 1 FROM rag_state"
-        );
+        let is_older = format!("SELECT version BETWEEN 1 AND {VERSION} - 1 FROM rag_state");
         pool.run_if(&is_older, &format!("{FORGET_TABLES} {version}")).await?;
     }
 
     let mut client = pool.get().await?;
     // Writers lock the row; most readers need not wait for them.
     let row = client.query_one(VERSION_AND_MODEL, &[]).await?;
-    let (found, stored) = version_and_model(&row)?;
-    if found == VERSION && stored == *model {
+    if model_of_version(&row)? == *model {
         client.done();
         return Ok(());
     }
     let transaction = client.transaction().await?;
     let row = transaction.query_one(&format!("{VERSION_AND_MODEL} FOR UPDATE"), &[]).await?;
-    let (found, stored) = version_and_model(&row)?;
+    let stored = model_of_version(&row)?;
     if stored != *model {
         let some = transaction.query_opt("SELECT 1 FROM rag_document LIMIT 1", &[]).await?;
         if some.is_some() && !reset {
@@ -183,10 +177,6 @@ pub(super) async fn check(
         let set = "UPDATE rag_state SET model = $1, dimension = $2, chunks = 0, length = 0, block = 0, filled = 0";
         transaction.execute(set, &[&model.identity.as_bytes(), &(model.dimension as i64)]).await?;
     }
-    // Only now, because older programs can no longer open the tables afterwards.
-    if found < VERSION {
-        transaction.execute("UPDATE rag_state SET version = $1", &[&VERSION]).await?;
-    }
     transaction.commit().await?;
     client.done();
     Ok(())
@@ -194,11 +184,11 @@ pub(super) async fn check(
 
 const VERSION_AND_MODEL: &str = "SELECT model, dimension, version FROM rag_state";
 
-/// Returns the version, which is the current one or one that is migrated, and the model.
-fn version_and_model(row: &Row) -> Result<(i64, EmbeddingModel), StoreError> {
+/// Returns the model of tables that have the current version.
+fn model_of_version(row: &Row) -> Result<EmbeddingModel, StoreError> {
     let found: i64 = row.try_get(2)?;
     match found {
-        VERSION | VERSION_WITHOUT_PAGE_STARTS => Ok((found, stored_model(row)?)),
+        VERSION => stored_model(row),
         newer if newer > VERSION => {
             Err(DatabaseError::NewerSchema { found, known: VERSION }.into())
         }
