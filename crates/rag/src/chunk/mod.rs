@@ -1,6 +1,7 @@
 //! Cuts a text into chunks: pieces that are small enough to embed and show, with their exact spans
 //! in the text.
 
+mod abbreviations;
 mod chapters;
 mod code;
 mod cutter;
@@ -13,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use marquetry_extract::{Extracted, Heading, Stop, Stopped, is_source_code};
 use marquetry_index::{Chapter, NewChunk, PageStart};
 
+use abbreviations::FullStops;
 use cutter::{Cutter, content};
 use sentences::for_each_sentence;
 
@@ -435,6 +437,7 @@ fn cut(
     count_tokens: impl Fn(&str) -> usize,
 ) -> Result<Vec<Chunk>, ChunkError> {
     let mut cutter = Cutter::new(text, options, stop, count_tokens)?;
+    let full_stops = FullStops::of(text);
     for (section, chapter) in sections {
         cutter.begin_section(chapter)?;
         match (options.strategy, form) {
@@ -447,7 +450,9 @@ fn cut(
             (_, Form::Code) => code::push_blocks(text, section, &mut cutter)?,
             (_, Form::Lines | Form::Wrapped) => {
                 let is_wrapped = form == Form::Wrapped;
-                for_each_sentence(text, section, is_wrapped, |sentence| cutter.push(sentence))?;
+                for_each_sentence(text, section, is_wrapped, full_stops, |sentence| {
+                    cutter.push(sentence)
+                })?;
             }
         }
     }

@@ -1,16 +1,19 @@
-//! Splits text into sentences by the rules of Unicode (UAX #29), with corrections for abbreviations
-//! and line breaks.
+//! Finds sentences: by the rules of Unicode (UAX #29), with corrections for abbreviations, ordinal
+//! numbers and line breaks.
 
 use std::{borrow::Cow, ops::Range};
 
 use icu_segmenter::SentenceSegmenter;
 
+use super::abbreviations::FullStops;
+
 /// Passes each sentence of `section` to `handle`, as its span in `text` without surrounding white
 /// space. If lines are wrapped, a sentence may continue after a line break.
-pub(crate) fn for_each_sentence<E>(
+pub(super) fn for_each_sentence<E>(
     text: &str,
     section: Range<usize>,
     is_wrapped: bool,
+    full_stops: FullStops,
     mut handle: impl FnMut(Range<usize>) -> Result<(), E>,
 ) -> Result<(), E> {
     let start = section.start;
@@ -28,7 +31,7 @@ pub(crate) fn for_each_sentence<E>(
             continue;
         }
         if let Some(last) = &mut last
-            && ends_in_abbreviation(&section[last.clone()])
+            && full_stops.goes_on(&section[last.clone()], &section[segment.clone()])
             && !unwrapped[last.end..segment.start].contains(['\n', '\r'])
         {
             last.end = segment.end;
@@ -90,43 +93,4 @@ fn begins_block(line: &str) -> bool {
     let marker = line.trim_start_matches(|c: char| c.is_ascii_digit());
     line.starts_with(['#', '|', '>', '*', '-', '+', '•', '`', '~', '=', '<', '{', '['])
         || (marker.len() < line.len() && marker.starts_with(['.', ')']))
-}
-
-/// Abbreviations in lower case. A full stop after them does not end a sentence.
-const ABBREVIATIONS: [&str; 49] = [
-    "adm", "al", "approx", "art", "assoc", "capt", "cf", "ch", "col", "dept", "dr", "ed", "eds",
-    "eq", "eqs", "ex", "fig", "figs", "gen", "gov", "hon", "lt", "maj", "messrs", "mlle", "mme",
-    "mr", "mrs", "ms", "mt", "no", "nos", "op", "pp", "pres", "prof", "rep", "rev", "sec", "sen",
-    "sgt", "sr", "st", "supt", "tab", "univ", "vol", "vols", "vs",
-];
-
-/// Returns whether the text ends in a full stop that belongs to a word: `Dr.`, `J.`, `e.g.`.
-fn ends_in_abbreviation(text: &str) -> bool {
-    /// Length of the part, in bytes, in which the last word is searched for.
-    const MAX_WORD_BYTES: usize = 64;
-    let Some(whole) = text.strip_suffix('.') else { return false };
-    let tail_start = whole.ceil_char_boundary(whole.len().saturating_sub(MAX_WORD_BYTES));
-    let tail = &whole[tail_start..];
-    let word = tail
-        .rsplit(|c: char| c.is_whitespace() || matches!(c, '(' | '[' | '"' | '“'))
-        .next()
-        .unwrap_or(tail);
-    let is_cut = word.len() == tail.len() && tail_start > 0;
-    if is_cut {
-        return false;
-    }
-    let mut letters = word.chars();
-    let is_initial = letters.next().is_some_and(char::is_uppercase) && letters.next().is_none();
-    let is_dotted = word.contains('.') && word.split('.').all(|part| part.chars().count() == 1);
-    // Unlike other abbreviations, a title may be the only word before the full stop.
-    let is_title = matches!(
-        word,
-        "Dr" | "Mr" | "Mrs" | "Ms" | "Prof" | "St" | "Capt" | "Gen" | "Rev" | "Sen" | "Gov"
-    );
-    if is_initial || is_dotted || is_title {
-        return true;
-    }
-    let lower = word.to_lowercase();
-    // "No." on its own is an answer, not an abbreviation.
-    ABBREVIATIONS.contains(&lower.as_str()) && whole.len() > lower.len()
 }
