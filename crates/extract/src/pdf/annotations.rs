@@ -36,6 +36,7 @@ pub(super) fn add(page: &Page<'_>, transform: Affine, text: &mut PageText) -> Ve
     let mut notes = Vec::new();
     let Some(annotations) = page.raw().get::<Array<'_>>(b"Annots") else { return notes };
     for annotation in annotations.iter::<Dict<'_>>() {
+        text.check();
         if annotation.get::<u32>(b"F").unwrap_or(0) & INVISIBLE != 0 {
             continue;
         }

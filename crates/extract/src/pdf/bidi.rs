@@ -66,8 +66,7 @@ pub(super) fn logical(line: &Line, drawn: Drawn, is_right_to_left_page: bool) ->
     if drawn == Drawn::Logically {
         return items.concat();
     }
-    let is_right_to_left_line = is_mostly_right_to_left(line.characters())
-        || (is_right_to_left_page && !line.characters().any(is_left_to_right));
+    let is_right_to_left_line = is_right_to_left_page || is_mostly_right_to_left(line.characters());
     if is_right_to_left_line {
         return from_right(&items);
     }
@@ -160,7 +159,10 @@ fn left_to_right_length(items: &[String]) -> usize {
                 }
             }
             Kind::Left | Kind::Number => break,
-            _ => {}
+            // Between words anything may be, between numbers one sign.
+            Kind::Sign | Kind::Separator | Kind::Other if !has_letters && !is_adjacent => break,
+            Kind::Sign | Kind::Separator | Kind::Other if length == 0 => break,
+            Kind::Sign | Kind::Separator | Kind::Other => {}
         }
     }
     length

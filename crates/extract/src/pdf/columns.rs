@@ -34,7 +34,7 @@ fn split_columns(
             .concat()
             .into_iter()
             .partition(|&index| (lines[index].start < gutter) != is_right_to_left);
-        if are_columns(lines, &first, &second) && !is_in_order(&order, &first, &second) {
+        if are_columns(lines, &first, &second) && !is_in_order(&order, &rows[from..to], &second) {
             first = split_columns(lines, first, is_right_to_left, depth - 1);
             second = split_columns(lines, second, is_right_to_left, depth - 1);
             first.append(&mut second);
@@ -175,21 +175,35 @@ fn are_columns(lines: &[Line], first: &[usize], second: &[usize]) -> bool {
     lower * 4 >= cased
 }
 
-/// Returns whether two columns are drawn one after the other, or in larger pieces.
-fn is_in_order(order: &[usize], first: &[usize], second: &[usize]) -> bool {
-    let highest = first.iter().chain(second).copied().max().unwrap_or(0);
-    let mut sides = vec![None; highest + 1];
-    for &line in first {
-        sides[line] = Some(false);
+/// Returns whether two columns are drawn one after the other, or in larger pieces, each from the
+/// top.
+fn is_in_order(order: &[usize], rows: &[Vec<usize>], second: &[usize]) -> bool {
+    let highest = rows.iter().flatten().copied().max().unwrap_or(0);
+    let mut row_of_line = vec![None; highest + 1];
+    for (number, row) in rows.iter().enumerate() {
+        for &line in row {
+            row_of_line[line] = Some(number);
+        }
     }
+    let mut is_second = vec![false; highest + 1];
     for &line in second {
-        sides[line] = Some(true);
+        is_second[line] = true;
     }
-    let drawn: Vec<bool> =
-        order.iter().filter_map(|&line| sides.get(line).copied().flatten()).collect();
-    let pieces = drawn.chunk_by(|left, right| left == right).count();
-    let begins_with_second = drawn.first() == Some(&true);
-    drawn.len() >= 2 * pieces && !(begins_with_second && pieces == 2)
+    let mut drawn: Vec<(bool, usize)> = order
+        .iter()
+        .filter_map(|&line| Some((*is_second.get(line)?, row_of_line[line]?)))
+        .collect();
+    // The lines of inner columns.
+    drawn.dedup();
+    let pieces = drawn.chunk_by(|left, right| left.0 == right.0).count();
+    let begins_with_second = drawn.first().is_some_and(|(is_second, _)| *is_second);
+    let goes_up = [false, true].into_iter().any(|side| {
+        let rows: Vec<usize> =
+            drawn.iter().filter(|(of, _)| *of == side).map(|(_, row)| *row).collect();
+        let upwards = rows.windows(2).filter(|pair| pair[1] < pair[0]).count();
+        upwards * 4 > rows.len()
+    });
+    drawn.len() >= 2 * pieces && !goes_up && !(begins_with_second && pieces == 2)
 }
 
 /// Returns the order of lines from the top, if the page is drawn upwards or at random.

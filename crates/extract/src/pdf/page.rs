@@ -21,9 +21,15 @@ use crate::{ExtractError, Limits, Stop};
 /// stopped in another way.
 pub(super) struct PageStopped(pub(super) ExtractError);
 
+/// Maximum number of glyphs that are arranged together. A page has some thousands; those of a page
+/// with more would fill the memory, so it is arranged in parts.
+const MAX_GLYPHS: usize = 1 << 18;
+
 /// Collects the text of a page.
 pub(super) struct PageText {
     glyphs: Vec<PlacedGlyph>,
+    /// Text of the parts that are arranged already.
+    text: String,
     /// Length of the texts of all glyphs.
     length: usize,
     drawn: DrawnGlyphs,
@@ -66,6 +72,7 @@ impl PageText {
     pub(super) fn new(stop: Stop, limits: Limits) -> Self {
         Self {
             glyphs: Vec::new(),
+            text: String::new(),
             length: 0,
             drawn: DrawnGlyphs::default(),
             filled: None,
@@ -85,7 +92,18 @@ impl PageText {
     /// Returns the text in reading order.
     pub(super) fn finish(mut self) -> String {
         self.end_replacement();
-        order::text(lines::of_glyphs(self.glyphs))
+        self.arrange();
+        self.text
+    }
+
+    /// Arranges the glyphs so far into text.
+    fn arrange(&mut self) {
+        self.drawn = DrawnGlyphs::default();
+        let text = order::text(lines::of_glyphs(std::mem::take(&mut self.glyphs)));
+        if !self.text.is_empty() && !text.is_empty() {
+            self.text.push('\n');
+        }
+        self.text.push_str(&text);
     }
 
     /// Returns whether glyphs with these characters, without white space, are drawn in a rectangle.
@@ -116,7 +134,8 @@ impl PageText {
         self.glyphs.insert(at, glyph);
     }
 
-    fn check(&self) {
+    /// Ends the reading of the page if its limits are reached.
+    pub(super) fn check(&self) {
         let may_go_on = self.stop.check().map_err(ExtractError::from);
         if let Err(error) = may_go_on.and_then(|()| self.limits.check_content(self.length)) {
             resume_unwind(Box::new(PageStopped(error)));
@@ -136,6 +155,10 @@ impl PageText {
         }
         self.length += glyph.text.len();
         self.glyphs.push(glyph);
+        // A single run may have any length.
+        if self.glyphs.len() >= 2 * MAX_GLYPHS {
+            self.arrange();
+        }
     }
 
     fn end_replacement(&mut self) {
@@ -253,6 +276,9 @@ fn placed(
 impl Device<'_> for PageText {
     fn draw_glyph_run(&mut self, run: &GlyphRun<'_, '_>, props: DrawProps<'_>, mode: &DrawMode) {
         self.check();
+        if self.glyphs.len() >= MAX_GLYPHS {
+            self.arrange();
+        }
         let start =
             run.glyphs().first().map(|glyph| props.transform * glyph.transform() * Point::ZERO);
         match mode {

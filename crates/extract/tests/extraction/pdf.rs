@@ -96,6 +96,21 @@ fn columns_that_are_drawn_row_by_row_follow_each_other() {
         .map(|(x, lines)| rows(&[x], &lines.each_ref().map(std::slice::from_ref)))
         .collect();
     assert_eq!(text_of(&swapped), want);
+    // Drawn at random.
+    let mut lines: Vec<String> = Vec::new();
+    for (row, (one, other)) in left.iter().zip(right).enumerate() {
+        let y = 700 - 12 * row;
+        lines.push(format!("BT /F 9 Tf 60 {y} Td ({one}) Tj ET "));
+        lines.push(format!("BT /F 9 Tf 320 {y} Td ({other}) Tj ET "));
+    }
+    let random = [6, 2, 5, 3, 1, 0, 7, 4].map(|line| lines[line].clone()).concat();
+    assert_eq!(text_of(&random), want);
+    // Four columns.
+    let four: Vec<[&str; 4]> =
+        (0..4).map(|row| [left[row], right[row], left[row], right[row]]).collect();
+    let four: Vec<&[&str]> = four.iter().map(<[&str; 4]>::as_slice).collect();
+    let twice = format!("{want}\n\n{want}");
+    assert_eq!(text_of(&rows(&[40, 175, 310, 445], &four)), twice);
     // A heading above, and three columns.
     let three: Vec<[&str; 3]> = (0..4).map(|row| [left[row], right[row], left[row]]).collect();
     let three: Vec<&[&str]> = three.iter().map(<[&str; 3]>::as_slice).collect();
@@ -222,6 +237,7 @@ fn right_to_left_text_is_read_in_logical_order() {
         // Forms of letters, from left to right.
         ("سلام", "\u{fee1}\u{fefc}\u{feb3}"),
         ("English with שלום עולם inside", "English with םלוע םולש inside"),
+        ("פסקה של מסמך: word word word", "word word word :ךמסמ לש הקספ"),
         // Programs that know no right-to-left scripts draw the first letter on the left.
         ("שלום עולם מסמכים", "שלום עולם מסמכים"),
     ] {
@@ -353,6 +369,14 @@ fn ten_thousand_pages_are_read() {
     let page = super::extract(document, &hint);
     assert_eq!(page.page_count, Some(10_000));
     assert_eq!(&page.content[page.pages[9_999].span.clone()], "Page 9999 of many.");
+}
+
+/// Glyphs take more memory than their codes.
+#[test]
+fn pages_of_many_glyphs_are_read() {
+    let content = format!("BT /F 9 Tf 9 9 Td {} ET", "(abcdefghi) Tj 0 20 Td ".repeat(40_000));
+    let text = text_of(&content);
+    assert_eq!(text.matches("abcdefghi").count(), 40_000);
 }
 
 /// A form that draws itself twice as often at each of many levels, which would take for ever.
