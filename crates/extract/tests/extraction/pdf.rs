@@ -237,7 +237,7 @@ fn right_to_left_text_is_read_in_logical_order() {
         // Forms of letters, from left to right.
         ("سلام", "\u{fee1}\u{fefc}\u{feb3}"),
         ("English with שלום עולם inside", "English with םלוע םולש inside"),
-        ("פסקה של מסמך: word word word", "word word word :ךמסמ לש הקספ"),
+        ("פסקה של מסמך: word word", "word word :ךמסמ לש הקספ"),
         // Programs that know no right-to-left scripts draw the first letter on the left.
         ("שלום עולם מסמכים", "שלום עולם מסמכים"),
     ] {
