@@ -58,7 +58,9 @@ impl FullStops {
         if word.bytes().all(|byte| byte.is_ascii_digit()) {
             return !word.is_empty() && self.is_ordinal(word, last_word(rest), next);
         }
-        is_initial(word, next) || self.is_abbreviation(word, rest.is_empty())
+        is_initial(word, next)
+            || self.is_abbreviation(word, rest.is_empty())
+            || (is_single(word) && self.begins_with_abbreviation(next))
     }
 
     fn is_abbreviation(self, word: &str, is_alone: bool) -> bool {
@@ -72,6 +74,12 @@ impl FullStops {
         // "No." on its own is an answer, not an abbreviation.
         !is_alone
             && (self.knows(&lower) || (last.len() < word.len() && self.knows(&word.to_lowercase())))
+    }
+
+    /// Returns whether a text begins with an abbreviation, as after the first word of "n. Chr."
+    fn begins_with_abbreviation(self, text: &str) -> bool {
+        let first = text.split_whitespace().next().unwrap_or(text);
+        first.strip_suffix('.').is_some_and(|word| self.knows(&word.to_lowercase()))
     }
 
     fn knows(self, abbreviation: &str) -> bool {
