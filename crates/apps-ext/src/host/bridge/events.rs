@@ -16,6 +16,7 @@ use crate::{
         effect::{Effect, Event, Lists, RemoveReason, RequestToken},
         incoming::AnswerForm,
         outgoing::RequestKind,
+        size::Size,
     },
     types::{DENIED, DisplayMode, method},
 };
@@ -98,6 +99,12 @@ impl Bridge {
             Event::Gone => self.remove(RemoveReason::Gone),
             Event::Tick => self.tick(),
         }
+    }
+
+    /// Gives the frame a size.
+    pub(super) fn resize(&mut self, size: Size) {
+        self.context.resize_frame(size);
+        self.effects.push(Effect::Resize(size));
     }
 
     /// Forgets the size of the frame: the room for it has changed.
@@ -219,6 +226,9 @@ impl Bridge {
     }
 
     fn tick(&mut self) {
+        if let Some(size) = self.size.end_trials(self.now) {
+            self.resize(size);
+        }
         for (id, asked) in self.outgoing.take_overdue(self.now) {
             match asked.what {
                 RequestKind::Teardown => return self.remove(RemoveReason::TeardownTimedOut),

@@ -178,7 +178,7 @@ impl Bridge {
     #[must_use]
     pub fn deadline(&self) -> Option<Duration> {
         let list = if self.phase == Phase::Ready { self.app_tools.deadline() } else { None };
-        self.outgoing.deadline().into_iter().chain(list).min()
+        self.outgoing.deadline().into_iter().chain(list).chain(self.size.deadline()).min()
     }
 
     fn app_capabilities(&self) -> AppCapabilities {

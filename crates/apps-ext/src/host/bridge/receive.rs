@@ -182,8 +182,7 @@ impl Bridge {
                 let room = self.context.dimensions();
                 let largest = self.limits.max_extent;
                 if let Some(size) = self.size.follow(self.now, content, room, largest) {
-                    self.context.resize_frame(size);
-                    self.effects.push(Effect::Resize(size));
+                    self.resize(size);
                 }
                 Ok(())
             }
