@@ -28,7 +28,7 @@ pub fn view(data: &[u8]) {
     if let Ok(ui) = serde_json::from_str::<Value>(text) {
         let (meta, _) = UiResourceMeta::parse(&ui);
         let (sandbox, _) = Sandbox::new(&meta, &SandboxOptions::default());
-        assert_eq!(sandbox.policy().matches(';').count(), 11, "{}", sandbox.policy());
+        assert_eq!(sandbox.policy().matches(';').count(), 12, "{}", sandbox.policy());
         assert!(!sandbox.policy().contains(['\r', '\n', ',', '"']), "{}", sandbox.policy());
     }
     check(&[Step::Text(text.to_owned())]);

@@ -122,6 +122,9 @@ pub struct SandboxResource {
 /// Maximum number of origins in one list, so that the header stays short.
 const MAX_ORIGINS: usize = 50;
 
+/// Sources that name bytes of the View itself.
+const LOCAL_SOURCES: [&str; 2] = ["data:", "blob:"];
+
 impl Sandbox {
     /// Creates the sandbox for a View's metadata. The problems name each origin and permission that
     /// is not used, and each origin outside of this machine.
@@ -133,8 +136,8 @@ impl Sandbox {
             Csp {
                 connect_domains: check.connections("connectDomains", &csp.connect_domains),
                 resource_domains: check.resources("resourceDomains", &csp.resource_domains),
-                frame_domains: check.resources("frameDomains", &csp.frame_domains),
-                base_uri_domains: check.resources("baseUriDomains", &csp.base_uri_domains),
+                frame_domains: check.documents("frameDomains", &csp.frame_domains),
+                base_uri_domains: check.documents("baseUriDomains", &csp.base_uri_domains),
             }
         });
         let asked = meta.permissions.unwrap_or_default();
@@ -212,11 +215,31 @@ struct OriginCheck<'a> {
 
 impl OriginCheck<'_> {
     fn connections(&mut self, member: &'static str, origins: &[String]) -> Vec<String> {
-        self.check(member, origins, CONNECTION_SCHEMES)
+        self.with_local(member, origins, CONNECTION_SCHEMES)
     }
 
     fn resources(&mut self, member: &'static str, origins: &[String]) -> Vec<String> {
+        self.with_local(member, origins, RESOURCE_SCHEMES)
+    }
+
+    fn documents(&mut self, member: &'static str, origins: &[String]) -> Vec<String> {
         self.check(member, origins, RESOURCE_SCHEMES)
+    }
+
+    /// Checks origins, among which may be `data:` and `blob:`: bytes of the View itself, which
+    /// reach no host.
+    fn with_local(
+        &mut self,
+        member: &'static str,
+        origins: &[String],
+        schemes: &[&'static str],
+    ) -> Vec<String> {
+        let (local, hosts): (Vec<String>, Vec<String>) =
+            origins.iter().cloned().partition(|it| LOCAL_SOURCES.contains(&it.as_str()));
+        let mut checked = self.check(member, &hosts, schemes);
+        checked
+            .extend(LOCAL_SOURCES.map(str::to_owned).into_iter().filter(|it| local.contains(it)));
+        checked
     }
 
     fn check(
@@ -305,6 +328,26 @@ mod tests {
             problems[0].contains("the host does not allow this origin for Views"),
             "{problems:?}"
         );
+    }
+
+    #[test]
+    fn bytes_of_the_view_itself_may_be_declared() {
+        let ui = json!({ "csp": {
+            "resourceDomains": ["blob:", "https://r.example", "data:", "blob:", "filesystem:"],
+            "connectDomains": ["data:"],
+            "frameDomains": ["data:"],
+        }});
+        let (sandbox, problems) = sandbox(ui, &SandboxOptions::default());
+        let policy = sandbox.policy();
+        for directive in [
+            "script-src 'self' 'unsafe-inline' https://r.example data: blob:;",
+            "connect-src data:;",
+            "frame-src 'none';",
+        ] {
+            assert!(policy.contains(directive), "{directive} in {policy}");
+        }
+        let left_out = problems.iter().filter(|it| it.contains("left out"));
+        assert_eq!(left_out.count(), 2, "filesystem: and a frame: {problems:?}");
     }
 
     #[test]

@@ -13,6 +13,15 @@ pub(super) struct PolicyInput<'a> {
 /// URL refers to bytes of the View itself, never to a host.
 const IMAGES_AND_MEDIA: &str = "'self' data: blob:";
 
+/// Sources of fonts. The specification has no `data:`, but bundlers put fonts into the style sheet,
+/// since a View has to be one document.
+const FONTS: &str = "'self' data:";
+
+/// Sources of workers. Libraries that compute in the background make a worker from a blob (Cesium)
+/// or a `data:` URL (PDF.js in the published `server-pdf`); it runs under the policy of the View, as
+/// the scripts of the document do.
+const WORKERS: &str = "blob: data:";
+
 /// Returns the policy of the section "Security" of the specification, with stricter rules: no
 /// connection to the proxy's own origin, no forms, no plugins, and only the host's pages may embed
 /// the proxy.
@@ -29,8 +38,9 @@ pub(super) fn policy(input: &PolicyInput<'_>) -> String {
         format!("script-src {}", sources_with("'self' 'unsafe-inline'", resources)),
         format!("style-src {}", sources_with("'self' 'unsafe-inline'", resources)),
         format!("img-src {}", sources_with(IMAGES_AND_MEDIA, resources)),
-        format!("font-src {}", sources_with("'self'", resources)),
+        format!("font-src {}", sources_with(FONTS, resources)),
         format!("media-src {}", sources_with(IMAGES_AND_MEDIA, resources)),
+        format!("worker-src {WORKERS}"),
         format!("connect-src {}", sources_or_none(&csp.connect_domains)),
         format!("frame-src {}", sources_or_none(&csp.frame_domains)),
         format!("base-uri {base}"),
@@ -59,7 +69,8 @@ mod tests {
         assert_eq!(
             text,
             "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; \
-             img-src 'self' data: blob:; font-src 'self'; media-src 'self' data: blob:; connect-src 'none'; frame-src 'none'; \
+             img-src 'self' data: blob:; font-src 'self' data:; media-src 'self' data: blob:; worker-src blob: data:; \
+             connect-src 'none'; frame-src 'none'; \
              base-uri 'self'; object-src 'none'; form-action 'none'; frame-ancestors 'none'"
         );
     }
