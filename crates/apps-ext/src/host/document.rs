@@ -3,7 +3,7 @@
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_protocol::types::{JsonObject, ReadResourceResult};
 
-use crate::types::{MetaProblem, UiResourceMeta, VIEW_MIME_TYPE};
+use crate::types::{MetaProblem, UiResourceMeta, VIEW_MIME_TYPE, is_view_mime_type};
 
 /// A View that was read from a server.
 #[derive(Clone, Debug, PartialEq)]
@@ -97,8 +97,8 @@ impl ViewDocument {
             let got = marquetry_protocol::shortened(&content.uri).to_owned();
             return Err(ViewDocumentError::Uri { uri, got });
         }
-        if content.mime_type.as_deref() != Some(VIEW_MIME_TYPE) {
-            let mime_type = content.mime_type.as_deref().unwrap_or_default();
+        let mime_type = content.mime_type.as_deref().unwrap_or_default();
+        if !is_view_mime_type(mime_type) {
             let mime_type = marquetry_protocol::shortened(mime_type).to_owned();
             return Err(ViewDocumentError::MimeType { uri, mime_type });
         }
@@ -146,6 +146,12 @@ mod tests {
         let blob = json!([{ "uri": "ui://v", "mimeType": VIEW_MIME_TYPE, "blob": "PHA+", "_meta": { "ui": {} } }]);
         let blob = read(blob).unwrap();
         assert_eq!((blob.html.as_str(), blob.meta.prefers_border), ("<p>", None));
+    }
+
+    #[test]
+    fn the_mime_type_may_be_spelled_in_another_way() {
+        let mime_type = "text/html; charset=utf-8; profile=\"mcp-app\"";
+        assert!(read(json!([{ "uri": "ui://v", "mimeType": mime_type, "text": "<p>" }])).is_ok());
     }
 
     #[test]

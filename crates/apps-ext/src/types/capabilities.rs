@@ -4,11 +4,11 @@ use marquetry_protocol::types::{ClientCapabilities, JsonObject};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::{Csp, DisplayMode, EXTENSION, Permissions, VIEW_MIME_TYPE};
+use super::{Csp, DisplayMode, EXTENSION, Permissions, VIEW_MIME_TYPE, is_view_mime_type};
 
 /// Returns whether a client shows Views: its entry for the extension is an object whose array
-/// `mimeTypes` contains [`VIEW_MIME_TYPE`]. Any other value means that it does not, and is not an
-/// error.
+/// `mimeTypes` contains the MIME type of Views. Any other value means that it does not, and is not
+/// an error.
 ///
 /// ```
 /// use marquetry_apps_ext::types::{declare_client, is_ui_enabled};
@@ -26,7 +26,7 @@ pub fn is_ui_enabled(client: &ClientCapabilities) -> bool {
         .get(EXTENSION)
         .and_then(|it| it.get("mimeTypes"))
         .and_then(Value::as_array);
-    types.is_some_and(|types| types.iter().any(|it| it.as_str() == Some(VIEW_MIME_TYPE)))
+    types.is_some_and(|types| types.iter().any(|it| it.as_str().is_some_and(is_view_mime_type)))
 }
 
 /// Returns the settings of the extension: a host declares them, and a server answers with them.
@@ -219,9 +219,11 @@ mod tests {
     }
 
     #[test]
-    fn only_the_exact_mime_type_in_an_array_enables_views() {
+    fn only_the_mime_type_in_an_array_enables_views() {
         assert!(is_enabled(json!({ EXTENSION: { "mimeTypes": [VIEW_MIME_TYPE] } })));
         assert!(is_enabled(json!({ EXTENSION: { "mimeTypes": [7, "text/x", VIEW_MIME_TYPE] } })));
+        let spelled = json!({ "mimeTypes": ["text/html; profile=\"mcp-app\"; charset=utf-8"] });
+        assert!(is_enabled(json!({ EXTENSION: spelled })));
         for settings in [
             json!({}),
             json!(null),
@@ -230,8 +232,7 @@ mod tests {
             json!({ "mimeTypes": VIEW_MIME_TYPE }),
             json!({ "mimeTypes": [] }),
             json!({ "mimeTypes": ["application/vnd.custom"] }),
-            json!({ "mimeTypes": ["text/html; profile=mcp-app"] }),
-            json!({ "mimeTypes": ["text/html;profile=mcp-app;charset=utf-8"] }),
+            json!({ "mimeTypes": ["text/html"] }),
         ] {
             assert!(!is_enabled(json!({ EXTENSION: settings.clone() })), "{settings}");
         }

@@ -5,6 +5,7 @@ mod capabilities;
 mod context;
 mod handshake;
 pub mod method;
+mod mime;
 mod resource_meta;
 mod style;
 mod tool_meta;
@@ -20,6 +21,7 @@ pub use self::{
         Platform, SafeAreaInsets, Styles, Theme, ToolInfo,
     },
     handshake::{InitializeParams, InitializeResult},
+    mime::is_view_mime_type,
     resource_meta::{Csp, MetaProblem, Permission, Permissions, UiResourceMeta},
     style::STYLE_VARIABLES,
     tool_meta::{ToolUi, ToolUiError, Visibility},
@@ -33,7 +35,7 @@ pub const EXTENSION: &str = "io.modelcontextprotocol/ui";
 /// MCP.
 pub const UI_PROTOCOL_VERSION: &str = "2026-01-26";
 
-/// The MIME type of a View. It must match exactly: no space, no `charset`.
+/// The MIME type of a View, as this crate writes it. [`is_view_mime_type`] recognises other spellings.
 pub const VIEW_MIME_TYPE: &str = "text/html;profile=mcp-app";
 
 /// The scheme of the URIs of Views.
