@@ -77,10 +77,13 @@ impl Gateway {
             self.wait_without_slot(cx, self.tool_owners_started(&params.name)).await?;
             catalog = self.catalog();
         }
-        let route = catalog.tool(&params.name).or_else(|| {
-            let has_views = self.options.assumes_views || is_ui_enabled(cx.capabilities());
-            catalog.tool_of_view(&params.name).filter(|_| has_views)
-        });
+        let has_views = self.options.assumes_views || is_ui_enabled(cx.capabilities());
+        // A tool for Views alone is not listed for a client without Views, which cannot call it.
+        let route = if has_views {
+            catalog.tool(&params.name).or_else(|| catalog.tool_of_view(&params.name))
+        } else {
+            catalog.tool(&params.name).filter(|route| route.ui.visibility.model)
+        };
         let Some(route) = route else {
             return Err(self.unknown_tool(&params.name));
         };

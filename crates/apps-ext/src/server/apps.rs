@@ -154,6 +154,11 @@ impl Apps {
         self.gating == Gating::Negotiated
     }
 
+    /// Returns whether a model may call a tool, as far as [`Apps::tool`] says.
+    pub(super) fn is_for_model(&self, tool: &str) -> bool {
+        self.tools.get(tool).is_none_or(|ui| ui.visibility.model)
+    }
+
     /// Returns the tool as a client sees it, or `None` if the client must not see it.
     ///
     /// A link that is not the URI of a View is removed. The tool stays, because it is useful

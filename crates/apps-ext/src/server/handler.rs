@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use marquetry_protocol::{
     RpcError, error_code,
     server::{Handler, Reply, RequestContext, ServerDescription},
+    shortened,
     types::{
         CacheHint, CacheScope, CallToolParams, ClientCapabilities, ListResourceTemplatesResult,
         ListResourcesResult, ListToolsResult, ReadResourceParams, ReadResourceResult, Resource,
@@ -13,7 +14,7 @@ use marquetry_protocol::{
 };
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::apps::Apps;
+use super::{apps::Apps, content::without_views};
 use crate::types::{EXTENSION, FLAT_RESOURCE_KEY, UI_META_KEY, UI_SCHEME, client_settings};
 
 /// Maximum pages without visible entries that one request reads. Some clients take an empty page for
@@ -32,7 +33,8 @@ pub struct AppsHandler<H> {
 
 impl Apps {
     /// Wraps a handler and adds the extension to it. Clients without Views do not get the handler's
-    /// own metadata of Views either: that of its tools, and its resources `ui://…`.
+    /// own metadata of Views either: that of its tools, and its resources `ui://…`, also in the
+    /// answers of tools. They cannot call tools that [`Apps::tool`] gives to Views alone.
     #[must_use]
     pub fn wrap<H: Handler>(self, handler: H) -> AppsHandler<H> {
         AppsHandler::new(self, handler)
@@ -132,12 +134,15 @@ impl<H: Handler> Handler for AppsHandler<H> {
         params: CallToolParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
+        if self.is_enabled(cx) {
+            return self.inner.call_tool(params, cx).await;
+        }
+        if !self.apps.is_for_model(&params.name) {
+            let name = shortened(&params.name);
+            return Err(RpcError::invalid_params(format!("unknown tool '{name}'")));
+        }
         let reply = self.inner.call_tool(params, cx).await?;
-        Ok(if self.is_enabled(cx) {
-            reply
-        } else {
-            reply.without_meta(&[UI_META_KEY, FLAT_RESOURCE_KEY])
-        })
+        Ok(reply.without_meta(&[UI_META_KEY, FLAT_RESOURCE_KEY]).edited(without_views))
     }
 
     /// The Views come before the first page of the handler's own resources.
@@ -273,6 +278,6 @@ where
 
 /// Returns whether a URI or a template of URIs names a View. Schemes are not case-sensitive (RFC
 /// 3986, 3.1).
-fn is_view(uri: &str) -> bool {
+pub(super) fn is_view(uri: &str) -> bool {
     uri.get(..UI_SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(UI_SCHEME))
 }

@@ -25,13 +25,15 @@
 //! (`_meta.ui`) and in the older one (`_meta["ui/resourceUri"]`).
 //!
 //! Other clients get neither the extension, nor Views in lists, nor metadata of Views in tools and
-//! results, nor the tools that only Views call. But every client can read a View by its URI, because
-//! some hosts read Views without declaring the extension, and every client can call every tool.
+//! results, nor Views inside of results, nor the tools that only Views call, which they cannot call
+//! either. But every client can read a View by its URI, because some hosts read Views without
+//! declaring the extension.
 //!
 //! [`Gating::Always`] treats every client as one with Views, for hosts that do not declare the extension.
 
 mod apps;
 mod compose;
+mod content;
 mod handler;
 mod view;
 

@@ -134,14 +134,18 @@ impl Reply {
     /// unchanged, without being parsed.
     #[must_use]
     pub fn without_meta(self, keys: &[&str]) -> Self {
-        let json = match &self.content {
-            ReplyContent::Text { .. } => return self,
-            ReplyContent::Json(_) | ReplyContent::Edited { .. } => self.get(),
+        self.edited(|json| may_have(json, &[r#""_meta""#]).then(|| without_meta(json, keys))?)
+    }
+
+    /// Replaces the JSON by what `edit` makes of it; without a result, the reply stays unchanged.
+    /// The answer of a tool that is a single text is not edited.
+    #[must_use]
+    pub fn edited(self, edit: impl FnOnce(&RawValue) -> Option<Box<RawValue>>) -> Self {
+        let edited = match &self.content {
+            ReplyContent::Text { .. } => None,
+            ReplyContent::Json(_) | ReplyContent::Edited { .. } => edit(self.get()),
         };
-        if !may_have(json, &[r#""_meta""#]) {
-            return self;
-        }
-        match without_meta(json, keys) {
+        match edited {
             Some(json) => Self { content: ReplyContent::Json(json), ..self },
             None => self,
         }
