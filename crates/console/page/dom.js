@@ -167,35 +167,6 @@ export function dialog(label, close, ...children) {
   return element;
 }
 
-let last = Promise.resolve();
-/**
- * Asks for consent, one question after the other. Resolves to whether the user agreed; `signal`
- * takes the question back.
- */
-export const consent = (...about) => (last = last.then(() => ask(...about)));
-
-function ask(question, detail, yes, signal) {
-  return new Promise((done) => {
-    if (signal?.aborted) {
-      done(false);
-      return;
-    }
-    const box = dialog(
-      question,
-      () => done(box.returnValue === "yes"),
-      h("h2", question),
-      h("pre.literal", { tabIndex: 0, "aria-label": "Details" }, detail),
-      h(
-        "p",
-        button("No", () => box.close(), { autofocus: true }),
-        " ",
-        button(yes, () => box.close("yes")),
-      ),
-    );
-    signal?.addEventListener("abort", () => box.close());
-  });
-}
-
 /** An empty list says why it is empty, and what to do. */
 export function empty(why, ...next) {
   return h("div.empty", h("p", why), next.length ? h("p", ...next) : null);
@@ -288,35 +259,8 @@ export function table(label, heads, rows) {
   );
 }
 
-// Rows that are offered as text: those that are drawn at once need no other way to be read, and a text has an end.
+// Rows that are offered as text: those that are drawn at once need no other way to be read.
 const LONG = 50;
-const MOST_LINES = 10_000;
-
-/** Shows the rows of a list as a text, which can be searched, selected and copied as a whole. */
-function openAsText(label, items, row) {
-  const lines = items.slice(0, MOST_LINES).map((item) =>
-    [...row(item).childNodes]
-      .map((it) => it.textContent)
-      .filter(Boolean)
-      .join("  "),
-  );
-  const chunks = [];
-  for (let at = 0; at < lines.length; at += 200)
-    chunks.push(h("span.chunk", `${lines.slice(at, at + 200).join("\n")}\n`));
-  const box = dialog(
-    `${label} as text`,
-    undefined,
-    h("h2", `${label} as text`),
-    items.length > lines.length ? h("p.muted", `the first ${lines.length} of ${items.length}`) : null,
-    h("pre.literal", { tabIndex: 0, role: "group", "aria-label": label }, chunks),
-    h(
-      "p",
-      button("Copy", () => copy(lines.join("\n"))),
-      " ",
-      button("Close", () => box.close(), { autofocus: true }),
-    ),
-  );
-}
 
 /**
  * A list of links that is drawn only where it is seen. Rows have one height; `row` makes the link
@@ -329,9 +273,13 @@ export function virtualList(label, items, row, isCurrent = () => false) {
   const list = h("div.rows", { role: "list", "aria-label": label });
   const before = h("div.spacer");
   const after = h("div.spacer");
-  const box = h("div.virtual", before, list, after);
+  const box = h("div.virtual", { tabIndex: -1 }, before, list, after);
   box.style.setProperty("--row", `${height}px`);
-  const asText = button(`All ${label.toLowerCase()} as text`, () => openAsText(label, items, row), { class: "small" });
+  const asText = button(
+    `All ${label.toLowerCase()} as text`,
+    async () => (await import("./as-text.js")).openAsText(label, items, row),
+    { class: "small" },
+  );
   let shown = "";
   let active = items.findIndex(isCurrent);
   const linkAt = (index) => list.querySelector(`[aria-posinset="${index + 1}"] a`);
@@ -342,13 +290,21 @@ export function virtualList(label, items, row, isCurrent = () => false) {
     active = target.closest("[aria-posinset]").ariaPosInSet - 1;
     target.tabIndex = 0;
   });
-  list.addEventListener("keydown", (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity }[event.key];
-    if (!step) return;
+  box.addEventListener("keydown", (event) => {
+    const page = Math.max(1, Math.floor(box.clientHeight / height) - 1);
+    const step = {
+      ArrowDown: 1,
+      ArrowUp: -1,
+      PageDown: page,
+      PageUp: -page,
+      Home: -Infinity,
+      End: Infinity,
+    }[event.key];
+    if (!step || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
     const next = Math.max(0, Math.min(items.length - 1, active + step));
     if (!linkAt(next)) {
-      box.scrollTop = next * height;
+      box.scrollTop = next * height - box.clientHeight / 2;
       draw();
     }
     linkAt(next)?.focus();
@@ -376,8 +332,11 @@ export function virtualList(label, items, row, isCurrent = () => false) {
         );
       }),
     );
+    // A row that was scrolled away loses the focus; the keys go on working from the list.
     if (focused !== null)
-      [...list.querySelectorAll("a")].find((it) => it.getAttribute("href") === focused)?.focus({ preventScroll: true });
+      ([...list.querySelectorAll("a")].find((it) => it.getAttribute("href") === focused) ?? box).focus({
+        preventScroll: true,
+      });
     before.style.height = `${first * height}px`;
     after.style.height = `${(items.length - last) * height}px`;
   };

@@ -65,19 +65,19 @@ export const fonts = (sheets = document.styleSheets) =>
     .map((rule) => rule.cssText)
     .join("\n");
 
-/** The host context of a View. `theme` is 'light', 'dark' or undefined for that of the page. */
-export function surroundings(container, { displayMode, theme }) {
-  const width = Math.max(200, container.clientWidth || container.parentElement?.clientWidth || 600);
+/**
+ * The host context of a View. `theme` is 'light', 'dark' or undefined for that of the page; `frame`
+ * is the View's, once there is one.
+ */
+export function surroundings(container, { displayMode, theme, frame }) {
+  const width = frame?.clientWidth || container.clientWidth || container.parentElement?.clientWidth || 600;
   return {
     theme: theme ?? (DARK.matches ? "dark" : "light"),
     styles: { variables: variables(), css: { fonts: fonts() } },
     displayMode,
     availableDisplayModes: ["inline", "fullscreen"],
-    // The bar of a View over the whole page has 48 px (style.css).
     containerDimensions:
-      displayMode === "fullscreen"
-        ? { width: innerWidth, height: Math.max(100, innerHeight - 48) }
-        : { width, maxHeight: 5000 },
+      displayMode === "fullscreen" ? { width, height: frame.clientHeight } : { width, maxHeight: 5000 },
     locale: navigator.language,
     timeZone: Intl.DateTimeFormat().resolvedOptions().timeZone,
     userAgent: "marquetry-console",

@@ -2,7 +2,8 @@
 // what the program asks.
 
 import { base, list, post, result, text } from "./api.js";
-import { button, consent, download, h } from "./dom.js";
+import { consent } from "./consent.js";
+import { button, download, h } from "./dom.js";
 import { HIDDEN, parse, stringify, withoutHidden } from "./json.js";
 import { visible } from "./result.js";
 import { DARK, surroundings } from "./surroundings.js";
@@ -104,7 +105,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
     isClosed = true;
     clearInterval(watch);
     removeEventListener("message", onMessage);
-    removeEventListener("resize", changed);
+    sizes.disconnect();
     DARK.removeEventListener("change", changed);
     for (const controller of running.values()) controller.abort();
     for (const { reject } of answers.values()) reject(closed());
@@ -149,7 +150,15 @@ export async function openView(container, { record, uri, ended, own, told = () =
     } else tell(`{"message":${json}}`);
   };
   const send = (message) => frame.contentWindow?.postMessage(message, origin);
-  const changed = () => happened({ context: surroundings(container, { displayMode: mode, theme }) });
+  const changed = () => happened({ context: surroundings(container, { displayMode: mode, theme, frame }) });
+  // The height of a View in the page is the one that the View asked for: it is no news.
+  const sizeNow = () => `${frame.clientWidth} ${mode === "fullscreen" ? frame.clientHeight : ""}`;
+  let size;
+  const sizes = new ResizeObserver(() => {
+    if (isLeft || size === sizeNow()) return;
+    size = sizeNow();
+    changed();
+  });
   const leave = () => {
     if (mode !== "inline") happened({ displayMode: "inline" });
   };
@@ -167,6 +176,7 @@ export async function openView(container, { record, uri, ended, own, told = () =
     }
     Object.assign(frame.style, isFull ? { height: "", width: "" } : inlineSize);
     (isFull ? inline : focused)?.focus();
+    size = sizeNow();
     changed();
   };
 
@@ -285,10 +295,11 @@ export async function openView(container, { record, uri, ended, own, told = () =
 
   // The listener is there before the frame is: the proxy says once that it is ready.
   addEventListener("message", onMessage);
-  addEventListener("resize", changed);
   DARK.addEventListener("change", changed);
   frame.src = view.frame;
   container.append(box);
+  // The window, the panes, and a question below a View in full screen change the size of its frame.
+  sizes.observe(frame);
   happened({ input: own?.args ?? recorded(record.arguments, told) });
   const over = async () => {
     const { outcome, problem, upstream, model, same } = await (ended ?? record);
@@ -296,9 +307,15 @@ export async function openView(container, { record, uri, ended, own, told = () =
     if (outcome === "cancelled")
       return happened({ cancelled: problem?.message ?? "the agent cancelled the call, or disconnected" });
     if (own && (same || !upstream)) return happened({ result: own.result });
-    // The View gets the whole answer of the server; the model sees a part of it.
-    const said = await text(`calls/${encodeURIComponent(call)}/${upstream ? "said" : "shown"}`).catch(() => undefined);
+    // The View gets the whole answer of the server; the model sees a part of it. The page that made
+    // the call gets it as it was written, as it would have without a capture.
+    const part = own ? "original" : upstream ? "said" : "shown";
+    const said = await text(`calls/${encodeURIComponent(call)}/${part}`).catch(() => undefined);
     if (said !== undefined) return happened({ result: parse(said) });
+    if (own) {
+      told("note", "The View gets what the model sees: the whole result was too large to store.");
+      return happened({ result: own.result });
+    }
     const why =
       (upstream ?? model) ? "the result was too large to store" : (problem?.message ?? "the call has no result");
     told("note", `The View gets no result: ${why}.`);

@@ -1,7 +1,8 @@
 // The View of a call: its frame, what it says, its tools, and the log of its messages.
 
 import { data, list, live } from "./api.js";
-import { button, bytes, consent, empty, fill, h, newId, time } from "./dom.js";
+import { consent } from "./consent.js";
+import { button, bytes, empty, fill, h, newId, time } from "./dom.js";
 import { createForm } from "./form.js";
 import { stringify } from "./json.js";
 import { marked, resultView, visible } from "./result.js";
@@ -41,6 +42,7 @@ export function viewOf({ record, tool, signal, own }) {
 function panelOf({ record, uri, signal, own, again }) {
   const place = h("div");
   const notes = h("div", { role: "status" });
+  const blocked = h("ul.warn", { role: "status", "aria-label": "Blocked by the policy of the View" });
   const model = toldToModel();
   const serverTools = list("tools/list", "tools").catch(() => []);
   const provided = h("section", { "aria-label": "Tools of the View" });
@@ -106,10 +108,11 @@ function panelOf({ record, uri, signal, own, again }) {
   return [
     switches(opened, again),
     place,
+    blocked,
     notes,
     model.element,
     provided,
-    h("details", h("summary", "Messages between the View and the program"), auditOf(record, signal)),
+    h("details", h("summary", "Messages between the View and the program"), auditOf(record, signal, blocked)),
   ];
 }
 
@@ -234,12 +237,21 @@ async function viewTools(box, all, serverTools, callTool) {
   );
 }
 
-/** One line for each message of the Views of a call, in the order in which they came. */
-function auditOf(record, signal) {
+/**
+ * One line for each message of the Views of a call, in the order in which they came. What the
+ * policy of a View has blocked is in the list `blocked`, too.
+ */
+function auditOf(record, signal, blocked) {
   const rows = h("ol.audit");
   const all = new Map();
   const add = (its) => {
     for (const it of its) if (it.call === record.id) all.set(`${it.view} ${it.sequence}`, it);
+    const reasons = new Set([...all.values()].filter((it) => it.kind === "blocked").map((it) => it.verdict.why));
+    if (reasons.size > blocked.childElementCount)
+      fill(
+        blocked,
+        [...reasons].map((it) => h("li", visible(it))),
+      );
     const sorted = [...all.entries()].sort(([, a], [, b]) => a.at - b.at || a.view - b.view || a.sequence - b.sequence);
     sorted.splice(0, sorted.length - MAX_AUDIT).forEach(([key]) => all.delete(key));
     fill(
@@ -251,7 +263,7 @@ function auditOf(record, signal) {
             { class: it.verdict.is === "accepted" ? "" : "bad" },
             `View ${it.view} ${it.direction.replace("-", " ")} ${it.kind} `,
             h("strong", it.method ?? ""),
-            ` ${it.id ?? ""} ${bytes(it.bytes)} ${it.verdict.is}${it.verdict.why ? `: ${it.verdict.why}` : ""} `,
+            ` ${it.id ?? ""} ${it.bytes ? bytes(it.bytes) : ""} ${it.verdict.is}${it.verdict.why ? `: ${it.verdict.why}` : ""} `,
             time(it.at),
           )),
       ),

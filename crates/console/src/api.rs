@@ -332,13 +332,18 @@ async fn call(
 }
 
 /// Returns a part of a call: `said` is the answer of the upstream, `shown` the answer that the
-/// model got. Both are the original JSON without secrets.
+/// model got. Both are the original JSON without secrets. `original` is `said` with its secrets,
+/// which the View of a call gets from the page that made the call.
 async fn call_part(
     State(api): State<Arc<Api>>,
     Extension(viewer): Extension<Viewer>,
     Path((id, part)): Path<(String, String)>,
 ) -> Result<Response, ApiError> {
     let calls = api.console.calls();
+    if part == "original" {
+        let text = calls.said_to_page(&id, &viewer).ok_or(ApiError::NotStored("answer"))?;
+        return Ok(json_text(text.to_string()));
+    }
     let text = match part.as_str() {
         "said" => calls.upstream_answer(&id, &viewer),
         "shown" => calls.shown(&id, &viewer),

@@ -14,6 +14,9 @@ use crate::{
     secrets::without_secrets,
 };
 
+/// The name that the console's page gives itself as a client (`page/api.js`).
+const PAGE_CLIENT: &str = "marquetry-console ";
+
 /// The record of calls. Cheap to clone.
 #[derive(Clone)]
 pub struct Calls {
@@ -185,6 +188,17 @@ impl Calls {
     /// Returns the upstream's answer to a call, unchanged.
     pub(crate) fn upstream_answer(&self, id: &str, viewer: &Viewer) -> Option<Arc<str>> {
         self.inner.with(id, viewer, |record| record.upstream.as_ref()?.text.clone())?
+    }
+
+    /// Returns the upstream's answer to a call that the viewer has made with the console's page.
+    /// Calls of agents, and those of other users, have none: their answers are shown without
+    /// secrets.
+    pub(crate) fn said_to_page(&self, id: &str, viewer: &Viewer) -> Option<Arc<str>> {
+        self.inner.with(id, viewer, |record| {
+            let client = record.client.as_deref().unwrap_or_default();
+            let is_own = client.starts_with(PAGE_CLIENT) && record.owner == viewer.owner;
+            record.upstream.as_ref().filter(|_| is_own)?.text.clone()
+        })?
     }
 
     /// Hides the secrets in an answer of a call.
@@ -497,6 +511,30 @@ mod tests {
         call.decided(Some(&"x".repeat(10_001)), Vec::new());
         let shown = calls.get(call.id(), &admin).unwrap();
         assert_eq!(shown["capture"]["message"], "The report has 10001 bytes, too many to be kept.");
+    }
+
+    #[test]
+    fn only_the_page_that_made_a_call_gets_its_answer_with_secrets() {
+        fn made_by(calls: &Calls, client: &str, owner: Option<&str>) -> String {
+            let call = NewCall::new("t")
+                .owner(owner.map(str::to_owned))
+                .client(Some(client.to_owned()), "2026-07-28");
+            let call = calls.begin(call);
+            call.upstream_said(&text(10));
+            call.id().to_owned()
+        }
+        let calls = calls(10, 1 << 20);
+        let annas = made_by(&calls, "marquetry-console 0.1.0", Some("anna"));
+        let of_agent = made_by(&calls, "agent 1", Some("anna"));
+        let of_anyone = made_by(&calls, "marquetry-console 0.1.0", None);
+        let anna = Viewer::of("anna", false);
+        let admin = Viewer::of("root", true);
+        assert!(calls.said_to_page(&annas, &anna).is_some());
+        assert!(calls.said_to_page(&of_agent, &anna).is_none());
+        for id in [&annas, &of_agent, &of_anyone] {
+            assert!(calls.said(id, &admin).is_some() && calls.said_to_page(id, &admin).is_none());
+        }
+        assert!(calls.said_to_page(&of_anyone, &Viewer::everything()).is_some());
     }
 
     #[test]

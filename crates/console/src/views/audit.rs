@@ -8,6 +8,7 @@ use std::{
 use marquetry_apps_ext::host::AuditRecord;
 use serde_json::{Value, json};
 
+use super::blocked::Blocked;
 use crate::{Audience, Events, Viewer, calls::now_ms};
 
 /// Maximum number of records for all Views together.
@@ -86,6 +87,26 @@ impl AuditLog {
             "direction": "from-server",
             "kind": "result",
             "method": "resources/read",
+            "bytes": 0,
+            "verdict": {"is": "refused", "why": why},
+            "view": number,
+            "sequence": sequence,
+            "tool": tool,
+            "call": call,
+        });
+        self.add(owner, call, shown);
+    }
+
+    /// Adds a record of a source that the policy of a View has blocked.
+    pub(super) fn push_blocked(&self, view: &LoggedView<'_>, blocked: &Blocked) {
+        let LoggedView { number, sequence, tool, owner, call } = *view;
+        let why = blocked.text();
+        tracing::debug!(view = number, tool, owner, call, why, "the policy of a View has blocked");
+        let shown = json!({
+            "at": now_ms(),
+            "direction": "from-browser",
+            "kind": "blocked",
+            "method": blocked.directive,
             "bytes": 0,
             "verdict": {"is": "refused", "why": why},
             "view": number,

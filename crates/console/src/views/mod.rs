@@ -7,6 +7,7 @@
 //! lives as long as its socket.
 
 mod audit;
+mod blocked;
 mod conversation;
 mod routes;
 mod sandbox;
@@ -35,6 +36,7 @@ use tokio::sync::mpsc;
 pub use self::conversation::ModelInput;
 use self::{
     audit::AuditLog,
+    blocked::Blocked,
     conversation::Conversation,
     session::{Session, SessionDetails},
 };
@@ -271,6 +273,14 @@ impl Views {
     fn take_frame(&self, id: &str) -> Option<Arc<Session>> {
         let session = self.sessions().get(id)?.clone();
         session.take_frame().then_some(session)
+    }
+
+    /// Takes a browser's report that the policy of a View has blocked something.
+    fn blocked(&self, id: &str, blocked: &Blocked) {
+        let session = self.sessions().get(id).cloned();
+        if let Some(session) = session {
+            session.blocked(blocked);
+        }
     }
 
     fn remove(&self, id: &str) {

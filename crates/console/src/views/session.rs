@@ -24,7 +24,11 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 use tokio::sync::{mpsc, watch};
 
-use super::{Views, audit::LoggedView};
+use super::{
+    Views,
+    audit::LoggedView,
+    blocked::{Blocked, Reported},
+};
 use crate::{Direction, NewMessage, ServerTools, Side, Viewer, messages::MAX_MESSAGE};
 
 /// Maximum number of host events that wait for the View's socket. A View that reads too slowly
@@ -69,6 +73,7 @@ struct SessionState {
     asked: BTreeMap<RequestToken, UserMessage>,
     /// Whether the page has yet to fetch the frame's document.
     has_frame: bool,
+    reported: Reported,
     /// Opens the View's socket, once.
     ticket: Option<String>,
     /// Receiver of host events, until the socket takes it.
@@ -144,6 +149,7 @@ impl Session {
             server,
             asked: BTreeMap::new(),
             has_frame: true,
+            reported: Reported::default(),
             ticket: Some(ticket),
             host_events: Some(receiver),
         };
@@ -188,6 +194,24 @@ impl Session {
     /// Returns whether the frame's document may be served, which is true once.
     pub(super) fn take_frame(&self) -> bool {
         std::mem::take(&mut self.state().has_frame)
+    }
+
+    /// Returns what the audit log has to know of the View for its next record.
+    fn next_logged(&self) -> LoggedView<'_> {
+        LoggedView {
+            number: self.details.number,
+            sequence: self.messages.fetch_add(1, Ordering::Relaxed) + 1,
+            tool: &self.details.tool,
+            owner: self.details.viewer.owner.as_deref(),
+            call: self.details.call.as_deref(),
+        }
+    }
+
+    /// Adds a source that the policy has blocked to the audit log, unless it is there already.
+    pub(super) fn blocked(&self, blocked: &Blocked) {
+        if self.state().reported.add(blocked) {
+            self.views.audit().push_blocked(&self.next_logged(), blocked);
+        }
     }
 
     /// Redeems the ticket if it matches. Returns the receiver of the host's events for the View.
@@ -294,12 +318,7 @@ impl Session {
         let owner = self.details.viewer.owner.as_deref();
         match &effect {
             Effect::Audit(record) => {
-                let call = self.details.call.as_deref();
-                let sequence = self.messages.fetch_add(1, Ordering::Relaxed) + 1;
-                let number = self.details.number;
-                let tool = &*self.details.tool;
-                let view = LoggedView { number, sequence, tool, owner, call };
-                self.views.audit().push(&view, record);
+                self.views.audit().push(&self.next_logged(), record);
                 return None;
             }
             Effect::Send(text) => self.log(Direction::Sent, text),
