@@ -1,9 +1,11 @@
-// An upstream whose tool `grow` adds a tool, and changes the schema of another.
+// An upstream whose tool `grow` adds a tool, and changes the schema of another. With MANY_TOOLS it
+// has that many tools more.
 
 import { createInterface } from "node:readline";
 
 const send = (message) => process.stdout.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`);
 let grown = 0;
+const many = Number(process.env.MANY_TOOLS ?? 0);
 const text = (it) => ({ content: [{ type: "text", text: it }] });
 const field = (name) => ({ type: "object", properties: { [name]: { type: "string" } }, required: [name] });
 
@@ -21,6 +23,7 @@ async function answer({ method, params }) {
           { name: "grow", inputSchema: { type: "object" } },
           { name: "changing", inputSchema: field(grown ? "second" : "first") },
           { name: "steady", inputSchema: field("word") },
+          ...Array.from({ length: many }, (_, at) => ({ name: `tool_${at + 1}`, inputSchema: { type: "object" } })),
           ...Array.from({ length: grown }, (_, at) => ({ name: `new_${at + 1}`, inputSchema: { type: "object" } })),
         ],
       };
