@@ -62,16 +62,16 @@ test("a field of a question is checked when it is left, and the click that leave
   timeout: 60_000,
 }, async () => {
   const { page, question } = await asked();
-  await question.getByLabel(/^folder/).fill("x");
+  await question.getByLabel(/^Folder/).fill("x");
   await question.getByLabel(/^keep/).focus();
   assert.deepEqual(await question.locator(".problem:not(:empty)").allInnerTexts(), [
     "expected at least 2 characters, found 1",
   ]);
-  await question.getByLabel(/^folder/).fill("xy");
+  await question.getByLabel(/^Folder/).fill("xy");
   await question.getByLabel(/^keep/).focus();
   assert.equal(await question.locator(".problem:not(:empty)").count(), 0);
   // A problem that comes above a button while it is pressed would move it away.
-  await question.getByLabel(/^folder/).fill("x");
+  await question.getByLabel(/^Folder/).fill("x");
   const button = await question.getByRole("button", { name: "Answer" }).boundingBox();
   await page.mouse.move(button.x + button.width / 2, button.y + 3);
   await page.mouse.down();
@@ -123,5 +123,48 @@ test("hostile questions stay text", { timeout: 60_000 }, async () => {
   assert.ok((await question.locator("p .mark", { hasText: "202E" }).count()) > 0, "the message");
   assert.deepEqual(page.problems, []);
   await question.getByRole("button", { name: "Cancel" }).click();
+  await page.context().close();
+});
+
+test("a question shows every field with its title, its description and its default", { timeout: 60_000 }, async () => {
+  const { page, question } = await asked({ survey: true });
+  const text = await question.innerText();
+  for (const part of [
+    "Before it starts:\nplease check.",
+    "Are you sure?",
+    "It cannot be undone.",
+    "Your name",
+    "As in your passport.",
+    "How many days?",
+    "Size",
+    "Toppings",
+    "As many as you like.",
+    "Colours",
+  ])
+    assert.ok(text.includes(part), `${part} in ${text}`);
+  assert.equal(await question.getByRole("button", { name: /^\+/ }).count(), 0, "nothing is behind a button");
+  assert.equal(await question.getByLabel(/^Your name/).inputValue(), "Anna");
+  assert.equal(await question.getByLabel(/^How many days/).inputValue(), "3");
+  assert.equal(await question.getByLabel(/^Size/).evaluate((it) => it.selectedOptions[0].textContent), "Large");
+  assert.equal(await question.getByRole("checkbox", { name: "Cheese" }).isChecked(), true);
+  assert.equal(await question.getByRole("checkbox", { name: "red" }).isChecked(), false);
+  assert.deepEqual(await findings(page), []);
+  await question.getByLabel(/^Are you sure/).selectOption({ label: "true" });
+  await question.getByRole("checkbox", { name: "Olives" }).check();
+  await question.getByRole("button", { name: "Answer" }).click();
+  assert.deepEqual(await got(page), {
+    action: "accept",
+    content: { sure: true, check: "Anna", days: 3, size: "l", toppings: ["o", "c"] },
+  });
+  await page.context().close();
+});
+
+test("a question whose window is closed is given up at once", { timeout: 60_000 }, async () => {
+  const { page } = await asked();
+  const open = async () => (await (await fetch(`${server.url}/api/console/state`)).json()).questions.length;
+  assert.ok((await open()) > 0);
+  await page.goto("about:blank");
+  for (let at = 0; at < 60 && (await open()) > 0; at += 1) await new Promise((done) => setTimeout(done, 50));
+  assert.equal(await open(), 0);
   await page.context().close();
 });

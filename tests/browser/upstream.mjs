@@ -97,8 +97,10 @@ const TOOLS = [
   {
     name: "ask",
     description: "Asks the user, and says what was answered",
-    inputSchema: { type: "object", properties: { attack: { type: "boolean" } } },
+    inputSchema: { type: "object", properties: { attack: { type: "boolean" }, survey: { type: "boolean" } } },
   },
+  { name: "report", description: "Answers with Markdown and structured content", inputSchema: { type: "object" } },
+  { name: "drawing", description: "Answers with a diagram", inputSchema: { type: "object" } },
   { name: "located", description: "Has arguments that headers repeat", inputSchema: located },
   {
     name: "unlocated",
@@ -107,6 +109,8 @@ const TOOLS = [
   },
 ];
 
+const SVG =
+  '<?xml version="1.0" encoding="UTF-8"?><svg xmlns="http://www.w3.org/2000/svg" width="40" height="30" onload="window.hacked=1"><rect width="40" height="30"/></svg>';
 const PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg==";
 
 const QUESTION = {
@@ -118,6 +122,41 @@ const QUESTION = {
       folder: { type: "string", title: "Folder", minLength: 2 },
       keep: { type: "boolean", default: true },
       mode: { type: "string", enum: ["copy", "move"] },
+    },
+  },
+};
+/** A question with a field of each kind that MCP knows; most of them are optional. */
+const SURVEY = {
+  message: "Before it starts:\nplease check.",
+  requestedSchema: {
+    type: "object",
+    required: ["sure"],
+    properties: {
+      sure: { type: "boolean", title: "Are you sure?", description: "It cannot be undone." },
+      check: { type: "string", title: "Your name", description: "As in your passport.", default: "Anna" },
+      days: { type: "integer", title: "How many days?", minimum: 1, default: 3 },
+      size: {
+        type: "string",
+        title: "Size",
+        oneOf: [
+          { const: "s", title: "Small" },
+          { const: "l", title: "Large" },
+        ],
+        default: "l",
+      },
+      toppings: {
+        type: "array",
+        title: "Toppings",
+        description: "As many as you like.",
+        items: {
+          anyOf: [
+            { const: "o", title: "Olives" },
+            { const: "c", title: "Cheese" },
+          ],
+        },
+        default: ["c"],
+      },
+      plain: { type: "array", title: "Colours", items: { type: "string", enum: ["red", "blue"] } },
     },
   },
 };
@@ -200,7 +239,14 @@ async function call({ name, arguments: args = {}, _meta: meta }) {
       }
       return text("printed");
     case "ask":
-      return text(JSON.stringify(await askUser(args.attack ? HOSTILE_QUESTION : QUESTION)));
+      return text(JSON.stringify(await askUser(args.attack ? HOSTILE_QUESTION : args.survey ? SURVEY : QUESTION)));
+    case "report":
+      return {
+        content: [text("# Report\n\n| part | count |\n|---|---|\n| a | 1 |\n\nFirst line\nsecond line").content[0]],
+        structuredContent: { count: 1, svg: SVG },
+      };
+    case "drawing":
+      return text(JSON.stringify({ svg: SVG }));
     case "picture":
       return { content: [{ type: "image", mimeType: "image/png", data: PIXEL }] };
     default:

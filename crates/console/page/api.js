@@ -131,7 +131,10 @@ export async function rpc(method, params = {}, { signal, schema, onmessage, serv
   repeated(schema, params.arguments, headers);
   const began = performance.now();
   const messages = [message];
-  const response = await ask("mcp", { method: "POST", headers, body: stringify(message), signal });
+  const body = stringify(message);
+  // A question that is given up is answered while its page closes. Browsers keep only short requests alive then.
+  const keepalive = "inputResponses" in params && body.length < 60_000;
+  const response = await ask("mcp", { method: "POST", headers, body, signal, keepalive });
   const call = response.headers.get("Marquetry-Call") ?? undefined;
   let answer;
   const take = (text) => {
@@ -143,11 +146,11 @@ export async function rpc(method, params = {}, { signal, schema, onmessage, serv
   if ((response.headers.get("Content-Type") ?? "").startsWith("text/event-stream")) {
     for await (const event of events(response.body)) if (event.data) take(event.data);
   } else {
-    const body = await response.text();
+    const said = await response.text();
     try {
-      take(body);
+      take(said);
     } catch {
-      throw new Failure(body.slice(0, 300) || `the server answered ${response.status}`, response.status);
+      throw new Failure(said.slice(0, 300) || `the server answered ${response.status}`, response.status);
     }
   }
   if (!answer && response.ok) throw new Failure("the connection ended before the answer", 0);

@@ -10,7 +10,7 @@ const UNSET = undefined;
 // Names and texts of a schema come from an upstream.
 function labelOf(at, note = "") {
   return [
-    h("span.name", visible(at.name || at.title || "value")),
+    h("span.name", visible((at.isQuestion && at.title) || at.name || at.title || "value")),
     at.isRequired ? h("span.star", { "aria-hidden": "true" }, " *") : null,
     h("span.muted", visible(` ${KINDS[at.kind] ?? at.kind}${note}`)),
   ];

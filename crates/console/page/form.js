@@ -24,8 +24,12 @@ const UNSET = undefined;
 const INPUTS = "input, textarea, select, button.add";
 const MOST = 100;
 
-/** Makes a form for a schema: { element, get(), set(value), check() }. `onchange` is called for each change. */
-export function createForm(schema, start, onchange = () => {}) {
+/**
+ * Makes a form for a schema: { element, get(), set(value), check() }. `onchange` is called for each
+ * change. The form of a question shows every field, under its title: people answer it who do not
+ * know the schema.
+ */
+export function createForm(schema, start, onchange = () => {}, isQuestion = false) {
   const summary = h("div.summary", { role: "alert", tabIndex: -1 });
   const element = h("form.form", { novalidate: true, onsubmit: (event) => event.preventDefault() });
   const touched = new WeakSet();
@@ -41,6 +45,7 @@ export function createForm(schema, start, onchange = () => {}) {
         path: [],
         isRequired: true,
         changed: onchange,
+        isQuestion,
         count: { left: 500 },
       },
       value,
@@ -164,7 +169,9 @@ function field(at, value) {
   at.count.left -= 1;
   const whole = resolve(at.schema, at.root);
   const { schema, isNullable } = withoutNull(whole, at.root);
-  const kind = kindOf(schema, at.root);
+  let kind = kindOf(schema, at.root);
+  // The choices of MCP's questions have no `uniqueItems`.
+  if (at.isQuestion && kind === "array" && kindOf(resolve(schema.items, at.root), at.root) === "enum") kind = "multi";
   const make = MAKERS[kind] ?? jsonField;
   const inner = {
     ...at,
@@ -223,7 +230,7 @@ function objectField(at, start) {
       {
         schema: properties[name],
         isRequired,
-        isOpened: !isRequired,
+        isOpened: !isRequired && !at.isQuestion,
         changed: () => {
           isSet = true;
           at.changed();
@@ -231,19 +238,20 @@ function objectField(at, start) {
       },
       initialValue,
     );
-    const remove = isRequired
-      ? null
-      : removeButton(
-          nameOf(name),
-          () => {
-            shown.delete(name);
-            row.remove();
-            offer();
-            at.changed();
-            more.querySelector("button")?.focus();
-          },
-          marked(`do not send ${name}`),
-        );
+    const remove =
+      isRequired || at.isQuestion
+        ? null
+        : removeButton(
+            nameOf(name),
+            () => {
+              shown.delete(name);
+              row.remove();
+              offer();
+              at.changed();
+              more.querySelector("button")?.focus();
+            },
+            marked(`do not send ${name}`),
+          );
     const row = h("div.member", editor.element, remove);
     shown.set(name, editor);
     place.append(row);
@@ -274,7 +282,8 @@ function objectField(at, start) {
   for (const name of names) {
     const begins = Object.hasOwn(value, name) ? value[name] : UNSET;
     // A schema may require members without end. Those are opened by their buttons.
-    if (begins !== UNSET || (required.has(name) && at.count.left > 0 && at.path.length < 10)) open(name, begins);
+    if (begins !== UNSET || ((required.has(name) || at.isQuestion) && at.count.left > 0 && at.path.length < 10))
+      open(name, begins);
   }
   offer();
   const others = Object.fromEntries(Object.entries(value).filter(([name]) => !names.has(name)));

@@ -10,12 +10,19 @@ import { visible } from "./result.js";
  * wait for these.
  */
 export async function answersTo({ inputRequests = {}, requestState }, { resend, ...shown }) {
+  const giveUp = () => {
+    const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, { action: "cancel" }]));
+    resend({ inputResponses, requestState }).catch(() => {});
+  };
+  // The window may be closed, or leave for another address.
+  addEventListener("pagehide", giveUp);
   try {
     return { inputResponses: await questions(inputRequests, shown), requestState };
   } catch (error) {
-    const inputResponses = Object.fromEntries(Object.keys(inputRequests).map((key) => [key, { action: "cancel" }]));
-    resend({ inputResponses, requestState }).catch(() => {});
+    giveUp();
     throw error;
+  } finally {
+    removeEventListener("pagehide", giveUp);
   }
 }
 
@@ -28,7 +35,7 @@ function questions(requests, { output, name, signal }) {
     const choices = {};
     const parts = entries.map(([key, request]) => {
       const { params = {} } = request;
-      const who = h("p", h("strong", `${name} asks: `), visible(params.message ?? ""));
+      const who = h("p.asked", h("strong", `${name} asks: `), visible(params.message ?? ""));
       if (request.method !== "elicitation/create")
         return h("div", who, h("p.warn", `This page does not answer ${request.method}.`));
       if (params.mode === "url")
@@ -46,7 +53,7 @@ function questions(requests, { output, name, signal }) {
             " first.",
           ),
         );
-      const form = createForm(params.requestedSchema ?? {}, undefined);
+      const form = createForm(params.requestedSchema ?? {}, undefined, undefined, true);
       forms.set(key, form);
       return h("div", who, form.element);
     });
