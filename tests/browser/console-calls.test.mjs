@@ -300,7 +300,7 @@ test("a link to a resource opens in its place, and the result stays", async () =
   const page = await openPage(browser, server, `#/tools/lab__located?args=${encodeURIComponent('{"region":"eu"}')}`);
   await page.getByRole("button", { name: "Run" }).click();
   await page.locator(".output summary", { hasText: "link to notes‹200B›" }).press("Enter");
-  await page.locator(".output .literal", { hasText: "# Notes" }).waitFor();
+  await page.locator(".output .markdown h2", { hasText: "Notes" }).waitFor();
   assert.equal(await page.getByLabel(/^region/).inputValue(), "eu");
   assert.deepEqual([await findings(page), page.problems], [[], []]);
   await page.context().close();
@@ -588,5 +588,47 @@ test("secrets are neither recorded nor kept by the browser, nor in links", async
   await page.getByRole("button", { name: "+ password" }).waitFor();
   await page.getByRole("button", { name: "+ pin" }).waitFor();
   assert.ok(!decodeURIComponent(page.url()).includes("(hidden)"), page.url());
+  await page.context().close();
+});
+
+test("an answer is shown as people read it before its JSON, and a diagram as a picture", {
+  timeout: 60_000,
+}, async () => {
+  const page = await openPage(browser, server, "#/tools/lab__report");
+  await page.getByRole("button", { name: "Run" }).click();
+  const result = page.locator(".output .result");
+  await result.locator("h2", { hasText: "Report" }).waitFor();
+  const places = await result.evaluate((it) =>
+    [".markdown", "h2 + table, .markdown table", "img.picture", "details"].map(
+      (selector) => it.querySelector(selector)?.getBoundingClientRect().top ?? -1,
+    ),
+  );
+  assert.ok(places.every((it) => it > 0) && places[0] < places[2] && places[2] < places[3], String(places));
+  assert.match(await result.locator(".markdown p").innerText(), /First line\nsecond line/);
+  await page.getByRole("button", { name: "As the model reads it" }).click();
+  await result.locator(".literal", { hasText: "# Report" }).waitFor();
+  await go(page, "#/tools/lab__drawing");
+  await page.getByRole("button", { name: "Run" }).click();
+  const picture = page.locator(".output img.picture");
+  await picture.waitFor();
+  await page.waitForFunction(() => document.querySelector(".output img.picture").naturalWidth === 40);
+  assert.equal(await picture.count(), 1);
+  assert.deepEqual([await page.evaluate(() => window.hacked), page.problems], [undefined, []]);
+  await page.context().close();
+});
+
+test("what begins with the words is found first, and old calls come last", { timeout: 60_000 }, async () => {
+  for (let times = 0; times < 3; times += 1) await callTool(server, "lab__echo", { text: "x" });
+  const page = await openPage(browser, server);
+  await page.keyboard.press("Control+k");
+  const first = (count) =>
+    page
+      .locator("#palette [role=option]")
+      .evaluateAll((all, count) => all.slice(0, count).map((it) => it.innerText), count);
+  await page.keyboard.type("lab__echo");
+  await page.locator("#palette [role=option]", { hasText: /call$/ }).first().waitFor();
+  assert.match((await first(1))[0], /^lab__echo\s+tool$/);
+  await page.locator("#palette input").fill("tools");
+  assert.equal((await first(1))[0], "Tools");
   await page.context().close();
 });

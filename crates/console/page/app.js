@@ -152,11 +152,22 @@ async function palette() {
   if (document.getElementById("palette")) return;
   const close = () => box.close();
   const results = h("div", { role: "listbox", id: newId("found"), "aria-label": "Found", class: "found" });
-  let all = Object.entries(PAGES).map(([id, page]) => ({ label: page.label, href: `#/${id}` }));
+  let all = Object.entries(PAGES).map(([id, page]) => ({
+    label: page.label,
+    name: page.label,
+    href: `#/${id}`,
+    rank: 0,
+  }));
   let found = all;
   let at = 0;
   const draw = () => {
-    found = all.filter((it) => hasWords(it.label, input.value)).slice(0, 30);
+    // What begins with the words comes first; then pages and tools before what there is most of: old calls.
+    const words = input.value.trim().toLowerCase();
+    const order = ({ name, rank }) => rank + (name.toLowerCase().startsWith(words) ? 0 : 10);
+    found = all
+      .filter((it) => hasWords(it.label, words))
+      .sort((a, b) => order(a) - order(b))
+      .slice(0, 30);
     at = Math.min(at, Math.max(0, found.length - 1));
     fill(
       results,
@@ -202,32 +213,35 @@ async function palette() {
   });
   draw();
   input.focus();
-  const add = (getting, entry) =>
+  const add = (rank, getting, entry) =>
     getting.then(
       (found) => {
         all = [
           ...all,
           ...found.slice(0, 2000).map((it) => {
             const [label, kind, href] = entry(it);
-            return { label: `${label}  ${kind}`, href };
+            return { label: `${label}  ${kind}`, name: label, href, rank };
           }),
         ];
         draw();
       },
       () => {},
     );
-  add(list("tools/list", "tools"), (it) => [it.name, "tool", to("tools", it.name)]);
+  add(1, list("tools/list", "tools"), (it) => [it.name, "tool", to("tools", it.name)]);
   add(
+    2,
     data("state").then((it) => it.server?.upstreams ?? []),
     (it) => [it.name, "server", to("servers", it.name)],
   );
-  add(list("prompts/list", "prompts"), (it) => [it.name, "prompt", to("prompts", it.name)]);
-  add(list("resources/list", "resources"), (it) =>
+  add(3, list("prompts/list", "prompts"), (it) => [it.name, "prompt", to("prompts", it.name)]);
+  add(4, list("resources/list", "resources"), (it) =>
     it.uri.startsWith("artifact:")
       ? [it.name, "artifact", to("artifacts", it.name)]
       : [it.title ?? it.name ?? it.uri, "resource", `#/resources?uri=${encodeURIComponent(it.uri)}`],
   );
+  // Calls come after all else, also those of a tool whose name begins with the words.
   add(
+    20,
     data("calls").then((it) => it.calls),
     (it) => [`${it.tool} ${new Date(it.started).toLocaleTimeString()}`, "call", to("calls", it.id)],
   );

@@ -179,38 +179,41 @@ async function one(context) {
   context.on("call.progress", ({ detail }) => {
     if (detail.id === context.name) fill(progress, progressBar(detail));
   });
-  const record = await fetched();
-  const isRunning = record.outcome === "running";
+  const call = { record: await fetched() };
+  const isRunning = call.record.outcome === "running";
+  const head = h("div");
   if (isRunning) {
-    // A View stays as it is; it gets the result itself.
-    const again = () => {
-      if (context.isShown() && !document.querySelector(".view")) context.again();
+    // A View stays as it is; it gets the result itself. What is around it is drawn anew.
+    const refresh = async () => {
+      if (!context.isShown()) return;
+      if (!document.querySelector(".view")) {
+        context.again();
+        return;
+      }
+      call.record = await fetched();
+      call.result = await resultOf(call.record);
+      fill(head, aboutCall(call.record));
     };
-    ended.then(again);
+    ended.then(refresh);
     context.onReset(async () => {
-      if ((await fetched()).outcome !== "running") again();
+      if ((await fetched()).outcome !== "running") await refresh();
     });
-    if (record.progress && !progress.firstChild) fill(progress, progressBar(record.progress));
+    if (call.record.progress && !progress.firstChild) fill(progress, progressBar(call.record.progress));
   }
   const state = isRunning ? await data("state") : undefined;
-  context.title.textContent = record.tool;
-  const [tools, shown] = await Promise.all([
-    list("tools/list", "tools").catch(() => []),
-    record.model?.kept ? text(`calls/${record.id}/shown`) : undefined,
-  ]);
+  context.title.textContent = call.record.tool;
+  const tools = await list("tools/list", "tools").catch(() => []);
+  call.result = await resultOf(call.record);
+  const { record } = call;
   const tool = tools.find((it) => it.name === record.tool);
-  const result = shown === undefined ? undefined : parse(shown);
   const args = record.arguments.json;
-  return [
-    h(
-      "p",
-      badge(record.outcome),
-      ` ${duration(record.us)} `,
-      time(record.started),
-      ` ${record.server ? `server ${record.server}, ` : ""}${record.client ? `called by ${record.client}` : ""}`,
-    ),
+  fill(
+    head,
+    aboutCall(record),
     isRunning ? [progress, openQuestions(context, state.questions, (it) => it.call === record.id)] : null,
-    record.problem ? h("div.failure", h("p", `${record.problem.code ?? ""} `, visible(record.problem.message))) : null,
+  );
+  return [
+    head,
     h("p", tool ? again(record, tool) : null, " ", link(`#/calls`, "All calls")),
     h(
       "details",
@@ -219,7 +222,24 @@ async function one(context) {
         ? tree(parse(args))
         : empty(record.arguments.bytes ? "The arguments were too large to store." : "The call had no arguments."),
     ),
-    callParts({ record, result, tool, context, tab: context.query.get("tab") ?? "result", isOwnPage: true }),
+    callParts({ call, tool, context, tab: context.query.get("tab") ?? "result", isOwnPage: true }),
+  ];
+}
+
+/** The result of a recorded call, as the model has got it; undefined without one. */
+const resultOf = async ({ id, model }) => (model?.kept ? parse(await text(`calls/${id}/shown`)) : undefined);
+
+/** How a call ended, when, and where. */
+function aboutCall(record) {
+  return [
+    h(
+      "p",
+      badge(record.outcome),
+      ` ${duration(record.us)} `,
+      time(record.started),
+      ` ${record.server ? `server ${record.server}, ` : ""}${record.client ? `called by ${record.client}` : ""}`,
+    ),
+    record.problem ? h("div.failure", h("p", `${record.problem.code ?? ""} `, visible(record.problem.message))) : null,
   ];
 }
 
@@ -236,14 +256,15 @@ function again({ arguments: { json, bytes: size } }, tool) {
     : link(`${to("tools", tool.name)}${args}`, "Call it again");
 }
 
-/** The tabs of a call. */
-export function callParts({ record, result, tool, sent, context, tab, isOwnPage }) {
+/** The tabs of a call. The record and the result in `call` may change: each tab shows them as they are when it opens. */
+export function callParts({ call, tool, sent, context, tab, isOwnPage }) {
   const box = h("div");
   let tabOpen = new AbortController();
   const draw = (current, focus) => {
     tabOpen.abort();
     tabOpen = new AbortController();
     const { signal } = tabOpen;
+    const { record, result } = call;
     fill(
       box,
       tabs(

@@ -54,12 +54,17 @@ export async function resources(context) {
       try {
         const found = await result("resources/read", { uri });
         const cited = context.query.get("passage");
+        const shown = (found.contents ?? []).map((it) => (cited ? citedIn(it, cited) : undefined) ?? resourceBlock(it));
+        const chunk = context.query.get("chunk");
+        // The record of a file has no text: its text is in its passages.
+        const around = chunk && !shown.some((it) => it.querySelector("mark")) ? await passagesAround(chunk) : undefined;
         fill(
           place,
-          (found.contents ?? []).map((it) => (cited ? citedIn(it, cited) : undefined) ?? resourceBlock(it)),
+          around ? [around, h("details", h("summary", "About the source"), shown)] : shown,
           found.contents?.length ? null : empty("The resource has no contents."),
         );
-        place.querySelector("mark")?.scrollIntoView({ block: "center" });
+        // The place has to be on the page before.
+        requestAnimationFrame(() => place.querySelector("mark")?.scrollIntoView({ block: "center" }));
       } catch (error) {
         fill(place, failure(error, read));
       }
@@ -93,6 +98,40 @@ export async function resources(context) {
       )
     : null;
   return chosen(side, uri !== null, ["#/resources", "All resources"], address, known, place);
+}
+
+// Passages that are shown on each side of one that is cited.
+const AROUND = 2;
+
+/** A passage by the URI of its record, between those beside it; undefined if it is gone. */
+async function passagesAround(uri) {
+  const [, series, number] = /^(.*-)(\d+)$/.exec(uri) ?? [];
+  const textOf = async (of) => (await result("resources/read", { uri: of })).contents?.[0]?.text;
+  const read = (from, count) =>
+    series === undefined
+      ? []
+      : Promise.all(
+          Array.from({ length: count }, (_, at) =>
+            from + at < 0 ? undefined : textOf(`${series}${from + at}`).catch(() => undefined),
+          ),
+        );
+  const [before, text, after] = await Promise.all([
+    read(Number(number) - AROUND, AROUND),
+    textOf(uri).catch(() => undefined),
+    read(Number(number) + 1, AROUND),
+  ]);
+  if (typeof text !== "string") return undefined;
+  const part = (texts, label) => {
+    const all = texts.filter((it) => typeof it === "string").join("\n\n");
+    return all ? literal(all, label) : null;
+  };
+  return h(
+    "div.block",
+    h("div.bar", "the cited passage, and the text around it"),
+    part(before, "Before the passage"),
+    h("mark.literal", { tabIndex: 0 }, ...visible(text)),
+    part(after, "After the passage"),
+  );
 }
 
 /** A text with a passage of it marked; undefined if the text has no such passage. */
@@ -293,6 +332,9 @@ async function oneArtifact(context) {
   ];
 }
 
+/** The last search of this window: Back from a passage leads to its results. */
+let lastSearch;
+
 export async function knowledge(context) {
   const all = await list("tools/list", "tools");
   if (!all.some((it) => it.name === "am7_vector_search"))
@@ -319,19 +361,23 @@ export async function knowledge(context) {
     try {
       const found = await result("tools/call", { name: "am7_vector_search", arguments: { query: input.value } });
       if (found.isError) throw new Error(found.content?.[0]?.text ?? "the search failed");
-      const hits = passages(found.structuredContent);
-      fill(
-        place,
-        hits.length
-          ? hits.map(passage)
-          : found.structuredContent === undefined
-            ? resultView(found)
-            : empty("No passage matches.", "Try other words."),
-        h("details", h("summary", "The text for the model"), resultView({ content: found.content })),
-      );
+      lastSearch = { query: input.value, found };
+      show(found);
     } catch (error) {
       fill(place, failure(error, search));
     }
+  };
+  const show = (found) => {
+    const hits = passages(found.structuredContent);
+    fill(
+      place,
+      hits.length
+        ? hits.map(passage)
+        : found.structuredContent === undefined
+          ? resultView(found)
+          : empty("No passage matches.", "Try other words."),
+      h("details", h("summary", "The text for the model"), resultView({ content: found.content })),
+    );
   };
   const form = h(
     "form.bar",
@@ -346,7 +392,8 @@ export async function knowledge(context) {
     h("button", { type: "submit", "data-run": "" }, "Search"),
   );
   // A link fills the form; the search is a call of a tool, which its user makes.
-  fill(place, empty(input.value.trim() ? "Press Enter to search." : "Search the documents."));
+  if (input.value.trim() && lastSearch?.query === input.value) show(lastSearch.found);
+  else fill(place, empty(input.value.trim() ? "Press Enter to search." : "Search the documents."));
   return [form, place];
 }
 
@@ -374,7 +421,7 @@ function passage(hit) {
       "h2",
       uri
         ? link(
-            `#/resources?uri=${encodeURIComponent(uri)}&passage=${encodeURIComponent(text.slice(0, CITED))}`,
+            `#/resources?uri=${encodeURIComponent(uri)}&passage=${encodeURIComponent(text.slice(0, CITED))}${hit.uri ? `&chunk=${encodeURIComponent(hit.uri)}` : ""}`,
             ...title,
           )
         : title,

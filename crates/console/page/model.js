@@ -8,10 +8,13 @@ import { literal, tree } from "./result.js";
 /** Compares the answer of the upstream with what the model sees, and shows the settings that applied. */
 export function modelView(record) {
   const { upstream, model, capture, decided } = record;
-  const tokens = (count) => (count === undefined ? "" : `about ${Math.ceil(count / 4)} tokens`);
+  // The report has the estimate of the server; the first page and the list of calls show it, too.
+  const said = capture?.estimated_tokens ?? (upstream && Math.ceil(upstream.bytes / 4));
+  const seen = upstream ? said - (record.kept_tokens ?? 0) : model && Math.ceil(model.bytes / 4);
+  const tokens = (count) => (count === undefined || count === null ? "" : `about ${count.toLocaleString("en")}`);
   const rows = [
-    ["Upstream sent", upstream ? bytes(upstream.bytes) : "–", tokens(upstream?.bytes)],
-    ["Model sees", model ? bytes(model.bytes) : "–", tokens(model?.bytes)],
+    ["Upstream sent", upstream ? bytes(upstream.bytes) : "–", tokens(said)],
+    ["Model sees", model ? bytes(model.bytes) : "–", tokens(seen)],
   ];
   const why = !upstream
     ? "The tool belongs to this server: its answer goes to the model as it is."

@@ -125,6 +125,19 @@ export function markdown(text, decode = (it) => it) {
       list = undefined;
       continue;
     }
+    if (isRow(line) && SEPARATOR.test(lines[at + 1] ?? "")) {
+      const rows = lines.slice(at).findIndex((it) => !isRow(it));
+      const end = rows < 0 ? lines.length : at + rows;
+      box.append(
+        tableOf(
+          [lines[at], ...lines.slice(at + 2, end)].map((it) => cellsOf(it, decode)),
+          "Table",
+        ),
+      );
+      at = end - 1;
+      list = undefined;
+      continue;
+    }
     const heading = /^(#{1,6})\s+(.*)$/.exec(line);
     const item = /^\s*([-*+]|\d+[.)])\s+(.*)$/.exec(line);
     if (heading) {
@@ -140,13 +153,22 @@ export function markdown(text, decode = (it) => it) {
     } else if (line.trim()) {
       const last = box.lastElementChild;
       const parts = inline(line, decode);
-      if (last?.tagName === "P" && at > 0 && lines[at - 1].trim()) last.append(" ", ...parts);
+      if (last?.tagName === "P" && at > 0 && lines[at - 1].trim()) last.append("\n", ...parts);
       else box.append(h("p", parts));
     }
     list = undefined;
   }
   return box;
 }
+
+const isRow = (line) => /^\s*\|.*\|\s*$/.test(line);
+const SEPARATOR = /^\s*\|[\s:|-]*-[\s:|-]*\|\s*$/;
+const cellsOf = (line, decode) =>
+  line
+    .trim()
+    .slice(1, -1)
+    .split(/(?<!\\)\|/)
+    .map((it) => inline(it.trim(), decode));
 
 function inline(text, decode) {
   const parts = [];
@@ -207,7 +229,7 @@ function tableOf(rows, label) {
     table(
       label,
       heads,
-      body.slice(0, 200).map((row) => row.map((it) => visible(String(it)))),
+      body.slice(0, 200).map((row) => row.map((it) => (Array.isArray(it) ? it : visible(String(it))))),
     ),
     body.length > 200 ? h("p.muted", "the first 200 rows") : null,
   );
@@ -230,16 +252,29 @@ function rowsOf(value) {
   ];
 }
 
-/** A block of text with switches for what it may be read as. */
+// Signs that a text is Markdown: a heading with a line of its own, a fence, bold text, a link, a table.
+const MARKDOWN =
+  /^#{1,6} \S.*\n\s*\n|^```|\*\*[^\s*][^*\n]*\*\*|\[[^\]\n]+\]\(https?:|^\s*\|.+\|[ \t]*\n\s*\|[ :|-]+\|\s*$/m;
+/** Characters up to which Markdown is rendered without a click. */
+const RENDERED = 50_000;
+
+/** A block of text with switches for what it may be read as; first as people read it. */
 export function textBlock(text, mimeType = "") {
-  const forms = [["As the model reads it", () => literal(text)]];
+  const literally = ["As the model reads it", () => literal(text)];
   const value = jsonOf(text);
+  const pictures = svgsOf(value ?? text);
+  const forms = pictures.length ? [["Picture", () => pictures.map(svgPicture)]] : [];
   if (value !== undefined) {
     const rows = rowsOf(value);
     if (rows) forms.push(["Table", () => tableOf(rows, "Objects")]);
-    forms.push(["JSON", () => tree(value)]);
-  } else if (/csv/.test(mimeType)) forms.push(["Table", () => tableOf(csv(text), "Rows")]);
-  else forms.push(["Rendered", () => markdown(text)]);
+    forms.push(literally, ["JSON", () => tree(value)]);
+  } else if (/csv/.test(mimeType)) forms.push(["Table", () => tableOf(csv(text), "Rows")], literally);
+  else {
+    const isMarkdown =
+      text.length <= RENDERED && !pictures.length && (/markdown/.test(mimeType) || MARKDOWN.test(text));
+    const rendered = ["Rendered", () => markdown(text)];
+    forms.push(...(isMarkdown ? [rendered, literally] : [literally, rendered]));
+  }
   const place = h("div", forms[0][1]());
   const buttons = forms.map(([label, make], index) =>
     button(
@@ -275,10 +310,24 @@ function jsonOf(text) {
   }
 }
 
-const PICTURES = /^image\/(png|jpeg|gif|webp|avif|bmp)$/;
+const SVG = /^\s*(?:<\?xml[^>]*\?>\s*)?(?:<!--.*?-->\s*|<!DOCTYPE[^>]*>\s*)*<svg[\s>]/is;
+/** The pictures that a text is, or that are members of an object, as `renderPlantUML` answers. */
+const svgsOf = (value) =>
+  (isObject(value) ? Object.values(value) : [value]).filter((it) => typeof it === "string" && SVG.test(it));
+
+// An image runs no scripts and loads nothing, whatever its SVG contains.
+const svgPicture = (text) => picture(new Blob([text], { type: "image/svg+xml" }));
+
+function picture(blob) {
+  const src = URL.createObjectURL(blob);
+  const onload = () => URL.revokeObjectURL(src);
+  return h("img", { src, onload, alt: `picture that the tool returned, ${blob.type}`, class: "picture" });
+}
+
+const PICTURES = /^image\/(png|jpeg|gif|webp|avif|bmp|svg\+xml)$/;
 const SOUNDS = /^audio\/[\w.+-]+$/;
 
-/** Bytes in base64 as a picture, a sound, or a file. SVG and HTML are shown as text, never run. */
+/** Bytes in base64 as a picture, a sound, or a file. HTML is shown as text, never run. */
 export function binary(data, mimeType) {
   let raw;
   try {
@@ -286,7 +335,7 @@ export function binary(data, mimeType) {
   } catch {
     return h("p.bad", `the data is not valid base64 (${bytes(data.length)} of ${mimeType})`);
   }
-  const url = () => URL.createObjectURL(new Blob([raw], { type: mimeType }));
+  const blob = new Blob([raw], { type: mimeType });
   const name = `file.${(mimeType.split("/")[1] ?? "bin").replace(/[^a-z0-9]/gi, "") || "bin"}`;
   const bar = h(
     "div.bar",
@@ -294,11 +343,14 @@ export function binary(data, mimeType) {
     button("Download", () => download(name, raw), { class: "small" }),
   );
   let shown = null;
-  if (PICTURES.test(mimeType))
-    shown = h("img", { src: url(), alt: `picture that the tool returned, ${mimeType}`, class: "picture" });
+  if (PICTURES.test(mimeType)) shown = picture(blob);
   else if (SOUNDS.test(mimeType))
-    shown = h("audio", { src: url(), controls: true, "aria-label": `sound that the tool returned, ${mimeType}` });
-  else if (/^text\/|json|xml|svg|javascript/.test(mimeType)) shown = literal(new TextDecoder().decode(raw));
+    shown = h("audio", {
+      src: URL.createObjectURL(blob),
+      controls: true,
+      "aria-label": `sound that the tool returned, ${mimeType}`,
+    });
+  else if (/^text\/|json|xml|javascript/.test(mimeType)) shown = literal(new TextDecoder().decode(raw));
   return h("div.block", bar, shown);
 }
 
@@ -364,6 +416,10 @@ export function resultView(result, outputSchema) {
       h("p.bad", { role: "alert" }, badge("failed", what), ` ${why} The model sees this text, and may try again.`),
     );
   }
+  const blocks = Array.isArray(result.content) ? result.content : [];
+  parts.push(blocks.slice(0, 200).map(block));
+  if (blocks.length > 200) parts.push(h("p", `${blocks.length - 200} more blocks`));
+  const hasPicture = blocks.some(({ type, text }) => type === "text" && svgsOf(jsonOf(text) ?? text).length);
   if (result.structuredContent !== undefined) {
     const errors = outputSchema ? check(outputSchema, result.structuredContent) : [];
     const rows = rowsOf(result.structuredContent) ?? firstRows(result.structuredContent);
@@ -383,14 +439,12 @@ export function resultView(result, outputSchema) {
               errors.slice(0, 20).map((it) => h("li", `${it.path.join(".") || "the whole"}: ${it.message}`)),
             )
           : null,
+        hasPicture ? null : svgsOf(result.structuredContent).map(svgPicture),
         rows ? tableOf(rows, "Structured content") : null,
         tree(result.structuredContent),
       ),
     );
   }
-  const blocks = Array.isArray(result.content) ? result.content : [];
-  parts.push(blocks.slice(0, 200).map(block));
-  if (blocks.length > 200) parts.push(h("p", `${blocks.length - 200} more blocks`));
   if (!blocks.length && result.structuredContent === undefined) parts.push(h("p.muted", "The answer has no content."));
   return h("div.result", parts);
 }

@@ -402,7 +402,7 @@ async function send(tool, args, shown, extra = {}) {
       ` ${duration(Math.round(answer.ms * 1000))} `,
       recordLink(answer),
     ),
-    callParts({ record, result: found, tool, sent: answer.messages, context, tab: "result" }),
+    callParts({ call: { record, result: found }, tool, sent: answer.messages, context, tab: "result" }),
   );
 }
 
