@@ -1,8 +1,10 @@
-// The example servers that the authors of MCP Apps publish on npm (2.0.3), behind the gateway: each
-// shows its View in the console.
+// The example servers that the authors of MCP Apps publish on npm (2.0.3; `pdf` 2.0.4), behind the
+// gateway. README.md has a table of what each View shows in the console, and what not.
 
 import assert from "node:assert/strict";
-import { mkdirSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, before, test } from "node:test";
 import {
   THEMES,
@@ -17,19 +19,48 @@ import {
 
 let server;
 let browser;
+let files;
+let document;
 before(async () => {
-  const servers = Object.fromEntries(
-    ["basic-vanillajs", "system-monitor", "map", "video-resource", "budget-allocator"].map((name) => [
-      name,
-      exampleServer(name),
-    ]),
-  );
+  files = mkdtempSync(join(tmpdir(), "marquetry-pdf-"));
+  document = join(files, "zebra.pdf");
+  writeFileSync(document, pdfOf("Blue zebra"));
+  const servers = Object.fromEntries(Object.keys(EXAMPLES).map((name) => [name, exampleServer(name)]));
+  servers.pdf.args.push(document);
   [server, browser] = await Promise.all([startServer({ servers }), startBrowser()]);
 });
 after(async () => {
   await browser?.close();
   await server?.stop();
+  if (files) rmSync(files, { recursive: true, force: true });
 });
+
+/** A document of one page with a text. */
+function pdfOf(text) {
+  const drawn = `BT /F1 24 Tf 40 100 Td (${text}) Tj ET`;
+  const objects = [
+    "<</Type/Catalog/Pages 2 0 R>>",
+    "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+    "<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 200]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+    `<</Length ${drawn.length}>>stream\n${drawn}\nendstream`,
+    "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+  ];
+  let file = "%PDF-1.4\n";
+  const places = objects.map((object, index) => {
+    const at = file.length;
+    file += `${index + 1} 0 obj\n${object}\nendobj\n`;
+    return `${String(at).padStart(10, "0")} 00000 n \n`;
+  });
+  const table = `xref\n0 6\n0000000000 65535 f \n${places.join("")}`;
+  return `${file}${table}trailer<</Size 6/Root 1 0 R>>\nstartxref\n${file.length}\n%%EOF\n`;
+}
+
+/** The Views that show the time of their server, each made with another library. */
+const CLOCK = {
+  tool: "get-time",
+  themes: ["light"],
+  shows: (view) => view.locator("body", { hasText: /Server Time:\s*\d{4}-\d\d-\d\dT/ }).waitFor(),
+};
 
 /**
  * What each server is called for, and what its View shows then. `shows` waits for the content that
@@ -95,16 +126,88 @@ const EXAMPLES = {
       await view.locator("#comparison-summary").filter({ hasNotText: "Loading" }).waitFor();
     },
   },
+  "basic-preact": CLOCK,
+  "basic-react": CLOCK,
+  "basic-solid": CLOCK,
+  "basic-svelte": CLOCK,
+  "basic-vue": CLOCK,
+  "cohort-heatmap": {
+    tool: "get-cohort-data",
+    themes: ["light"],
+    shows: (view) => view.locator("body", { hasText: "M11" }).waitFor(),
+  },
+  "customer-segmentation": {
+    tool: "get-customer-data",
+    shows: async (view, page) => {
+      await view.locator("body", { hasText: /Enterprise\s*\(\d+\)/ }).waitFor();
+      assert.ok((await view.locator("canvas").first().boundingBox()).height > 100, "the chart has a height");
+      // Its document follows the height of its frame.
+      await page.waitForTimeout(2_000);
+      const height = await page.locator("main iframe").evaluate((it) => it.clientHeight);
+      assert.ok(height < 900, `the View has grown to ${height} px`);
+    },
+  },
+  pdf: {
+    tool: "display_pdf",
+    themes: ["light"],
+    args: () => ({ url: `file://${document}` }),
+    // Fonts that a document does not have are fetched from a host that the View declares.
+    foreign: /^https:\/\/unpkg\.com\//,
+    shows: (view) => view.locator("body", { hasText: "Blue zebra" }).waitFor(),
+  },
+  "scenario-modeler": {
+    tool: "get-scenario-data",
+    themes: ["light"],
+    shows: (view) => view.locator("body", { hasText: "12-MONTH PROJECTION" }).waitFor(),
+  },
+  shadertoy: {
+    tool: "render-shadertoy",
+    themes: ["light"],
+    args: { fragmentShader: "void mainImage(out vec4 colour, in vec2 at) { colour = vec4(1.0, 0.0, 0.0, 1.0); }" },
+    shows: (view) => view.locator("canvas").waitFor(),
+  },
+  "sheet-music": {
+    tool: "play-sheet-music",
+    themes: ["light"],
+    args: { abcNotation: "X:1\nT:Scale\nM:4/4\nL:1/4\nK:C\nCDEF|GABc|\n" },
+    // Sounds come from a host that tests do not reach. The notes are drawn without them.
+    foreign: /^https:\/\/paulrosen\.github\.io\//,
+    shows: (view) => view.locator("svg", { hasText: "Scale" }).first().waitFor(),
+  },
+  threejs: {
+    tool: "show_threejs_scene",
+    themes: ["light"],
+    // It evaluates text as a script, which the policy of the specification does not allow.
+    shows: async (view, page) => {
+      await view.locator("body", { hasText: "unsafe-eval" }).waitFor();
+      await page.locator("main li", { hasText: "The policy blocks eval (script-src)" }).waitFor();
+    },
+  },
+  transcript: {
+    tool: "transcribe",
+    themes: ["light"],
+    // The console grants no microphone, and says so below the View.
+    shows: async (view, page) => {
+      await view.getByText("Start", { exact: true }).waitFor();
+      await page.locator("main p", { hasText: "asks for microphone" }).waitFor();
+    },
+  },
+  "wiki-explorer": {
+    tool: "get-first-degree-links",
+    themes: ["light"],
+    // The server has no network in tests, and answers so. The View shows its empty graph.
+    shows: (view) => view.locator("canvas, svg").first().waitFor(),
+  },
 };
 
-for (const [name, { tool, args = {}, foreign, shows }] of Object.entries(EXAMPLES)) {
-  for (const theme of THEMES) {
+for (const [name, { tool, args = {}, themes = THEMES, foreign, shows }] of Object.entries(EXAMPLES)) {
+  for (const theme of themes) {
     test(`server-${name} shows its View, ${theme}`, { timeout: 60_000 }, async () => {
-      const { id, result } = await callTool(server, `${name}__${tool}`, args);
+      const { id, result } = await callTool(server, `${name}__${tool}`, typeof args === "function" ? args() : args);
       assert.equal(result.isError ?? false, false, JSON.stringify(result));
       const page = await openPage(browser, server, "#/", { theme });
       const view = await openCallView(page, id);
-      await shows(view);
+      await shows(view, page);
       const scheme = await view.locator("html").evaluate(() => getComputedStyle(document.documentElement).colorScheme);
       if (name === "basic-vanillajs") assert.equal(scheme, theme, "the View has the theme of the console");
       const strange = page.foreign.filter((url) => !foreign?.test(url));
