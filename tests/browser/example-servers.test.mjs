@@ -21,20 +21,6 @@ let server;
 let browser;
 let files;
 let document;
-before(async () => {
-  files = mkdtempSync(join(tmpdir(), "marquetry-pdf-"));
-  document = join(files, "zebra.pdf");
-  writeFileSync(document, pdfOf("Blue zebra"));
-  const servers = Object.fromEntries(Object.keys(EXAMPLES).map((name) => [name, exampleServer(name)]));
-  servers.pdf.args.push(document);
-  [server, browser] = await Promise.all([startServer({ servers }), startBrowser()]);
-});
-after(async () => {
-  await browser?.close();
-  await server?.stop();
-  if (files) rmSync(files, { recursive: true, force: true });
-});
-
 /** A document of one page with a text. */
 function pdfOf(text) {
   const drawn = `BT /F1 24 Tf 40 100 Td (${text}) Tj ET`;
@@ -180,7 +166,7 @@ const EXAMPLES = {
     // It evaluates text as a script, which the policy of the specification does not allow.
     shows: async (view, page) => {
       await view.locator("body", { hasText: "unsafe-eval" }).waitFor();
-      await page.locator("main li", { hasText: "The policy blocks eval (script-src)" }).waitFor();
+      await page.locator("main li", { hasText: "The policy blocks eval (script-src)" }).first().waitFor();
     },
   },
   transcript: {
@@ -199,6 +185,20 @@ const EXAMPLES = {
     shows: (view) => view.locator("canvas, svg").first().waitFor(),
   },
 };
+
+before(async () => {
+  files = mkdtempSync(join(tmpdir(), "marquetry-pdf-"));
+  document = join(files, "zebra.pdf");
+  writeFileSync(document, pdfOf("Blue zebra"));
+  const servers = Object.fromEntries(Object.keys(EXAMPLES).map((name) => [name, exampleServer(name)]));
+  servers.pdf.args.push(document);
+  [server, browser] = await Promise.all([startServer({ servers }), startBrowser()]);
+});
+after(async () => {
+  await browser?.close();
+  await server?.stop();
+  if (files) rmSync(files, { recursive: true, force: true });
+});
 
 for (const [name, { tool, args = {}, themes = THEMES, foreign, shows }] of Object.entries(EXAMPLES)) {
   for (const theme of themes) {

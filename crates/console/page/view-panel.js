@@ -42,7 +42,7 @@ export function viewOf({ record, tool, signal, own }) {
 function panelOf({ record, uri, signal, own, again }) {
   const place = h("div");
   const notes = h("div", { role: "status" });
-  const blocked = h("ul.warn", { role: "status", "aria-label": "Blocked by the policy of the View" });
+  const blocked = h("ul.warn");
   const model = toldToModel();
   const serverTools = list("tools/list", "tools").catch(() => []);
   const provided = h("section", { "aria-label": "Tools of the View" });
@@ -108,7 +108,7 @@ function panelOf({ record, uri, signal, own, again }) {
   return [
     switches(opened, again),
     place,
-    blocked,
+    h("div", { role: "status", "aria-label": "Blocked by the policy of the View" }, blocked),
     notes,
     model.element,
     provided,

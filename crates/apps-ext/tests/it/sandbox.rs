@@ -38,7 +38,7 @@ fn h01_and_h03_and_x06_the_policy_has_the_declared_origins() {
     let (sandbox, _) = sandbox(ui);
     for directive in [
         "connect-src https://api.example wss://live.example;",
-        "script-src 'self' 'unsafe-inline' https://*.cdn.example;",
+        "script-src 'self' 'unsafe-inline' data: blob: https://*.cdn.example;",
         "font-src 'self' data: https://*.cdn.example;",
         "frame-src https://frames.example;",
         "base-uri https://base.example;",

@@ -340,7 +340,8 @@ mod tests {
         let (sandbox, problems) = sandbox(ui, &SandboxOptions::default());
         let policy = sandbox.policy();
         for directive in [
-            "script-src 'self' 'unsafe-inline' https://r.example data: blob:;",
+            "style-src 'self' 'unsafe-inline' https://r.example data: blob:;",
+            "script-src 'self' 'unsafe-inline' data: blob: https://r.example;",
             "connect-src data:;",
             "frame-src 'none';",
         ] {

@@ -13,6 +13,10 @@ pub(super) struct PolicyInput<'a> {
 /// URL refers to bytes of the View itself, never to a host.
 const IMAGES_AND_MEDIA: &str = "'self' data: blob:";
 
+/// Sources of scripts. The specification has neither `data:` nor `blob:`, which allow no more than
+/// inline scripts do. PDF.js imports its worker from a `data:` URL.
+const SCRIPTS: &str = "'self' 'unsafe-inline' data: blob:";
+
 /// Sources of fonts. The specification has no `data:`, but bundlers put fonts into the style sheet,
 /// since a View has to be one document.
 const FONTS: &str = "'self' data:";
@@ -35,7 +39,7 @@ pub(super) fn policy(input: &PolicyInput<'_>) -> String {
     };
     [
         "default-src 'none'".to_owned(),
-        format!("script-src {}", sources_with("'self' 'unsafe-inline'", resources)),
+        format!("script-src {}", sources_with(SCRIPTS, resources)),
         format!("style-src {}", sources_with("'self' 'unsafe-inline'", resources)),
         format!("img-src {}", sources_with(IMAGES_AND_MEDIA, resources)),
         format!("font-src {}", sources_with(FONTS, resources)),
@@ -56,7 +60,8 @@ fn sources_or_none(origins: &[String]) -> String {
 }
 
 fn sources_with(sources: &str, origins: &[String]) -> String {
-    origins.iter().fold(sources.to_owned(), |all, origin| all + " " + origin)
+    let new = origins.iter().filter(|origin| !sources.split(' ').any(|known| known == *origin));
+    new.fold(sources.to_owned(), |all, origin| all + " " + origin)
 }
 
 #[cfg(test)]
@@ -68,7 +73,7 @@ mod tests {
         let text = policy(&PolicyInput { csp: None, frame_ancestors: &[] });
         assert_eq!(
             text,
-            "default-src 'none'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; \
+            "default-src 'none'; script-src 'self' 'unsafe-inline' data: blob:; style-src 'self' 'unsafe-inline'; \
              img-src 'self' data: blob:; font-src 'self' data:; media-src 'self' data: blob:; worker-src blob: data:; \
              connect-src 'none'; frame-src 'none'; \
              base-uri 'self'; object-src 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -86,7 +91,7 @@ mod tests {
         let ancestors = ["http://127.0.0.1:1".to_owned()];
         let text = policy(&PolicyInput { csp: Some(&csp), frame_ancestors: &ancestors });
         for directive in [
-            "script-src 'self' 'unsafe-inline' https://r https://*.s.t;",
+            "script-src 'self' 'unsafe-inline' data: blob: https://r https://*.s.t;",
             "img-src 'self' data: blob: https://r https://*.s.t;",
             "connect-src wss://c;",
             "frame-src https://f;",
