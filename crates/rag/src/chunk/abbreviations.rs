@@ -151,7 +151,7 @@ fn is_among(word: &str, words: &str) -> bool {
 mod tests {
     use std::convert::Infallible;
 
-    use super::{super::sentences::each_sentence, FullStops};
+    use super::{super::sentences::for_each_sentence, FullStops};
 
     #[test]
     fn german_dates_and_abbreviations_end_no_sentence() {
@@ -201,7 +201,7 @@ mod tests {
         let text = want.join(" ");
         let mut sentences = Vec::new();
         let done: Result<(), Infallible> =
-            each_sentence(&text, 0..text.len(), true, FullStops::of(&text), |span| {
+            for_each_sentence(&text, 0..text.len(), true, FullStops::of(&text), |span| {
                 sentences.push(&text[span]);
                 Ok(())
             });
