@@ -8,8 +8,9 @@ use std::{
 };
 
 use marquetry_protocol_wire::{
-    EnvelopeError, Message, RequestId,
+    EnvelopeError, Message, RequestId, RpcError,
     envelope::{self, looks_like_answer},
+    error_code,
     line::{Line, read_line_or},
     shortened,
 };
@@ -339,7 +340,16 @@ impl Reading {
     fn message(&self, message: Result<Message<'_>, EnvelopeError>, line: &[u8]) {
         match message {
             Ok(Message::Response(response)) => {
-                let Some(id) = response.id.or_else(|| self.pending.only()) else {
+                // These errors may have no id. Others without one may answer a notification.
+                let is_unread = matches!(
+                    &response.outcome,
+                    Err(RpcError {
+                        code: error_code::PARSE_ERROR | error_code::INVALID_REQUEST,
+                        ..
+                    })
+                );
+                let id = response.id.or_else(|| self.pending.only().filter(|_| is_unread));
+                let Some(id) = id else {
                     tracing::warn!(error = ?response.outcome.err(), "server could not parse one of our messages");
                     return;
                 };

@@ -198,7 +198,7 @@ impl Endpoint {
             let request = self.request(revision, outgoing)?;
             let used = request.headers().get(SESSION_ID).cloned();
             let sent = self.send(request).await;
-            if let Some(used) = used.as_ref().filter(|_| may_mean_session(&sent)) {
+            if let Some(used) = used.as_ref().filter(|_| self.may_mean_session(&sent)) {
                 if renewed {
                     self.session.set_renewed_in_vain();
                 } else if !self.session.was_renewed_in_vain() {
@@ -238,6 +238,22 @@ impl Endpoint {
             self.session.remember(outgoing.method, outgoing.params);
         }
         Ok(answer)
+    }
+
+    /// Returns whether a refusal may mean the session, though its status is not 404, with which
+    /// servers must say that (2025-11-25, "Session Management"). Others say it with 400, 401 (older
+    /// versions of `rmcp`), 410 or 422. A challenge means the token instead, if another can be got.
+    fn may_mean_session(&self, sent: &Result<Response<Incoming>, ClientError>) -> bool {
+        match sent {
+            Ok(response) => {
+                let status = response.status();
+                status.is_client_error() && status != StatusCode::NOT_FOUND && !is_temporary(status)
+            }
+            Err(ClientError::Unauthorized(refusal)) => {
+                refusal.challenges.is_empty() || self.authorizer.is_none()
+            }
+            Err(_) => false,
+        }
     }
 
     /// Builds a request for the revision.
@@ -339,20 +355,6 @@ impl Endpoint {
         }
         let body = self.whole(response).await?;
         Err(http_error(status, &body))
-    }
-}
-
-/// Returns whether a refusal may mean the session, though its status is not 404, with which servers
-/// must say that (2025-11-25, "Session Management"). Others say it with 400, 401 (older versions of
-/// `rmcp`), 410 or 422. A challenge means the token instead.
-fn may_mean_session(sent: &Result<Response<Incoming>, ClientError>) -> bool {
-    match sent {
-        Ok(response) => {
-            let status = response.status();
-            status.is_client_error() && status != StatusCode::NOT_FOUND && !is_temporary(status)
-        }
-        Err(ClientError::Unauthorized(refusal)) => refusal.challenges.is_empty(),
-        Err(_) => false,
     }
 }
 

@@ -387,6 +387,12 @@ async fn answers_in_odd_but_clear_forms_are_read() {
         r#"{"jsonrpc":"2.0","id":"ID","result":{"a":1}}"#,
         r#"{"jsonrpc":"2.0","id":ID.0,"result":{"a":1}}"#,
         r#"{"jsonrpc":"2.0","id":ID,"method":null,"error":null,"result":{"a":1}}"#,
+        // The error answers a notification.
+        concat!(
+            r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"no"}}"#,
+            "\n",
+            r#"{"jsonrpc":"2.0","id":ID,"result":{"a":1}}"#,
+        ),
     ] {
         assert_eq!(called(line).await.unwrap(), json!({ "a": 1 }), "{line}");
     }
