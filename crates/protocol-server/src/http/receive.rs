@@ -9,6 +9,7 @@ use http_body_util::BodyExt as _;
 use crate::{
     Peer, Server,
     fair::{Full, Slot},
+    outgoing::Outgoing,
 };
 
 /// A received body. Its bytes are counted until this is dropped.
@@ -48,6 +49,17 @@ pub enum ReceiveError {
 }
 
 impl Server {
+    /// Returns the bytes of an answer, which count as unsent for `peer` until their last part is
+    /// dropped: for [`Limits::max_send_bytes`](crate::Limits::max_send_bytes).
+    ///
+    /// # Errors
+    /// Returns an error if the limit of unsent bytes is exceeded.
+    pub async fn count_unsent(&self, peer: &Peer, bytes: Bytes) -> Result<Bytes, Full> {
+        let answer = Outgoing::notification(bytes);
+        let charged = answer.charge(&self.shared.shares.sending, &peer.caller).await?;
+        Ok(charged.into_counted_bytes())
+    }
+
     /// Receives a request's body of at most `max` bytes within `timeout`. Its bytes count for
     /// [`Limits::max_receive_bytes`](crate::Limits::max_receive_bytes), in total and for `peer`.
     ///

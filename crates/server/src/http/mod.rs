@@ -21,7 +21,7 @@ use serde_json::json;
 pub(crate) use self::authentication::OnLoopback;
 use self::{
     authentication::{Anonymous, Authentication, Sender, authenticate, require_admin, with_viewer},
-    body::{BodyReceiver, receive_body},
+    body::{BodyReceiver, count_answer, receive_body},
     guard::{RequestGuard, check},
 };
 use crate::{
@@ -71,10 +71,10 @@ pub(crate) fn router(routes: Routes) -> Router {
     /// Body of a request without a token: the code of a login.
     const MAX_OPEN_BODY_BYTES: usize = 4 << 10;
     let limits = &routes.rest.limits;
-    let server = &routes.rest.server;
+    let server = routes.rest.server.clone();
     // The routes have smaller limits of their own.
     let max_bytes = limits.max_receive_bytes_per_caller.get();
-    let receiver = BodyReceiver::new(server, limits, max_bytes);
+    let receiver = BodyReceiver::new(&server, limits, max_bytes);
     let (console, console_routes) = match routes.console {
         Some((console, backend)) => {
             let server = server.clone();
@@ -109,6 +109,7 @@ pub(crate) fn router(routes: Routes) -> Router {
     let admin = routes
         .admin
         .layer(from_fn(while_client_waits))
+        .layer(from_fn_with_state(server.clone(), count_answer))
         .layer(from_fn_with_state(receiver, receive_body))
         .layer(from_fn(require_admin))
         .layer(from_fn_with_state(
@@ -161,6 +162,7 @@ pub(crate) fn router(routes: Routes) -> Router {
         .merge(health_routes(health, authenticator.clone()))
         .merge(
             rest::routes(rest)
+                .route_layer(from_fn_with_state(server, count_answer))
                 .merge(rest::media_routes(mcp_v1.clone()))
                 .merge(rest::mcp_v1_routes(mcp_v1))
                 .route_layer(from_fn_with_state(
@@ -251,12 +253,13 @@ fn console_routes(
     authenticator: Option<Arc<dyn Authenticator>>,
 ) -> Router {
     let artifacts = artifact_routes(backend.artifacts.clone());
-    let chats = chat_routes(server, backend.knowledge.clone());
+    let chats = chat_routes(server.clone(), backend.knowledge.clone());
     let own = console.guarded(artifacts.merge(chats));
     let authentication = Authentication { authenticator, anonymous: Anonymous::Refused };
     console
         .api_router(backend)
         .merge(own)
+        .route_layer(from_fn_with_state(server, count_answer))
         .route_layer(from_fn_with_state(receiver, receive_body))
         .route_layer(map_request(with_viewer))
         .route_layer(from_fn_with_state(authentication, authenticate))
