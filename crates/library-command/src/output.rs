@@ -2,7 +2,7 @@
 
 use std::io::{self, Write as _};
 
-use crate::LibraryCommandError;
+use crate::{LibraryCommandError, terminal::printable_json};
 
 /// Writes bytes. A closed pipe is not a failure.
 pub(crate) fn write(bytes: &[u8]) -> Result<(), LibraryCommandError> {
@@ -21,5 +21,5 @@ pub(crate) fn print(text: &str) -> Result<(), LibraryCommandError> {
 
 /// Writes JSON for programs, one value on each line.
 pub(crate) fn print_json(value: &serde_json::Value) -> Result<(), LibraryCommandError> {
-    print(&format!("{value}\n"))
+    print(&format!("{}\n", printable_json(&value.to_string())))
 }

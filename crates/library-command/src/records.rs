@@ -1,6 +1,9 @@
 //! `marquetry records`
 
-use std::time::{Duration, SystemTime};
+use std::{
+    io::{self, IsTerminal as _},
+    time::{Duration, SystemTime},
+};
 
 use clap::{Args, Subcommand};
 use marquetry_knowledge::{Access, Knowledge};
@@ -10,7 +13,7 @@ use serde_json::{Value, json};
 use crate::{
     DatabaseArgs, LibraryCommandError, Settings,
     output::{print, print_json, write},
-    terminal::{Highlighter, Style, clean, printable_line},
+    terminal::{Highlighter, Style, clean, clean_lines, printable_line},
 };
 
 /// Arguments of `marquetry records`.
@@ -169,6 +172,9 @@ async fn show(arguments: &ShowArgs, knowledge: &Knowledge) -> Result<(), Library
         let content = knowledge.records.content(&caller, &uri).await?;
         let content =
             content.ok_or_else(|| LibraryCommandError::new(format!("{uri} has no content")))?;
+        if io::stdout().is_terminal() {
+            return print(&clean_lines(&String::from_utf8_lossy(&content)));
+        }
         return write(&content);
     }
     let chunks = knowledge.pipeline.store().count(&Filter::scope(&uri)).await?;

@@ -1,6 +1,7 @@
 //! Prints untrusted text on a terminal, without control characters and with highlights.
 
 use std::{
+    fmt::Write as _,
     io::{self, IsTerminal as _},
     ops::Range,
 };
@@ -110,11 +111,45 @@ pub(crate) fn clean(text: &str) -> String {
             continue;
         }
         is_space = false;
-        let turns = matches!(character,
-            '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        clean.push(if character.is_control() || turns { '\u{FFFD}' } else { character });
+        clean.push(if acts_on_terminal(character) { '\u{FFFD}' } else { character });
     }
     clean
+}
+
+/// Returns a text with its tabs and line ends, but without other control characters and characters
+/// that change the writing direction.
+pub(crate) fn clean_lines(text: &str) -> String {
+    text.split_inclusive(['\n', '\t']).map(clean_part).collect()
+}
+
+fn clean_part(part: &str) -> String {
+    let text = part.trim_end_matches(['\r', '\n', '\t']);
+    let end = part[text.len()..].replace('\r', "");
+    text.replace(acts_on_terminal, "\u{FFFD}") + &end
+}
+
+fn acts_on_terminal(character: char) -> bool {
+    character.is_control() || turns(character)
+}
+
+/// Escapes what a terminal would act on in a text of JSON. Serializers leave DEL, C1 controls and
+/// characters that change the writing direction as they are; they can only stand inside strings.
+pub(crate) fn printable_json(json: &str) -> String {
+    let mut printable = String::with_capacity(json.len());
+    for character in json.chars() {
+        if matches!(character, '\u{7f}'..='\u{9f}') || turns(character) {
+            _ = write!(printable, "\\u{:04x}", u32::from(character));
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
+}
+
+/// Returns whether a character changes the writing direction, or separates lines or paragraphs.
+fn turns(character: char) -> bool {
+    matches!(character,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Returns a text on one line, with control characters and characters that change the writing
@@ -122,8 +157,7 @@ pub(crate) fn clean(text: &str) -> String {
 pub(crate) fn printable_line(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for character in text.chars() {
-        let turns = matches!(character, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-        if character.is_control() || turns {
+        if acts_on_terminal(character) {
             printable.extend(character.escape_default());
         } else {
             printable.push(character);
@@ -146,6 +180,15 @@ mod tests {
         assert_eq!(shown, "a\u{FFFD}[31m red \u{1b}[1;33mfox\u{1b}[0m\u{FFFD}");
         let plain = Highlighter { is_on: false };
         assert_eq!(plain.snippet("a fox", std::slice::from_ref(&(2..5))), "a fox");
+    }
+
+    #[test]
+    fn contents_and_json_act_on_no_terminal() {
+        let shown = clean_lines("a\u{1b}[2J\tb\r\n\u{9b}c\rd\u{202e}\n");
+        assert_eq!(shown, "a\u{FFFD}[2J\tb\n\u{FFFD}c\u{FFFD}d\u{FFFD}\n");
+        let value = serde_json::json!({"a\u{9b}": "é\n\u{7f}\u{202e}\u{1b}"});
+        let printed = printable_json(&value.to_string());
+        assert_eq!(printed, r#"{"a\u009b":"é\n\u007f\u202e\u001b"}"#);
     }
 
     #[test]

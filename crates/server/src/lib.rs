@@ -21,6 +21,8 @@ mod http;
 mod knowledge;
 mod limits;
 #[cfg(feature = "cli")]
+mod log_rate;
+#[cfg(feature = "cli")]
 mod logging;
 mod printable;
 mod projections;

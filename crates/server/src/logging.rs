@@ -17,7 +17,10 @@ use tracing_subscriber::{
 
 use marquetry_config::sections::{LogConfig, LogFormat};
 
-use crate::printable::{PrintableLines, printable};
+use crate::{
+    log_rate::LogOutput,
+    printable::{LineForm, printable, printable_json},
+};
 
 /// Whether messages are JSON. A global, because standard error and the panic hook are global, too.
 static JSON: AtomicBool = AtomicBool::new(false);
@@ -41,14 +44,19 @@ pub(crate) fn is_json() -> bool {
 
 /// Writes a JSON line like those of the log, at every log level.
 pub(crate) fn emit(level: &str, message: &str, fields: &[(&str, Value)]) {
+    // The reader may have closed the pipe.
+    _ = writeln!(io::stderr().lock(), "{}", json_line(level, message, fields));
+}
+
+/// Returns a JSON line like those of the log.
+pub(crate) fn json_line(level: &str, message: &str, fields: &[(&str, Value)]) -> String {
     let timestamp = humantime::format_rfc3339_micros(SystemTime::now()).to_string();
     let mut line = json!({"timestamp": timestamp, "level": level, "message": message});
     if let Some(line) = line.as_object_mut() {
         line.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
         line.insert("target".to_owned(), json!("marquetry"));
     }
-    // The reader may have closed the pipe.
-    _ = writeln!(io::stderr().lock(), "{line}");
+    printable_json(&line.to_string())
 }
 
 /// Prints a warning before the log is started, or in a command without a log.
@@ -73,12 +81,16 @@ pub(crate) fn start(config: &LogConfig) -> Result<(), String> {
         use_json();
     }
     let layer = tracing_subscriber::fmt::layer();
+    let is_terminal = io::IsTerminal::is_terminal(&io::stderr());
+    let form = match config.format {
+        LogFormat::Json => LineForm::Json,
+        LogFormat::Text if is_terminal => LineForm::ColouredText,
+        LogFormat::Text => LineForm::Text,
+    };
+    let layer = layer.with_writer(LogOutput::new(form, io::stderr));
     let layer = match config.format {
-        LogFormat::Text => layer
-            .with_ansi(io::IsTerminal::is_terminal(&io::stderr()))
-            .with_writer(|| PrintableLines(io::stderr()))
-            .boxed(),
-        LogFormat::Json => layer.with_writer(io::stderr).json().flatten_event(true).boxed(),
+        LogFormat::Text => layer.with_ansi(is_terminal).boxed(),
+        LogFormat::Json => layer.json().flatten_event(true).boxed(),
     };
     _ = tracing_subscriber::registry().with(layer.with_filter(targets)).try_init();
     Ok(())

@@ -1,6 +1,6 @@
 //! Makes untrusted text safe for a terminal.
 
-use std::io::{self, Write};
+use std::fmt::Write as _;
 
 /// Escapes control characters except line feeds, and characters that change the layout of a text.
 /// Parts of a message may come from another server, or from a file that another person wrote.
@@ -15,15 +15,40 @@ pub(crate) fn printable_line(message: &str) -> String {
     escaped(message, |character| character.is_control() || changes_layout(character))
 }
 
+/// Prepares the text of a diagram, whose tabs and line ends stay. Other unsafe characters become
+/// `<U+001B>`, which PlantUML reads as the character.
+pub(crate) fn printable_diagram(diagram: &str) -> String {
+    let mut printable = String::with_capacity(diagram.len());
+    for character in diagram.replace("\r\n", "\n").chars() {
+        let is_unsafe = character.is_control() && !matches!(character, '\n' | '\t');
+        if is_unsafe || changes_layout(character) {
+            _ = write!(printable, "<U+{:04X}>", u32::from(character));
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
+}
+
 /// Returns whether a character changes the display order of other characters, or separates lines or
 /// paragraphs.
 fn changes_layout(character: char) -> bool {
     matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
-/// Returns whether a character in a line of the log could begin another line or reorder this one.
-fn forges_line(character: char) -> bool {
-    matches!(character, '\n' | '\r') || changes_layout(character)
+/// Escapes what a terminal would act on in a text of JSON. Serializers leave DEL, C1 controls and
+/// characters that change the layout as they are; they can only stand inside strings.
+pub(crate) fn printable_json(json: &str) -> String {
+    let mut printable = String::with_capacity(json.len());
+    for character in json.chars() {
+        let is_c1 = character.is_control() && !character.is_ascii_control();
+        if is_c1 || character == '\u{7f}' || changes_layout(character) {
+            _ = write!(printable, "\\u{:04x}", u32::from(character));
+        } else {
+            printable.push(character);
+        }
+    }
+    printable
 }
 
 fn escaped(message: &str, is_unsafe: impl Fn(char) -> bool) -> String {
@@ -38,29 +63,30 @@ fn escaped(message: &str, is_unsafe: impl Fn(char) -> bool) -> String {
     printable
 }
 
-/// A writer for lines of the log, which contain text of upstreams. Line ends in that text could
-/// forge a line of the log, and other characters could reorder it.
-///
-/// The subscriber writes one line at a time, with its end, and escapes the control characters that
-/// a terminal acts on.
-pub(crate) struct PrintableLines<W>(pub(crate) W);
+/// The form of lines of the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineForm {
+    Text,
+    /// Text with the escape sequences for colours, which the subscriber writes. It escapes the
+    /// escape characters in values itself.
+    ColouredText,
+    Json,
+}
 
-impl<W: Write> Write for PrintableLines<W> {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let without_end = line.strip_suffix(b"\n").unwrap_or(line);
-        match str::from_utf8(without_end) {
-            Ok(text) if text.contains(forges_line) => {
-                self.0.write_all(escaped(text, forges_line).as_bytes())?;
-                self.0.write_all(&line[without_end.len()..])?;
-            }
-            _ => self.0.write_all(line)?,
+/// Prepares a line of the log without its end. It contains text of upstreams: line ends in it could
+/// forge a line, and other characters could reorder it.
+pub(crate) fn printable_log_line(line: &str, form: LineForm) -> String {
+    match form {
+        LineForm::Json => printable_json(line),
+        LineForm::Text => escaped(line, is_unsafe_in_log),
+        LineForm::ColouredText => {
+            escaped(line, |character| character != '\u{1b}' && is_unsafe_in_log(character))
         }
-        Ok(line.len())
     }
+}
 
-    fn flush(&mut self) -> io::Result<()> {
-        self.0.flush()
-    }
+fn is_unsafe_in_log(character: char) -> bool {
+    (character.is_control() && character != '\t') || changes_layout(character)
 }
 
 #[cfg(test)]
@@ -75,18 +101,27 @@ mod tests {
     }
 
     #[test]
-    fn characters_that_reorder_a_line_of_the_log_are_escaped() {
-        let mut lines = PrintableLines(Vec::new());
-        lines.write_all("INFO \u{1b}[1mé\u{202e}b\u{2066}\n".as_bytes()).unwrap();
-        lines.write_all(b"\xff\n").unwrap();
-        lines.write_all("a\u{202e}b".as_bytes()).unwrap();
-        assert_eq!(lines.0, b"INFO \x1b[1m\xc3\xa9\\u{202e}b\\u{2066}\n\xff\na\\u{202e}b");
+    fn errors_of_upstreams_cannot_forge_lines_of_the_log() {
+        let line = "WARN error=no\n2026-01-01 ERROR forged\r\u{202e}\u{9b}2J\u{7f}\u{1b}[2J\té";
+        assert_eq!(
+            printable_log_line(line, LineForm::Text),
+            "WARN error=no\\n2026-01-01 ERROR forged\\r\\u{202e}\\u{9b}2J\\u{7f}\\u{1b}[2J\té"
+        );
+        let coloured = printable_log_line("\u{1b}[1mé\u{61c}\n\u{85}", LineForm::ColouredText);
+        assert_eq!(coloured, "\u{1b}[1mé\\u{61c}\\n\\u{85}");
     }
 
     #[test]
-    fn errors_of_upstreams_cannot_forge_lines_of_the_log() {
-        let mut lines = PrintableLines(Vec::new());
-        lines.write_all(b"WARN refused error=no\n2026-01-01 ERROR forged\r\n").unwrap();
-        assert_eq!(lines.0, b"WARN refused error=no\\n2026-01-01 ERROR forged\\r\n");
+    fn diagrams_keep_their_layout() {
+        let shown = printable_diagram("A -> B: \u{1b}[2J\r\n\tnote\r\u{202e}\u{9b}é");
+        assert_eq!(shown, "A -> B: <U+001B>[2J\n\tnote<U+000D><U+202E><U+009B>é");
+    }
+
+    #[test]
+    fn json_keeps_its_values() {
+        let value = serde_json::json!({"a\u{9b}": "é\n\u{7f}\u{202e}\u{1b}\u{2028}\t"});
+        let printed = printable_json(&value.to_string());
+        assert_eq!(printed, r#"{"a\u009b":"é\n\u007f\u202e\u001b\u2028\t"}"#);
+        assert_eq!(serde_json::from_str::<serde_json::Value>(&printed).unwrap(), value);
     }
 }

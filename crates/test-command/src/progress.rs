@@ -70,7 +70,7 @@ impl Progress {
 
     /// Prints a warning on standard error, also if standard output is a report.
     pub(crate) fn warn(&self, text: &str) {
-        self.bars.suspend(|| _ = writeln!(std::io::stderr().lock(), "{text}"));
+        self.bars.suspend(|| _ = writeln!(std::io::stderr().lock(), "{}", one_line(text)));
     }
 
     pub(crate) fn finish(&self) {

@@ -12,6 +12,7 @@ use crate::{
     Environment, Failed,
     arguments::{Bound, DatabaseArgs, TestServerArgs},
     database,
+    summary::one_line,
 };
 
 /// Port of a test server without `--port` and `$TEST_PORT` (seed 004).
@@ -132,7 +133,7 @@ fn servers_of_file(path: &Path, environment: Environment<'_>) -> Result<Vec<Serv
     };
     let file = ClientFile::read(&text, &options).map_err(Failed::usage)?;
     for warning in &file.warnings {
-        eprintln!("warning: {warning}");
+        eprintln!("warning: {}", one_line(warning));
     }
     let enabled = file.servers.into_iter().filter(|(_, server)| !server.is_disabled);
     enabled.map(|(name, server)| server_config(name, server.transport)).collect()

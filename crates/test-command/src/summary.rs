@@ -180,7 +180,7 @@ pub(crate) fn one_line(text: &str) -> String {
 
 /// Returns whether a character controls the direction of text, or separates lines or paragraphs.
 fn controls_layout(it: char) -> bool {
-    matches!(it, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    matches!(it, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 #[cfg(test)]

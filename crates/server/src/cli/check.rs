@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::{
-    Failure, ServeArgs, print,
+    Failure, ServeArgs, print, print_json,
     problems::{self, chat_warning, missing_programs},
     serve::base_url,
 };
@@ -34,7 +34,7 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     problems.extend(problems::bucket_problem(&config));
     warnings.iter().chain(&problems).for_each(|warning| logging::warn(warning));
     if logging::is_json() {
-        print(&format!("{}\n", as_json(&config, file.as_deref(), &warnings, &problems)))?;
+        print_json(&as_json(&config, file.as_deref(), &warnings, &problems))?;
     } else {
         let file = file
             .map_or("defaults; no file was found".to_owned(), |file| file.display().to_string());

@@ -9,7 +9,11 @@ use std::{
 use marquetry_plantuml::{Server, Source};
 
 use super::{DecodeArgs, EncodeArgs, Failure, print};
-use crate::tools::{DecodeArguments, Diagrams, EncodeArguments};
+use crate::{
+    logging,
+    printable::printable_diagram,
+    tools::{DecodeArguments, Diagrams, EncodeArguments},
+};
 
 pub(super) fn encode(arguments: &EncodeArgs) -> Result<(), Failure> {
     let server = match &arguments.url_base {
@@ -23,7 +27,7 @@ pub(super) fn encode(arguments: &EncodeArgs) -> Result<(), Failure> {
         EncodeArguments { plantuml_code, format: arguments.format, verbatim: arguments.verbatim };
     let diagram = Diagrams::new(server).encode(&options).map_err(Failure::new)?;
     if let Some(warning) = diagram.warning {
-        eprintln!("warning: {warning}");
+        logging::warn(&warning);
     }
     print(&format!("{}\n", diagram.url))
 }
@@ -31,7 +35,7 @@ pub(super) fn encode(arguments: &EncodeArgs) -> Result<(), Failure> {
 pub(super) fn decode(arguments: &DecodeArgs) -> Result<(), Failure> {
     let arguments = DecodeArguments { code: arguments.code.clone() };
     let diagram = Diagrams::new(Server::default()).decode(&arguments).map_err(Failure::new)?;
-    print(&format!("{}\n", diagram.plantuml_code))
+    print(&format!("{}\n", printable_diagram(&diagram.plantuml_code)))
 }
 
 /// Reads a file; returns its name for messages and its text.

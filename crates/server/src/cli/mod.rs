@@ -37,7 +37,11 @@ use marquetry_config::{
 use marquetry_library_command as library_command;
 use marquetry_test_command as test_command;
 
-use crate::{app::StartError, logging, printable::printable};
+use crate::{
+    app::StartError,
+    logging,
+    printable::{printable, printable_json},
+};
 
 /// Runs the program with its arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -105,7 +109,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn print_error(message: &str) {
     if logging::is_json() {
-        logging::emit("ERROR", &printable(message), &[]);
+        logging::emit("ERROR", message, &[]);
     } else {
         eprintln!("error: {}", printable(message));
     }
@@ -467,9 +471,14 @@ fn print(text: &str) -> Result<(), Failure> {
 /// Prints a message: text, or a JSON line with `--log-format json`.
 fn print_message(text: &str) -> Result<(), Failure> {
     if logging::is_json() {
-        return print(&format!("{}\n", serde_json::json!({"message": text.trim_end()})));
+        return print_json(&serde_json::json!({"message": text.trim_end()}));
     }
     print(text)
+}
+
+/// Prints a JSON value on one line.
+fn print_json(value: &serde_json::Value) -> Result<(), Failure> {
+    print(&format!("{}\n", printable_json(&value.to_string())))
 }
 
 /// A failed command: exit code and message.

@@ -6,7 +6,7 @@ use clap::Args;
 use marquetry_savings::{MAX_DAYS, SavingsRow};
 use serde_json::json;
 
-use super::{Failure, print, serve::on_runtime};
+use super::{Failure, print, print_json, serve::on_runtime};
 use crate::{logging, printable::printable_line};
 
 #[derive(Args)]
@@ -47,7 +47,7 @@ pub(super) fn stats(arguments: &StatsArgs) -> Result<(), Failure> {
             .await
             .map_err(|error| Failure::new(format!("cannot read {}: {error}", file.display())))?;
         if arguments.json {
-            return print(&format!("{}\n", json!({"days": arguments.days, "savings": rows})));
+            return print_json(&json!({"days": arguments.days, "savings": rows}));
         }
         print(&table(&rows, arguments.days))
     })
