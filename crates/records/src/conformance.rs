@@ -42,6 +42,7 @@ pub async fn check<S: RecordStore>(make: impl AsyncFn() -> S) {
     a_record_in_use_is_not_removed(&make().await).await;
     needed_records_must_exist(&make().await).await;
     count_limits_are_enforced(&make().await).await;
+    bytes_are_those_of_fields_and_contents(&make().await).await;
     a_removed_record_is_not_taken_by_a_concurrent_writer(Arc::new(make().await)).await;
     writers_do_not_lose_each_other(Arc::new(make().await)).await;
     one_of_many_concurrent_writers_gets_the_path(Arc::new(make().await)).await;
@@ -709,6 +710,20 @@ async fn count_limits_are_enforced(store: &impl RecordStore) {
 fn limited_to_two(record: Record, filter: &RecordFilter) -> Put {
     let count_limit = Some(CountLimit { filter: filter.clone(), max: 2 });
     Put { count_limit, ..Put::any(record) }
+}
+
+async fn bytes_are_those_of_fields_and_contents(store: &impl RecordStore) {
+    let filter = RecordFilter { owners: vec![ALICE.to_owned()], ..RecordFilter::new("default") };
+    assert_eq!(store.bytes(&filter).await.expect("bytes"), 0);
+    let record = put(store, owned_by(ALICE, note("é"))).await;
+    let fields = serde_json::to_string(&record).expect("JSON").len() as u64;
+    assert_eq!(store.bytes(&filter).await.expect("bytes"), fields);
+    let content = vec![0; 100_000];
+    store.put(Put::any(record.clone()).with_content(content)).await.expect("put");
+    put(store, owned_by(BOB, note("other"))).await;
+    assert_eq!(store.bytes(&filter).await.expect("bytes"), fields + 100_000);
+    store.delete(&record.uri().expect("a URI"), None).await.expect("delete");
+    assert_eq!(store.bytes(&filter).await.expect("bytes"), 0);
 }
 
 async fn check_too_many(store: &impl RecordStore, puts: Vec<Put>) {

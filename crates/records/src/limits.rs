@@ -26,6 +26,9 @@ pub struct RecordLimits {
     pub max_attribute_bytes: usize,
     /// Largest content, in bytes; 64 MiB by default.
     pub max_content_bytes: usize,
+    /// Bytes of the records of one owner, their contents included, that callers who are no
+    /// administrators may reach; 512 MiB by default.
+    pub max_owner_bytes: u64,
     /// Maximum records in a page of a list; 500 by default.
     pub max_page: usize,
     /// Maximum groups of one owner; 1,000 by default. A lookup of a caller's permissions reads at most
@@ -55,6 +58,7 @@ impl Default for RecordLimits {
             max_attribute_depth: 32,
             max_attribute_bytes: 1 << 20,
             max_content_bytes: 64 << 20,
+            max_owner_bytes: 512 << 20,
             max_page: 500,
             max_groups_per_owner: 1_000,
             max_groups: 10_000,

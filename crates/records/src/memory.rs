@@ -127,6 +127,19 @@ impl RecordStore for MemoryRecords {
     async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
         Ok(self.read(|state| state.count(filter)))
     }
+
+    async fn bytes(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
+        Ok(self.read(|state| {
+            let matching = state.records.values().filter(|kept| filter.matches(&kept.record));
+            matching.map(Entry::bytes).sum()
+        }))
+    }
+}
+
+impl Entry {
+    fn bytes(&self) -> u64 {
+        self.record.stored_bytes() + self.content.as_ref().map_or(0, |it| it.len() as u64)
+    }
 }
 
 impl RecordTables {

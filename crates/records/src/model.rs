@@ -103,6 +103,11 @@ impl Record {
         Some(self.parts()?.media().build().ok()?.to_string())
     }
 
+    /// Returns the bytes that a store keeps of the record, without its content.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        serde_json::to_string(self).map_or(0, |json| json.len() as u64)
+    }
+
     /// Returns the URI under which clients list and read the record: [`Self::media_uri`] if
     /// [`Self::is_media`], else [`Self::uri`].
     pub fn resource_uri(&self) -> Option<String> {

@@ -188,6 +188,21 @@ impl RecordStore for PostgresRecords {
         self.select(&sql, &query.parameters(&[&after, &limit]), |row| record(row, 0)).await
     }
 
+    async fn bytes(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
+        let query = Query::new(filter);
+        let sql = format!(
+            "SELECT coalesce(sum(octet_length(fields) + coalesce(octet_length(content), 0)), 0) \
+                ::bigint FROM record_item WHERE {}",
+            query.sql(1)
+        );
+        let mut sums = self
+            .select(&sql, &query.parameters(&[]), |row| {
+                Ok(row.try_get::<_, i64>(0)?.cast_unsigned())
+            })
+            .await?;
+        Ok(sums.pop().unwrap_or(0))
+    }
+
     async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
         let query = Query::new(filter);
         let sql = format!("SELECT count(*) FROM record_item WHERE {}", query.sql(1));

@@ -72,6 +72,10 @@ pub trait RecordStore: Send + Sync + 'static {
     /// Counts the records that pass the filter; `after` and `limit` are ignored.
     async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError>;
 
+    /// Returns the bytes of the records that pass the filter, as JSON and with their contents;
+    /// `after` and `limit` are ignored.
+    async fn bytes(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError>;
+
     /// Returns a number that differs after another process has changed the store, for callers that
     /// poll for changes. None if the store has no such number.
     async fn data_version(&self) -> Result<Option<i64>, RecordStoreError> {

@@ -59,6 +59,7 @@ impl Records {
                 required_uris.extend(self.stored_user(owner).await?);
             }
             let put = Put { content: content.clone(), required_uris, ..Put::new(record) };
+            self.check_quota(caller, None, &put).await?;
             puts.push(self.limited(put));
             match self.store_with_groups(puts, RecordChange::Created).await {
                 // A concurrent change created or removed one of the groups.
@@ -170,6 +171,9 @@ impl Records {
                 }));
             }
             let puts = self.patched(caller, &old, &patch).await?;
+            if let Some(put) = puts.last() {
+                self.check_quota(caller, Some(&old), put).await?;
+            }
             let own_path = puts.last().and_then(|put| put.record.path());
             let error = match self.store_with_groups(puts, RecordChange::Updated).await {
                 Err(error) if retries < MAX_RETRIES => error,

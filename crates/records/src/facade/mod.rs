@@ -4,6 +4,7 @@ mod access;
 mod change;
 mod find;
 mod groups;
+mod quota;
 mod tags;
 
 use std::{
@@ -15,7 +16,7 @@ use std::{
 use marquetry_context_blocks::Am7Uri;
 use tokio::sync::broadcast;
 
-use self::groups::Groups;
+use self::{groups::Groups, quota::OwnerBytes};
 
 use crate::{
     Caller, Put, Record, RecordChange, RecordError, RecordEvent, RecordFilter, RecordLimits,
@@ -54,6 +55,7 @@ use crate::{
 pub struct Records {
     store: Arc<dyn RecordStore>,
     limits: RecordLimits,
+    owner_bytes: OwnerBytes,
     events: broadcast::Sender<RecordEvent>,
     clock: Arc<dyn Fn() -> u64 + Send + Sync>,
 }
@@ -83,7 +85,8 @@ impl Records {
     /// Returns the records of a store, with limits.
     pub fn with_limits(store: Arc<dyn RecordStore>, limits: RecordLimits) -> Self {
         let events = broadcast::Sender::new(limits.max_events.max(1));
-        Self { store, limits, events, clock: Arc::new(system_time) }
+        let owner_bytes = OwnerBytes::default();
+        Self { store, limits, owner_bytes, events, clock: Arc::new(system_time) }
     }
 
     /// Returns the records with another clock, which returns milliseconds since 1970 (UTC).

@@ -141,6 +141,11 @@ impl RecordStore for LibsqlRecords {
         Ok(self.tables.read(move |connection| query::count(connection, &filter)).await?)
     }
 
+    async fn bytes(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
+        let filter = filter.clone();
+        Ok(self.tables.read(move |connection| query::bytes(connection, &filter)).await?)
+    }
+
     async fn checkpoint(&self) -> Result<(), RecordStoreError> {
         Ok(self.tables.write(Writer::checkpoint).await?)
     }

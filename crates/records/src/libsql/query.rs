@@ -42,10 +42,26 @@ pub(super) fn list(
 }
 
 pub(super) fn count(connection: &Connection, filter: &RecordFilter) -> Result<u64, DatabaseError> {
+    number(connection, filter, "count(*)")
+}
+
+/// Returns the bytes of the fields and contents of records. SQLite finds the length of a content
+/// without reading it.
+pub(super) fn bytes(connection: &Connection, filter: &RecordFilter) -> Result<u64, DatabaseError> {
+    let sum = "coalesce(sum(length(CAST(i.fields AS BLOB)) + coalesce( \
+        (SELECT length(c.bytes) FROM record_content c WHERE c.item = i.number), 0)), 0)";
+    number(connection, filter, sum)
+}
+
+fn number(
+    connection: &Connection,
+    filter: &RecordFilter,
+    what: &str,
+) -> Result<u64, DatabaseError> {
     let Query { from, values } = Query::new(connection, filter)?;
-    let sql = format!("SELECT count(*) {from}");
-    let count = select(connection, &sql, values, |row| get::<i64>(row, 0))?.pop();
-    Ok(count.and_then(|count| u64::try_from(count).ok()).unwrap_or(0))
+    let sql = format!("SELECT {what} {from}");
+    let number = select(connection, &sql, values, |row| get::<i64>(row, 0))?.pop();
+    Ok(number.and_then(|number| u64::try_from(number).ok()).unwrap_or(0))
 }
 
 struct Query {

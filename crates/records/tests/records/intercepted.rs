@@ -62,4 +62,8 @@ impl RecordStore for Intercepted {
     async fn count(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
         self.records.count(filter).await
     }
+
+    async fn bytes(&self, filter: &RecordFilter) -> Result<u64, RecordStoreError> {
+        self.records.bytes(filter).await
+    }
 }

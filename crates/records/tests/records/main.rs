@@ -11,6 +11,7 @@ mod hostile;
 mod intercepted;
 mod many_groups;
 mod owner;
+mod quota;
 mod rule;
 mod seed;
 
