@@ -532,7 +532,10 @@ mod tests {
         assert!(calls.said_to_page(&annas, &anna).is_some());
         assert!(calls.said_to_page(&of_agent, &anna).is_none());
         for id in [&annas, &of_agent, &of_anyone] {
-            assert!(calls.said(id, &admin).is_some() && calls.said_to_page(id, &admin).is_none());
+            assert!(
+                calls.upstream_answer(id, &admin).is_some()
+                    && calls.said_to_page(id, &admin).is_none()
+            );
         }
         assert!(calls.said_to_page(&of_anyone, &Viewer::everything()).is_some());
     }

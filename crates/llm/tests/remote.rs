@@ -177,7 +177,7 @@ async fn a_request_is_adapted_to_what_a_service_takes() {
         ),
     ] {
         let count = refusals.len() + 1;
-        let answers = refusals.into_iter().chain([said("{}"), said("{}")]);
+        let answers = refusals.into_iter().chain([text_answer("{}"), text_answer("{}")]);
         let backend = started(answers).await;
         let model = model_of(&backend, Provider::Custom);
         model.chat(&request).await.unwrap();
@@ -207,7 +207,7 @@ async fn a_base_url_is_right_with_and_without_its_version() {
         (page, "/", ["/chat/completions", "/v1/chat/completions"]),
         (failed(405, [], "no"), "/v1", ["/v1/chat/completions", "/chat/completions"]),
     ] {
-        let backend = started([missing, said("Four.")]).await;
+        let backend = started([missing, text_answer("Four.")]).await;
         let mut config = config_of(&backend, Provider::Custom);
         config.base_url = Some(backend.base_url().trim_end_matches("/v1").to_owned() + base);
         RemoteModel::new(config).unwrap().chat(&question()).await.unwrap();

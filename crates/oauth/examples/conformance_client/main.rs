@@ -46,7 +46,7 @@ async fn main() -> Result<(), Failed> {
         "http-custom-headers" => basics::call_as_told(&assignment).await,
         "http-standard-headers" => basics::use_everything(&assignment).await,
         "json-schema-2020-12-preservation" => basics::return_schema(&assignment).await,
-        "sep-2322-client-request-state" => basics::answer_questions(&assignment).await,
+        "sep-2322-client-request-state" => Box::pin(basics::answer_questions(&assignment)).await,
         "sep-2640-client-no-prefetch" => skills::list(&assignment).await,
         name if name.starts_with("sep-2640-client-verify-") => skills::load(&assignment).await,
         name if name.starts_with("auth/") => auth::run(&assignment).await,
