@@ -127,7 +127,7 @@ async fn a_client_without_views_gets_a_server_of_texts() {
         Some(json!({})),
         Some(json!({ "mimeTypes": ["application/vnd.custom"] })),
         Some(json!({ "mimeTypes": VIEW_MIME_TYPE })),
-        Some(json!({ "mimeTypes": ["text/html; profile=mcp-app"] })),
+        Some(json!({ "mimeTypes": ["text/html"] })),
         Some(json!(true)),
     ];
     for revision in ERAS {
@@ -148,9 +148,9 @@ async fn a_client_without_views_gets_a_server_of_texts() {
             called["_meta"].as_object_mut().unwrap().retain(|key, _| !key.contains('.'));
             assert_eq!(called["_meta"], json!({ "other": 1 }), "{about}");
             assert_eq!(called["content"], json!([{ "type": "text", "text": "12:00" }]));
-            // It is hidden, and works.
-            let called = ask(&client, "tools/call", json!({ "name": "poll" })).await.unwrap();
-            assert_eq!(called["content"][0]["text"], "polled");
+            // It is for Views alone.
+            let refused = ask(&client, "tools/call", json!({ "name": "poll" })).await.unwrap_err();
+            assert!(refused.to_string().contains("unknown tool 'poll'"), "{refused}");
         }
     }
 }

@@ -41,12 +41,6 @@ mod odt;
     not(feature = "docx"),
     allow(dead_code, unused_imports, reason = "spreadsheets use only a part of it")
 )]
-mod ordinal;
-#[cfg(any(feature = "docx", feature = "spreadsheet"))]
-#[cfg_attr(
-    not(feature = "docx"),
-    allow(dead_code, unused_imports, reason = "spreadsheets use only a part of it")
-)]
 mod package;
 #[cfg(feature = "pdf")]
 mod pdf;
@@ -58,7 +52,6 @@ mod rtf;
 #[cfg(feature = "spreadsheet")]
 mod spreadsheet;
 mod stop;
-mod symbols;
 mod text;
 mod xml;
 

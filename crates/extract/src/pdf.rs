@@ -5,13 +5,7 @@
 //! glyph or shape that it draws.
 
 mod annotations;
-mod bidi;
-mod characters;
-mod columns;
 mod filters;
-mod hyphens;
-mod lines;
-mod order;
 mod page;
 mod repair;
 mod strings;

@@ -5,7 +5,6 @@
 //! as a workbook declares, and allocates the whole rectangle between the first and the last cell.
 
 mod beside;
-mod number;
 mod ods;
 mod sheets;
 mod xlsx;

@@ -5,6 +5,7 @@ mod announce;
 pub mod config;
 mod error;
 mod failure;
+mod identity;
 pub mod kinds;
 mod knowledge;
 mod location;

@@ -6,9 +6,9 @@ use marquetry_protocol::server::Principal;
 use marquetry_rag::everyone;
 
 use crate::{
-    access::{group_uri, user_id, user_uri},
     config::{KnowledgeConfig, Variables},
     error::KnowledgeError,
+    identity::{group_uri, user_id, user_uri},
     location::DatabaseLocation,
 };
 

@@ -10,9 +10,10 @@ use marquetry_rag::{Caller, Embedder};
 use tokio::{sync::OnceCell, task::JoinSet};
 
 use crate::{
-    access::{Access, group_uri, user_id},
+    access::Access,
     announce::{Announcer, Readers},
     failure::{ErrorCode, Failure},
+    identity::{group_uri, user_id},
     knowledge::Knowledge,
     location::DatabaseLocation,
     models::Models,

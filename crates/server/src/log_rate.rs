@@ -4,7 +4,7 @@ use std::{
     collections::HashMap,
     io::{self, Write},
     sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant},
+    time::{Duration, Instant, SystemTime},
 };
 
 use marquetry_rate_limit::TokenBucket;
@@ -12,10 +12,7 @@ use serde_json::{Value, json};
 use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::{
-    logging::json_line,
-    printable::{LineForm, printable_log_line},
-};
+use crate::printable::{LineForm, printable_json, printable_log_line};
 
 /// KiB per second by which the log grows, after a burst of [`ALL_BURST_KIB`].
 const ALL_KIB: u32 = 48;
@@ -170,6 +167,17 @@ impl RateState {
         self.counted_at = Some(now);
         Some(std::mem::take(&mut self.left_out))
     }
+}
+
+/// Returns a JSON line like those of the log.
+pub(crate) fn json_line(level: &str, message: &str, fields: &[(&str, Value)]) -> String {
+    let timestamp = humantime::format_rfc3339_micros(SystemTime::now()).to_string();
+    let mut line = json!({"timestamp": timestamp, "level": level, "message": message});
+    if let Some(line) = line.as_object_mut() {
+        line.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
+        line.insert("target".to_owned(), json!("marquetry"));
+    }
+    printable_json(&line.to_string())
 }
 
 #[cfg(test)]

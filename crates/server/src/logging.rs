@@ -3,7 +3,6 @@
 use std::{
     io::{self, Write as _},
     sync::atomic::{AtomicBool, Ordering},
-    time::SystemTime,
 };
 
 use serde_json::{Value, json};
@@ -18,8 +17,8 @@ use tracing_subscriber::{
 use marquetry_config::sections::{LogConfig, LogFormat};
 
 use crate::{
-    log_rate::LogOutput,
-    printable::{LineForm, printable, printable_json},
+    log_rate::{LogOutput, json_line},
+    printable::{LineForm, printable},
 };
 
 /// Whether messages are JSON. A global, because standard error and the panic hook are global, too.
@@ -46,17 +45,6 @@ pub(crate) fn is_json() -> bool {
 pub(crate) fn emit(level: &str, message: &str, fields: &[(&str, Value)]) {
     // The reader may have closed the pipe.
     _ = writeln!(io::stderr().lock(), "{}", json_line(level, message, fields));
-}
-
-/// Returns a JSON line like those of the log.
-pub(crate) fn json_line(level: &str, message: &str, fields: &[(&str, Value)]) -> String {
-    let timestamp = humantime::format_rfc3339_micros(SystemTime::now()).to_string();
-    let mut line = json!({"timestamp": timestamp, "level": level, "message": message});
-    if let Some(line) = line.as_object_mut() {
-        line.extend(fields.iter().map(|(name, value)| ((*name).to_owned(), value.clone())));
-        line.insert("target".to_owned(), json!("marquetry"));
-    }
-    printable_json(&line.to_string())
 }
 
 /// Prints a warning before the log is started, or in a command without a log.

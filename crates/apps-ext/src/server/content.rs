@@ -4,7 +4,7 @@ use marquetry_protocol::types::Content;
 use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::handler::is_view;
+use crate::types::UI_SCHEME;
 
 /// What a client without Views gets in place of an answer that has nothing else.
 const ONLY_VIEWS: &str = "The tool answered with a View, which this client does not show.";
@@ -60,6 +60,12 @@ pub(super) fn without_views(answer: &RawValue) -> Option<Box<RawValue>> {
     let start = content.as_ptr() as usize - json.as_ptr() as usize;
     let edited = format!("{}{rest}{}", &json[..start], &json[start + content.len()..]);
     RawValue::from_string(edited).ok()
+}
+
+/// Returns whether a URI or a template of URIs names a View. Schemes are not case-sensitive (RFC
+/// 3986, 3.1).
+pub(super) fn is_view(uri: &str) -> bool {
+    uri.get(..UI_SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(UI_SCHEME))
 }
 
 #[cfg(test)]

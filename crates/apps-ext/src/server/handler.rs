@@ -14,8 +14,11 @@ use marquetry_protocol::{
 };
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::{apps::Apps, content::without_views};
-use crate::types::{EXTENSION, FLAT_RESOURCE_KEY, UI_META_KEY, UI_SCHEME, client_settings};
+use super::{
+    apps::Apps,
+    content::{is_view, without_views},
+};
+use crate::types::{EXTENSION, FLAT_RESOURCE_KEY, UI_META_KEY, client_settings};
 
 /// Maximum pages without visible entries that one request reads. Some clients take an empty page for
 /// the end of the list.
@@ -274,10 +277,4 @@ where
         page = read(page.next_cursor().take()).await?;
     }
     Ok(page)
-}
-
-/// Returns whether a URI or a template of URIs names a View. Schemes are not case-sensitive (RFC
-/// 3986, 3.1).
-pub(super) fn is_view(uri: &str) -> bool {
-    uri.get(..UI_SCHEME.len()).is_some_and(|scheme| scheme.eq_ignore_ascii_case(UI_SCHEME))
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::HashSet, ops::Range};
 
+use marquetry_office_values::{symbol, with_symbols};
 use quick_xml::events::BytesStart;
 
 use super::{
@@ -19,7 +20,6 @@ use crate::{
     drawing::{DrawnTexts, alternative_text, drawn_id, drawn_texts},
     gather::{Alternatives, TextElements, end_line, gather},
     package::{Package, Relationships, attribute},
-    symbols::{symbol, with_symbols},
 };
 
 /// Collects the text of a document's parts.

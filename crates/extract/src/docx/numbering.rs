@@ -2,12 +2,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use marquetry_office_values::Numerals;
 use quick_xml::events::{BytesStart, Event};
 
 use super::{FORMAT, styles::Styles};
 use crate::{
     ExtractError,
-    ordinal::Numerals,
     package::{attribute, each_event},
 };
 

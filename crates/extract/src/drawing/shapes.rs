@@ -1,12 +1,12 @@
 //! Shapes of slides and sheets: their text, tables, descriptions, charts and diagrams.
 
+use marquetry_office_values::Numerals;
 use quick_xml::events::BytesStart;
 
 use super::{DrawnTexts, alternative_text, drawn_id};
 use crate::{
     Heading,
     gather::{Alternatives, TextElements, end_line},
-    ordinal::Numerals,
     package::attribute,
 };
 

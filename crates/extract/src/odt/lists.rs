@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
+use marquetry_office_values::Numerals;
 use quick_xml::events::BytesStart;
 
-use crate::{ordinal::Numerals, package::attribute};
+use crate::package::attribute;
 
 /// Number of levels of a list.
 const LEVELS: usize = 10;

@@ -13,8 +13,9 @@ use hayro_interpret::{
     hayro_syntax::object::{Dict, String as PdfString},
     kurbo::{Affine, BezPath, Point, Vec2},
 };
+use marquetry_reading_order::{PlacedGlyph, push_plain};
 
-use super::{characters::push_plain, lines, order, strings};
+use super::strings;
 use crate::{ExtractError, Limits, Stop};
 
 /// The reason why reading a page ended. It is thrown as a panic, because the interpreter cannot be
@@ -41,20 +42,6 @@ pub(super) struct PageText {
     unknown: usize,
     stop: Stop,
     limits: Limits,
-}
-
-/// A glyph with its position, in points from the upper left corner.
-#[derive(Clone, Debug)]
-pub(super) struct PlacedGlyph {
-    /// The characters, in logical order.
-    pub(super) text: String,
-    pub(super) origin: Point,
-    /// Expected position of the next glyph of a word.
-    pub(super) end: Point,
-    /// The direction of writing, of length 1.
-    pub(super) direction: Vec2,
-    /// The size of the font.
-    pub(super) size: f64,
 }
 
 /// Marked content whose glyphs stand for another text (`ActualText`; ISO 32000-2, 14.9.4).
@@ -99,7 +86,7 @@ impl PageText {
     /// Arranges the glyphs so far into text.
     fn arrange(&mut self) {
         self.drawn = DrawnGlyphs::default();
-        let text = order::text(lines::of_glyphs(std::mem::take(&mut self.glyphs)));
+        let text = marquetry_reading_order::text(std::mem::take(&mut self.glyphs));
         if !self.text.is_empty() && !text.is_empty() {
             self.text.push('\n');
         }

@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use encoding_rs::{Encoding, WINDOWS_1252};
 
-use crate::symbols::{is_symbol_font, symbol, with_symbols};
+use marquetry_office_values::{is_symbol_font, symbol, with_symbols};
 
 /// The font table.
 #[derive(Default)]

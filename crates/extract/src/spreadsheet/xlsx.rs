@@ -2,6 +2,7 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
+use marquetry_office_values::NumberFormat;
 use quick_xml::events::{BytesStart, Event};
 
 use super::{
@@ -10,7 +11,6 @@ use super::{
         package::{self, Package, Relationships, attribute, each_event, properties, resolved},
     },
     beside,
-    number::NumberFormat,
     sheets::Sheets,
 };
 

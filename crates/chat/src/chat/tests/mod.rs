@@ -274,11 +274,6 @@ async fn a_model_that_fails_loses_nothing() {
         (ProviderAnswer::error(500, [], "on fire"), ErrorCode::Unavailable, "on fire"),
         (ProviderAnswer::error(401, [], "who?"), ErrorCode::Internal, "does not accept the key"),
         (
-            ProviderAnswer::http(200, [("content-type", "text/html")], "<html>"),
-            ErrorCode::Unavailable,
-            "the model gave no answer",
-        ),
-        (
             ProviderAnswer::json(&json!({"choices": []})),
             ErrorCode::Unavailable,
             "the model gave no answer",

@@ -1,6 +1,6 @@
 //! Finds columns whose lines are drawn row by row, and pages that are drawn upwards.
 
-use super::lines::Line;
+use crate::lines::Line;
 
 /// Smallest width of the space between two columns, by the size of the font.
 const GUTTER: f64 = 0.7;
@@ -10,7 +10,7 @@ const FEWEST_ROWS: usize = 3;
 const MAX_COLUMNS: usize = 8;
 
 /// Returns the order of lines in which the columns of running text follow each other.
-pub(super) fn columns(lines: &[Line], order: Vec<usize>, is_right_to_left: bool) -> Vec<usize> {
+pub(crate) fn columns(lines: &[Line], order: Vec<usize>, is_right_to_left: bool) -> Vec<usize> {
     split_columns(lines, order, is_right_to_left, MAX_COLUMNS)
 }
 
@@ -207,7 +207,7 @@ fn is_in_order(order: &[usize], rows: &[Vec<usize>], second: &[usize]) -> bool {
 }
 
 /// Returns the order of lines from the top, if the page is drawn upwards or at random.
-pub(super) fn downwards(lines: &[Line], order: Vec<usize>) -> Vec<usize> {
+pub(crate) fn downwards(lines: &[Line], order: Vec<usize>) -> Vec<usize> {
     /// Maximum number of pieces that are compared with each other.
     const MAX_PIECES: usize = 2_000;
     let pieces = pieces(lines, &order);

@@ -8,7 +8,7 @@ const FIRST_PARTS: [&str; 4] = ["half", "non", "self", "well"];
 const CONJUNCTIONS: [&str; 9] = ["und", "oder", "bzw", "and", "or", "to", "en", "och", "og"];
 
 /// Returns whether a character may stand at the end of a broken word.
-pub(super) fn is_hyphen(character: char) -> bool {
+pub(crate) fn is_hyphen(character: char) -> bool {
     matches!(character, '-' | '\u{2010}' | SOFT)
 }
 
@@ -19,7 +19,7 @@ const SOFT: char = '\u{ad}';
 ///
 /// The hyphen of a compound word stays, which the other words of the page tell: the whole word with
 /// its hyphen, or both parts as words of their own.
-pub(super) fn without_hyphens(text: &str) -> String {
+pub(crate) fn without_hyphens(text: &str) -> String {
     if !text.contains(is_hyphen) {
         return text.to_owned();
     }

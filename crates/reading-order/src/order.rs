@@ -4,7 +4,7 @@
 //! tells the cells of a table apart. It is changed where it cannot be right: where the lines of
 //! columns are drawn row by row, or where a page is drawn upwards.
 
-use super::{
+use crate::{
     bidi::{Drawn, is_mostly_right_to_left, logical},
     columns::{columns, downwards},
     hyphens::{is_hyphen, without_hyphens},
@@ -12,7 +12,7 @@ use super::{
 };
 
 /// Returns the text of the lines of a page, in the order in which they were drawn.
-pub(super) fn text(lines: Vec<Line>) -> String {
+pub(crate) fn text(lines: Vec<Line>) -> String {
     let count = lines.iter().map(|line| line.direction + 1).max().unwrap_or(0);
     let mut of_directions: Vec<Vec<Line>> = vec![Vec::new(); count];
     for line in lines {

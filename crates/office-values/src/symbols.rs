@@ -3,7 +3,8 @@
 
 /// Returns the character that a code shows in a font; `None` if the font is no known font of
 /// symbols, or has no known symbol there.
-pub(crate) fn symbol(font: &str, code: u32) -> Option<char> {
+#[must_use]
+pub fn symbol(font: &str, code: u32) -> Option<char> {
     let code = match code {
         0x20..=0xFF => code as u8,
         0xF020..=0xF0FF => (code - 0xF000) as u8,
@@ -21,14 +22,16 @@ pub(crate) fn symbol(font: &str, code: u32) -> Option<char> {
 }
 
 /// Returns whether a font is a font of symbols.
-pub(crate) fn is_symbol_font(font: &str) -> bool {
+#[must_use]
+pub fn is_symbol_font(font: &str) -> bool {
     // Each of them has this symbol.
     symbol(font, 0x21).is_some() || symbol(font, 0x61).is_some()
 }
 
 /// Returns a text in a font with its symbols as characters of Unicode. Characters outside of the
 /// private use area are what they are: Word writes symbols only there.
-pub(crate) fn with_symbols(font: &str, text: &str) -> String {
+#[must_use]
+pub fn with_symbols(font: &str, text: &str) -> String {
     let converted = text.chars().map(|character| match character {
         '\u{F020}'..='\u{F0FF}' => symbol(font, u32::from(character)).unwrap_or(character),
         _ => character,

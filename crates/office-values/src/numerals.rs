@@ -2,14 +2,19 @@
 
 /// The numerals of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Numerals {
+pub enum Numerals {
+    /// 1, 2, 3.
     #[default]
     Decimal,
     /// Decimal with two digits or more.
     DecimalZero,
+    /// A to Z, then AA.
     UpperLetter,
+    /// a to z, then aa.
     LowerLetter,
+    /// I, II, III.
     UpperRoman,
+    /// i, ii, iii.
     LowerRoman,
     /// Chinese and Japanese numerals.
     Ideographs,
@@ -17,7 +22,8 @@ pub(crate) enum Numerals {
 
 impl Numerals {
     /// Writes a number.
-    pub(crate) fn write(self, number: u32) -> String {
+    #[must_use]
+    pub fn write(self, number: u32) -> String {
         match self {
             Self::Decimal => number.to_string(),
             Self::DecimalZero => format!("{number:02}"),

@@ -4,7 +4,7 @@ use unicode_normalization::UnicodeNormalization as _;
 
 /// Appends the characters of a glyph. Forms that fonts have for a position in a word, such as
 /// ligatures and the shapes of Arabic letters, become the letters that a reader would type.
-pub(super) fn push_plain(meaning: &str, text: &mut String) {
+pub fn push_plain(meaning: &str, text: &mut String) {
     for character in meaning.chars() {
         match ligature(character) {
             Some(letters) => text.push_str(letters),
@@ -45,7 +45,7 @@ fn is_direction_mark(character: char) -> bool {
 }
 
 /// Returns whether a character belongs to a script that is written from right to left.
-pub(super) fn is_right_to_left(character: char) -> bool {
+pub(crate) fn is_right_to_left(character: char) -> bool {
     matches!(character,
         '\u{590}'..='\u{65f}' | '\u{66d}'..='\u{6ef}' | '\u{6fa}'..='\u{8ff}'
         | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{fefc}' | '\u{10800}'..='\u{10fff}'
@@ -53,12 +53,12 @@ pub(super) fn is_right_to_left(character: char) -> bool {
 }
 
 /// Returns whether a character is a letter or digit that is written from left to right.
-pub(super) fn is_left_to_right(character: char) -> bool {
+pub(crate) fn is_left_to_right(character: char) -> bool {
     character.is_alphanumeric() && !is_right_to_left(character)
 }
 
 /// Returns whether a character may be written below the one before it in vertical writing.
-pub(super) fn is_upright(character: char) -> bool {
+pub(crate) fn is_upright(character: char) -> bool {
     matches!(character,
         '\u{3000}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}'
         | '\u{ac00}'..='\u{d7a3}' | '\u{f900}'..='\u{faff}' | '\u{ff01}'..='\u{ff60}'
@@ -66,7 +66,7 @@ pub(super) fn is_upright(character: char) -> bool {
 }
 
 /// Returns the combining form of an accent that is drawn by itself.
-pub(super) fn combining_accent(text: &str) -> Option<char> {
+pub(crate) fn combining_accent(text: &str) -> Option<char> {
     Some(match text {
         "`" => '\u{300}',
         "\u{b4}" => '\u{301}',
@@ -86,7 +86,7 @@ pub(super) fn combining_accent(text: &str) -> Option<char> {
 }
 
 /// Returns the bracket that faces the other way.
-pub(super) fn mirrored(character: char) -> char {
+pub(crate) fn mirrored(character: char) -> char {
     match character {
         '(' => ')',
         ')' => '(',

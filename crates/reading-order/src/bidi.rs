@@ -5,14 +5,14 @@
 
 use unicode_normalization::{UnicodeNormalization as _, char::is_combining_mark};
 
-use super::{
+use crate::{
     characters::{combining_accent, is_left_to_right, is_right_to_left, mirrored},
     lines::{Line, LineGlyph},
 };
 
 /// How the right-to-left words of a page are drawn.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Drawn {
+pub(crate) enum Drawn {
     /// The first letter is on the right, as readers see it.
     Visually,
     /// The first letter is on the left, by programs that know no right-to-left scripts.
@@ -21,7 +21,7 @@ pub(super) enum Drawn {
 
 impl Drawn {
     /// Returns how words are drawn, by letters that only begin or end words.
-    pub(super) fn of(lines: &[Line]) -> Self {
+    pub(crate) fn of(lines: &[Line]) -> Self {
         let mut visual = 0;
         let mut logical = 0;
         let right_to_left = lines.iter().filter(|line| line.characters().any(is_right_to_left));
@@ -47,7 +47,7 @@ fn ends_words(letter: char) -> bool {
 }
 
 /// Returns whether most letters are of scripts that are written from right to left.
-pub(super) fn is_mostly_right_to_left(characters: impl Iterator<Item = char>) -> bool {
+pub(crate) fn is_mostly_right_to_left(characters: impl Iterator<Item = char>) -> bool {
     let mut right = 0_usize;
     let mut left = 0_usize;
     for character in characters {
@@ -58,7 +58,7 @@ pub(super) fn is_mostly_right_to_left(characters: impl Iterator<Item = char>) ->
 }
 
 /// Returns the text of a line in logical order.
-pub(super) fn logical(line: &Line, drawn: Drawn, is_right_to_left_page: bool) -> String {
+pub(crate) fn logical(line: &Line, drawn: Drawn, is_right_to_left_page: bool) -> String {
     if !line.characters().any(is_right_to_left) {
         return from_left_to_right(&line.glyphs);
     }

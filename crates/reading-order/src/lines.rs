@@ -1,32 +1,32 @@
 //! Joins the glyphs of a page into lines.
 
-use hayro_interpret::kurbo::Vec2;
+use kurbo::Vec2;
 
-use super::{characters::is_upright, page::PlacedGlyph};
+use crate::{characters::is_upright, glyph::PlacedGlyph};
 
 /// A piece of a line, without large gaps. Places are measured along and across the direction of
 /// writing, so that turned and vertical writing is arranged as horizontal writing is.
 #[derive(Clone, Debug)]
-pub(super) struct Line {
-    pub(super) glyphs: Vec<LineGlyph>,
+pub(crate) struct Line {
+    pub(crate) glyphs: Vec<LineGlyph>,
     /// Number of the direction of writing, in the order in which directions occur.
-    pub(super) direction: usize,
-    pub(super) start: f64,
-    pub(super) end: f64,
+    pub(crate) direction: usize,
+    pub(crate) start: f64,
+    pub(crate) end: f64,
     /// Position of the baseline. It grows from line to line.
-    pub(super) base: f64,
+    pub(crate) base: f64,
     /// The largest size of a font.
-    pub(super) size: f64,
+    pub(crate) size: f64,
 }
 
 /// A glyph in its line.
 #[derive(Clone, Debug)]
-pub(super) struct LineGlyph {
-    pub(super) text: String,
-    pub(super) start: f64,
-    pub(super) end: f64,
-    pub(super) base: f64,
-    pub(super) size: f64,
+pub(crate) struct LineGlyph {
+    pub(crate) text: String,
+    pub(crate) start: f64,
+    pub(crate) end: f64,
+    pub(crate) base: f64,
+    pub(crate) size: f64,
 }
 
 /// Largest distance between baselines in a line, by the size of the font. Indices are up to half a
@@ -36,7 +36,7 @@ const RISE: f64 = 0.6;
 const GAP: f64 = 0.9;
 
 /// Joins glyphs, in the order in which they were drawn.
-pub(super) fn of_glyphs(mut glyphs: Vec<PlacedGlyph>) -> Vec<Line> {
+pub(crate) fn of_glyphs(mut glyphs: Vec<PlacedGlyph>) -> Vec<Line> {
     turn_upright(&mut glyphs);
     let mut directions: Vec<Vec2> = Vec::new();
     let mut lines: Vec<Line> = Vec::new();
@@ -152,17 +152,17 @@ impl Line {
     }
 
     /// Returns whether another piece is in the same line.
-    pub(super) fn is_beside(&self, other: &Self) -> bool {
+    pub(crate) fn is_beside(&self, other: &Self) -> bool {
         (self.base - other.base).abs() <= RISE * self.size.min(other.size)
     }
 
     /// Returns whether two pieces are one above the other.
-    pub(super) fn overlaps(&self, other: &Self) -> bool {
+    pub(crate) fn overlaps(&self, other: &Self) -> bool {
         self.start < other.end && other.start < self.end
     }
 
     /// Appends a piece of the same line.
-    pub(super) fn join(&mut self, other: Self) {
+    pub(crate) fn join(&mut self, other: Self) {
         let is_after = other.start > self.end - 0.5 * self.size;
         self.start = self.start.min(other.start);
         self.end = self.end.max(other.end);
@@ -174,7 +174,7 @@ impl Line {
     }
 
     /// Returns the characters of the line, in no order.
-    pub(super) fn characters(&self) -> impl Iterator<Item = char> + '_ {
+    pub(crate) fn characters(&self) -> impl Iterator<Item = char> + '_ {
         self.glyphs.iter().flat_map(|glyph| glyph.text.chars())
     }
 }

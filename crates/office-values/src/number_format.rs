@@ -3,13 +3,18 @@
 
 /// The kind of a number format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum NumberFormat {
+pub enum NumberFormat {
     /// A plain number.
     Number,
     /// A percentage: a hundred times the number, and a per cent sign.
     Percent,
     /// A day, a time of day, or both.
-    Moment { day: bool, time: bool },
+    Moment {
+        /// Whether the day is displayed.
+        day: bool,
+        /// Whether the time of day is displayed.
+        time: bool,
+    },
     /// Numbers are hidden, and texts are shown: `;;`.
     HiddenNumber,
     /// Numbers and texts are hidden: `;;;`.
@@ -19,7 +24,8 @@ pub(super) enum NumberFormat {
 impl NumberFormat {
     /// Returns the kind of a built-in format, which has a number and no code. Those from 27 on are
     /// dates of East Asian calendars.
-    pub(super) fn built_in(id: u32) -> Self {
+    #[must_use]
+    pub fn built_in(id: u32) -> Self {
         match id {
             9 | 10 => Self::Percent,
             14..=17 | 27..=31 | 36 | 50..=54 | 57 | 58 => Self::Moment { day: true, time: false },
@@ -30,7 +36,8 @@ impl NumberFormat {
     }
 
     /// Returns the kind of a format code for positive numbers, from its first section.
-    pub(super) fn of_code(code: &str) -> Self {
+    #[must_use]
+    pub fn of_code(code: &str) -> Self {
         let mut letters = String::new();
         let mut sections = 1;
         let mut characters = code.chars();
@@ -87,7 +94,8 @@ impl NumberFormat {
 
     /// Returns a number approximately as displayed: with full precision, and with dates in ISO
     /// 8601.
-    pub(super) fn text(self, stored: &str, since_1904: bool) -> String {
+    #[must_use]
+    pub fn text(self, stored: &str, since_1904: bool) -> String {
         let stored = stored.trim();
         let Some(number) = stored.parse::<f64>().ok().filter(|number| number.is_finite()) else {
             return stored.to_owned();
