@@ -83,7 +83,9 @@ test("a frame is served once, with its policy in the header", { timeout: 60_000 
   assert.notEqual(new URL(frame).origin, server.url);
   const first = await fetch(frame);
   assert.equal(first.status, 200);
-  assert.equal(first.headers.get("content-security-policy"), policy);
+  const [sent, reports] = first.headers.get("content-security-policy").split("; report-uri ");
+  assert.equal(sent, policy);
+  assert.match(reports, /^[a-z0-9]+\/blocked$/, "what is blocked is reported to this server");
   assert.match(policy, /frame-ancestors 'none'$/, "no page may have it in a frame, since none asked");
   assert.equal((await fetch(frame)).status, 404);
   assert.equal((await fetch(new URL("/view/guessed", frame))).status, 404);

@@ -69,7 +69,7 @@ await Promise.all([
   attempt('media', () => violated('/media', () => { document.body.append(Object.assign(document.createElement('video'), { src: '${url}/media' })); })),
   attempt('script', () => loads('script', '${url}/script')),
   attempt('module', () => import('${url}/module').then(() => 'allowed')),
-  attempt('worker', () => violated('blob', () => { try { new Worker(URL.createObjectURL(new Blob(['fetch("${url}/worker")']))); } catch {} })),
+  attempt('worker', () => new Promise((done) => { new Worker(URL.createObjectURL(new Blob(['fetch("${url}/worker").then(() => postMessage("allowed"), () => postMessage("blocked"))']))).onmessage = (event) => done(event.data); })),
   attempt('style', () => violated('/style', () => { document.body.append(Object.assign(document.createElement('link'), { rel: 'stylesheet', href: '${url}/style' })); })),
   attempt('font', () => new FontFace('x', 'url(${url}/font)').load().then(() => 'allowed')),
   attempt('prefetch', () => { document.head.append(Object.assign(document.createElement('link'), { rel: 'prefetch', href: '${url}/prefetch' })); return 'blocked unless it is reached'; }),

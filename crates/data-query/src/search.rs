@@ -145,8 +145,10 @@ pub fn search(
     let mut look = || {
         deadline.check().map_err(|stopped| match stopped {
             Stopped::Cancelled => SearchError::Cancelled,
+            Stopped::Late => SearchError::Time(limits.time),
             // A search does not look at the memory.
-            _ => SearchError::Time(limits.time),
+            #[cfg(any(feature = "jq", feature = "sql"))]
+            Stopped::Memory(_) => SearchError::Time(limits.time),
         })
     };
     let mut bytes = BYTES_PER_LOOK;

@@ -16,6 +16,7 @@ pub(crate) fn text<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>,
 }
 
 /// Reads a text that is empty if it is absent.
+#[cfg(feature = "client")]
 pub(crate) fn text_or_empty<'de, D: Deserializer<'de>>(from: D) -> Result<String, D::Error> {
     Ok(text(from)?.unwrap_or_default())
 }
@@ -47,6 +48,7 @@ pub(crate) fn flag<'de, D: Deserializer<'de>>(from: D) -> Result<bool, D::Error>
 }
 
 /// Reads a finite number, perhaps written as a text.
+#[cfg(any(feature = "client", feature = "server"))]
 pub(crate) fn number<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f64>, D::Error> {
     let number = match Value::deserialize(from)? {
         Value::Number(number) => number.as_f64(),
