@@ -488,6 +488,10 @@ export interface Comparison {
   verdict: Change;
   all: CaseComparison;
   cases: CaseComparison[];
+  /** Names of cases that only the base run has. */
+  onlyBase?: string[];
+  /** Names of cases that only the new run has. */
+  onlyNew?: string[];
 }
 
 /** How well a judge agrees with people. */

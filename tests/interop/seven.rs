@@ -127,7 +127,11 @@ impl Servers {
             .collect();
         let (servers_file, settings) = (self.path("mcp.json"), self.path("marquetry.toml"));
         std::fs::write(&servers_file, json!({ "mcpServers": servers }).to_string()).unwrap();
-        std::fs::write(&settings, "[knowledge]\nenabled = false\n").unwrap();
+        std::fs::write(
+            &settings,
+            "[knowledge]\nenabled = false\n[gateway]\nlist_wait_ms = 60000\n",
+        )
+        .unwrap();
         ["stdio", "--config", &settings, "--mcp-config", &servers_file].map(str::to_owned).to_vec()
     }
 }

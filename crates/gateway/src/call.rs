@@ -466,7 +466,8 @@ impl Gateway {
         }
         let name = &name[..name.floor_char_boundary(200)];
         let mut message = format!("{UNKNOWN_TOOL} '{name}'");
-        if let Some(meant) = self.nearest_tool(name) {
+        // A tool that is for Views alone is unknown to other callers under its own name.
+        if let Some(meant) = self.nearest_tool(name).filter(|meant| *meant != name) {
             message += &format!("; did you mean '{meant}'?");
         }
         CallFailure::Rpc(RpcError::invalid_params(message))
