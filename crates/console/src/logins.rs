@@ -105,7 +105,8 @@ mod tests {
         let code = logins.new_code();
         assert_eq!(logins.redeem("wrong"), None);
         assert!(logins.redeem(&code).is_some(), "a wrong guess must not end it");
-        let (old, new) = (logins.new_code(), logins.new_code());
+        let old = logins.new_code();
+        let new = logins.new_code();
         assert_eq!(logins.redeem(&old), None, "a newer one replaced it");
         assert!(logins.redeem(&new).is_some());
     }

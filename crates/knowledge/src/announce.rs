@@ -17,8 +17,8 @@ const MAX_READERS: usize = 1_000;
 /// Events that are announced together: a folder that is indexed has one for each file.
 const MAX_BATCH: usize = 1_000;
 
-/// The users who have read or listed records since the start: nobody else has a list that could
-/// have changed.
+/// The users who have read or listed records since the start. Other users have no list yet that
+/// could have changed.
 #[derive(Default)]
 pub(crate) struct Readers(Mutex<BTreeMap<String, Reader>>);
 

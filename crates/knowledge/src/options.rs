@@ -111,7 +111,7 @@ impl KnowledgeOptions {
     ///
     /// # Errors
     ///
-    /// Returns [`KnowledgeError::NoLocation`] if there is none.
+    /// Returns [`KnowledgeError::NoLocation`] if the options name no database.
     pub fn location(&self) -> Result<&DatabaseLocation, KnowledgeError> {
         self.database.as_ref().map_err(|reason| KnowledgeError::NoLocation(reason.clone()))
     }

@@ -104,7 +104,7 @@ pub(super) async fn check(
 }
 
 /// Returns the groups of a user: the texts of a claim, which is a list or one text with spaces. A
-/// claim with dots is a path (`realm_access.roles` at Keycloak) if there is none of that name.
+/// claim with dots is a path (`realm_access.roles` at Keycloak) unless a claim has that whole name.
 /// Further groups than [`MAX_GROUPS`] are left out.
 fn groups(payload: &[u8], claim: &str) -> BTreeSet<String> {
     const MAX_GROUPS: usize = 256;
@@ -128,7 +128,7 @@ fn seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> 
         .ok_or_else(|| serde::de::Error::custom("no time"))
 }
 
-/// Like [`seconds`]; `null` is none.
+/// Reads seconds as [`seconds`] does; `null` counts as absent.
 fn some_seconds<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<f64>, D::Error> {
     let value = Option::<Value>::deserialize(deserializer)?;
     value.map(seconds).transpose().map_err(serde::de::Error::custom)
