@@ -35,6 +35,14 @@ async function atRest(page) {
   return last;
 }
 
+/** Turns the wheel, waits until the list has moved for it and stands still, and returns where it stands. */
+async function wheel(page, distance) {
+  const before = await topOf(page);
+  await page.mouse.wheel(0, distance);
+  await page.waitForFunction((top) => document.querySelector(".side .virtual").scrollTop !== top, before);
+  return atRest(page);
+}
+
 /** The list of tools, once all of them are known. */
 async function openList(hash, options) {
   const page = await openPage(browser, server, hash, options);
@@ -57,14 +65,11 @@ test("a wheel scrolls a long list as far as it turns", { timeout: 60_000 }, asyn
   const page = await openList("#/tools");
   await list(page).hover();
   for (let turns = 1; turns <= 30; turns += 1) {
-    await page.mouse.wheel(0, 100);
-    assert.equal(await atRest(page), turns * 100);
+    assert.equal(await wheel(page, 100), turns * 100);
   }
   assert.ok(await isDrawn(page));
-  await page.mouse.wheel(0, -700);
-  assert.equal(await atRest(page), 2_300);
-  await page.mouse.wheel(0, 100_000);
-  assert.equal(await atRest(page), 102_300);
+  assert.equal(await wheel(page, -700), 2_300);
+  assert.equal(await wheel(page, 100_000), 102_300);
   assert.ok(await isDrawn(page));
   await page.context().close();
 });
@@ -116,8 +121,7 @@ test("keys move in a long list, also after the row with the focus was scrolled a
   await page.keyboard.press("Home");
   assert.equal(await at(), 1);
   await list(page).hover();
-  await page.mouse.wheel(0, 50_000);
-  await atRest(page);
+  await wheel(page, 50_000);
   await page.keyboard.press("ArrowDown");
   assert.equal(await at(), 2, "the list has kept the focus, and where it was");
   assert.ok(await isDrawn(page));
