@@ -13,19 +13,13 @@ use marquetry_judge::{
     MemoryStore, ResultStore, RunContext, Runner, ServerConfig, Status, TestCase, TestResult,
     case_file::CaseFile,
     cassette::Cassette,
-    report,
     store::{Configuration, NewRun, RunStatus, with_heartbeat},
 };
 use tokio::runtime::Runtime;
 
 use crate::{
-    Environment, Failed,
-    arguments::{OutcomeFormat, TestArgs},
-    configuration::SelectedConfiguration,
-    database,
-    progress::Progress,
-    summary,
-    variables::expand_case,
+    Environment, Failed, arguments::TestArgs, configuration::SelectedConfiguration, database,
+    progress::Progress, report::print, summary, variables::expand_case,
 };
 
 /// A case with the name of its run.
@@ -126,71 +120,28 @@ fn server_of(arguments: &TestArgs) -> Option<ServerConfig> {
     Some(ServerConfig::stdio(program, rest))
 }
 
-/// Runs the cases as one run.
+/// Runs the cases as one run. With `prints`, shows progress and the results for people. Returns the
+/// results of the cases that ran and, if the run was interrupted, the reason.
 pub(crate) fn run(
     arguments: &TestArgs,
     cases: Vec<LoadedCase>,
     configuration: Option<SelectedConfiguration>,
+    prints: bool,
     environment: Environment<'_>,
-) -> Result<(), Failed> {
-    let reports = reports(arguments)?;
+) -> Result<(Vec<TestResult>, Result<(), Failed>), Failed> {
     if let Some(selected) = &configuration {
         // Standard output may be a report. A closed pipe is not a failure.
         _ = std::io::stderr().lock().write_all(selected.description().as_bytes());
     }
-    let prints =
-        reports.iter().all(|(format, file)| *format == OutcomeFormat::Text || file.is_some());
     let runtime = Runtime::new().map_err(Failed::error)?;
     let (results, ended) =
         runtime.block_on(run_all(arguments, cases, configuration, prints, environment))?;
-    for (format, file) in reports {
-        let text = match format {
-            OutcomeFormat::Text => summary::render(&results),
-            OutcomeFormat::Json => report::json(&results),
-            OutcomeFormat::Junit => report::junit(&results),
-            OutcomeFormat::Tap => report::tap(&results),
-            OutcomeFormat::Html => report::html(&results),
-        };
-        write(&text, file.as_deref())?;
+    if prints {
+        print(&summary::render(&results));
     }
-    if prints && !arguments.report.is_empty() {
-        write(&summary::render(&results), None)?;
-    }
-    // The error is returned only now, so that finished cases are reported first.
-    ended?;
-    // A failed test takes precedence over a test without a verdict.
-    if has_status(&results, Status::Failed) {
-        Err(Failed::printed(Failed::FAIL))
-    } else if has_status(&results, Status::Error) {
-        Err(Failed::printed(Failed::ERROR))
-    } else {
-        Ok(())
-    }
+    Ok((results, ended))
 }
 
-fn has_status(results: &[TestResult], status: Status) -> bool {
-    results.iter().any(|result| result.status == status)
-}
-
-fn reports(arguments: &TestArgs) -> Result<Vec<(OutcomeFormat, Option<PathBuf>)>, Failed> {
-    if arguments.report.is_empty() {
-        return Ok(vec![(arguments.format, None)]);
-    }
-    let reports: Vec<_> = arguments
-        .report
-        .iter()
-        .map(|report| (report.format.unwrap_or(arguments.format), report.file.clone()))
-        .collect();
-    if reports.iter().filter(|(_, file)| file.is_none()).count() > 1 {
-        return Err(Failed::usage(
-            "two reports on standard output: name files, as in --report junit=FILE",
-        ));
-    }
-    Ok(reports)
-}
-
-/// Runs the cases. Returns the results of the cases that ran and, if the run was interrupted, the
-/// reason.
 async fn run_all(
     arguments: &TestArgs,
     cases: Vec<LoadedCase>,
@@ -425,16 +376,6 @@ fn file_name(name: &str) -> String {
 /// standard library.
 fn checksum(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |sum, byte| (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193))
-}
-
-fn write(text: &str, file: Option<&Path>) -> Result<(), Failed> {
-    let Some(file) = file else {
-        // A closed pipe is not a failure.
-        _ = std::io::stdout().lock().write_all(text.as_bytes());
-        return Ok(());
-    };
-    fs::write(file, text)
-        .map_err(|error| Failed::error(format!("failed to write {}: {error}", file.display())))
 }
 
 #[cfg(test)]

@@ -31,11 +31,4 @@ impl Failed {
     pub(crate) fn printed(code: u8) -> Self {
         Self { code, message: String::new() }
     }
-
-    /// Joins the failures of two parts of a run, the first of which was printed. A failed test
-    /// takes precedence over one that could not be run.
-    pub(crate) fn and(self, other: Self) -> Self {
-        let code = if self.code == Self::FAIL { self.code } else { other.code };
-        Self { code, message: other.message }
-    }
 }

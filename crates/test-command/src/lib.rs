@@ -7,6 +7,7 @@ mod database;
 mod failed;
 mod own_server;
 mod progress;
+mod report;
 mod results;
 mod scenarios;
 mod schema;
@@ -16,7 +17,10 @@ mod variables;
 
 use std::{fmt, path::Path};
 
-use self::arguments::Task;
+use self::{
+    arguments::Task,
+    report::{Outcomes, Reports},
+};
 pub use self::{
     arguments::{TestArgs, TestServerArgs},
     failed::Failed,
@@ -85,7 +89,7 @@ pub fn test(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Fa
     }
 }
 
-/// Runs the scenarios, then the cases.
+/// Runs the scenarios, then the cases, and reports both.
 fn run(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed> {
     let files = TestFiles::find(&arguments.files).map_err(Failed::usage)?;
     if arguments.configuration.is_some() && !files.scenarios.is_empty() {
@@ -93,36 +97,40 @@ fn run(arguments: &TestArgs, environment: Environment<'_>) -> Result<(), Failed>
             "--configuration is for cases with a model: name the server of scenarios with --url URL or -- COMMAND",
         ));
     }
+    let reports = Reports::of(arguments)?;
     let configuration = configuration::select(arguments, environment)?;
     let cases = cases::load(arguments, configuration.as_ref(), &files.cases, environment)?;
-    let is_for_programs =
-        !arguments.report.is_empty() || arguments.format != arguments::OutcomeFormat::Text;
-    if !cases.is_empty() && !files.scenarios.is_empty() && is_for_programs {
-        return Err(Failed::usage(
-            "a report is about scenarios or about cases: name files of one kind with --report and --format",
-        ));
-    }
-    let scenarios = match &files.scenarios[..] {
-        [] => Ok(()),
-        files => scenarios::run(arguments, files, environment),
-    };
-    match &scenarios {
-        // The cases run even if a scenario failed or could not be run, once that was reported.
-        Err(failed) if !failed.message.is_empty() => return scenarios,
-        _ => {}
-    }
     if cases.is_empty() && files.scenarios.is_empty() {
         return Err(Failed::usage(
             "no tests found: the folders have no YAML files, or no file has a test of the given name",
         ));
     }
-    let cases = if cases.is_empty() {
-        Ok(())
-    } else {
-        cases::run(arguments, cases, configuration, environment)
-    };
-    match (scenarios, cases) {
-        (Err(scenarios), Err(cases)) => Err(scenarios.and(cases)),
-        (scenarios, cases) => scenarios.and(cases),
+    let prints = reports.prints();
+    let mut outcomes = Outcomes { scenarios: None, cases: None };
+    if !files.scenarios.is_empty() {
+        outcomes.scenarios = scenarios::run(arguments, &files.scenarios, prints, environment)?;
+        if outcomes.scenarios.is_none() && cases.is_empty() {
+            return Err(Failed::usage(
+                "no scenario for this server: none matches, or all name other transports or revisions",
+            ));
+        }
+    }
+    // The cases run even if a scenario failed or could not be run.
+    let mut ended = Ok(());
+    if !cases.is_empty() {
+        match cases::run(arguments, cases, configuration, prints, environment) {
+            Ok((results, end)) => {
+                outcomes.cases = Some(results);
+                ended = end;
+            }
+            Err(failed) => ended = Err(failed),
+        }
+    }
+    // What ran is reported before the reason why the rest did not run.
+    reports.write(&outcomes)?;
+    ended?;
+    match outcomes.exit_code() {
+        0 => Ok(()),
+        code => Err(Failed::printed(code)),
     }
 }

@@ -3,21 +3,19 @@
 use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use marquetry_scenarios::{
-    CommandServer, Filter, Format, Options, Revision, Rules, Suite, TestedServer, UrlServer,
+    CommandServer, Filter, Options, Outcome, Revision, Rules, Suite, TestedServer, UrlServer,
 };
 
-use crate::{
-    Environment, Failed,
-    arguments::{OutcomeFormat, Report, TestArgs},
-    own_server::OwnServer,
-};
+use crate::{Environment, Failed, arguments::TestArgs, own_server::OwnServer, report::print};
 
-/// Runs the scenarios in these files.
+/// Runs the scenarios in these files. With `prints`, shows progress and the outcome for people.
+/// Returns `None` if the arguments select no scenario.
 pub(crate) fn run(
     arguments: &TestArgs,
     files: &[PathBuf],
+    prints: bool,
     environment: Environment<'_>,
-) -> Result<(), Failed> {
+) -> Result<Option<Outcome>, Failed> {
     let revisions = match &arguments.revision[..] {
         [] => vec![Revision::V2025_11_25],
         chosen => chosen.to_vec(),
@@ -49,47 +47,16 @@ pub(crate) fn run(
     let words: Vec<String> = arguments.exact.iter().chain(&arguments.filter).cloned().collect();
     let suite = all.filtered(&Filter { words: &words, exact, cell: None });
     if suite.cases().is_empty() {
-        return Err(Failed::usage(
-            "no scenario for this server: none matches, or all name other transports or revisions",
-        ));
+        return Ok(None);
     }
-    let reports: Vec<(Format, Option<PathBuf>)> = if arguments.report.is_empty() {
-        vec![(format(arguments.format), None)]
-    } else {
-        arguments
-            .report
-            .iter()
-            .map(|Report { format: chosen, file }| {
-                (format(chosen.unwrap_or(arguments.format)), file.clone())
-            })
-            .collect()
-    };
     let mut options = Options::default();
     options.jobs = arguments.jobs.unwrap_or(options.jobs);
     options.time_limit = Duration::from_secs(arguments.time_limit);
-    options.prints = reports.iter().all(|(format, file)| *format == Format::Text || file.is_some());
+    options.prints = prints;
     "the same command with --exact".clone_into(&mut options.rerun);
     let outcome = suite.run(&server, &options).map_err(Failed::error)?;
-    for (format, file) in reports {
-        outcome.write(format, file.as_deref()).map_err(Failed::error)?;
+    if prints {
+        print(&outcome.text());
     }
-    // The report already contains the failures. A failed test takes precedence over one that could
-    // not be run.
-    if outcome.is_success() {
-        Ok(())
-    } else if outcome.has_failures() {
-        Err(Failed::printed(Failed::FAIL))
-    } else {
-        Err(Failed::printed(Failed::ERROR))
-    }
-}
-
-fn format(format: OutcomeFormat) -> Format {
-    match format {
-        OutcomeFormat::Text => Format::Text,
-        OutcomeFormat::Json => Format::Json,
-        OutcomeFormat::Junit => Format::Junit,
-        OutcomeFormat::Tap => Format::Tap,
-        OutcomeFormat::Html => Format::Html,
-    }
+    Ok(Some(outcome))
 }

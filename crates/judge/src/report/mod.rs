@@ -1,18 +1,13 @@
-//! Results for programs and people: JSON, JUnit XML, TAP and one HTML page.
-//!
-//! JUnit XML is written here: for the five elements that are needed, the crate `quick-junit` would
-//! add a second, older version of an XML library of this workspace, and a library of dates.
+//! Results for programs and people: JSON, and a suite for reports in other formats.
 
-mod html;
-mod junit;
-mod tap;
+mod details;
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
+use marquetry_test_report::{Suite, Test};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use self::{html::html, junit::junit, tap::tap};
 use crate::{
     Status, TestResult,
     result::{CheckResult, TrialCounts},
@@ -65,6 +60,32 @@ pub fn json(results: &[TestResult]) -> String {
     text.unwrap_or_else(|error| format!("{{\"error\": {:?}}}", error.to_string())) + "\n"
 }
 
+/// Returns results as a suite of a report, one test for each result.
+pub fn suite(results: &[TestResult]) -> Suite {
+    let mut suite = Suite::new("cases");
+    suite.elapsed = Duration::from_millis(Summary::of(results).duration_ms);
+    suite.tests.extend(results.iter().map(|result| {
+        let elapsed = Duration::from_millis(result.duration);
+        let mut test = Test::new(&result.test_case.name, reported(result.status), elapsed);
+        test.group = Some("marquetry.judge".to_owned());
+        test.about.clone_from(&result.test_case.prompt);
+        test.timestamp = Some(result.timestamp.to_string());
+        test.reason = (result.status != Status::Passed).then(|| problem(result));
+        test.trials = trials_in_words(result);
+        test.details = details::html(result);
+        test
+    }));
+    suite
+}
+
+fn reported(status: Status) -> marquetry_test_report::Status {
+    match status {
+        Status::Passed => marquetry_test_report::Status::Passed,
+        Status::Failed => marquetry_test_report::Status::Failed,
+        Status::Error => marquetry_test_report::Status::Error,
+    }
+}
+
 /// Describes how the trials of a repeated case ended: the 95 % interval of its pass rate, the
 /// probability that at least one of 3 trials passes, and the probability that all 3 pass. `None`
 /// for a case with one trial.
@@ -114,7 +135,6 @@ fn problem(result: &TestResult) -> String {
     }
     let Some(trial) = result.deciding_trial() else { return result.verdict.reasoning.clone() };
     let mut lines = Vec::new();
-    lines.extend(trials_in_words(result));
     for CheckResult { name, detail, expected, actual, .. } in
         trial.checks.iter().filter(|check| !check.passed)
     {
@@ -139,27 +159,6 @@ fn problem(result: &TestResult) -> String {
         lines.push(result.verdict.reasoning.clone());
     }
     lines.join("\n")
-}
-
-/// Returns a text with the characters that XML and HTML reserve as entities, and without those that
-/// XML forbids.
-fn escaped(text: &str) -> String {
-    let mut safe = String::with_capacity(text.len());
-    for one in text.chars() {
-        match one {
-            '&' => safe.push_str("&amp;"),
-            '<' => safe.push_str("&lt;"),
-            '>' => safe.push_str("&gt;"),
-            '"' => safe.push_str("&quot;"),
-            '\'' => safe.push_str("&#39;"),
-            '\t' | '\n' | ' '..='\u{7e}' => safe.push(one),
-            _ if one.is_control() || matches!(one, '\u{fffe}' | '\u{ffff}') => {
-                safe.push('\u{fffd}');
-            }
-            _ => safe.push(one),
-        }
-    }
-    safe
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::*;
-use crate::{TestCase, Timestamp, Trial, Verdict, result::TokenUsage};
+use crate::{TestCase, Timestamp, ToolCallRecord, Trial, Verdict, result::TokenUsage};
 
 fn result(name: &str, status: Status, error: Option<&str>) -> TestResult {
     TestResult {
@@ -30,39 +30,17 @@ fn three() -> [TestResult; 3] {
 }
 
 #[test]
-fn junit_counts_and_escapes() {
-    expect(
-        &junit(&three()),
-        &[
-            "<testsuites tests=\"3\" failures=\"1\" errors=\"1\" time=\"3.702\">",
-            "<testcase name=\"good\" classname=\"marquetry.judge\" time=\"1.234\" timestamp=\"1970-01-01T00:00:00.000Z\"/>",
-            "name=\"bad # &lt;x&gt;\n2\"",
-            "<failure message=\"Test execution failed: a \u{fffd}[31m&quot;reason&quot;\">",
-            "<error message=\"server &quot;a&quot; did &lt;not&gt; start\">",
-        ],
-    );
-}
-
-#[test]
-fn tap_has_one_line_for_each_result() {
-    expect(
-        &tap(&three()),
-        &[
-            "TAP version 14\n1..3\nok 1 - good\nnot ok 2 - bad \\# <x> 2\n  ---\n  status: failed\n",
-            "not ok 3 - broken\n  ---\n  status: error\n",
-            "  message: \"server \\\"a\\\" did <not> start\\nsecond line\"\n  ...\n",
-        ],
-    );
-}
-
-#[test]
-fn html_escapes_everything_and_loads_nothing() {
-    let page = html(&three());
-    expect(
-        &page,
-        &["1 passed", "1 failed", "1 errors", "Do &lt;it&gt; &amp; more", "default-src 'none'"],
-    );
-    assert!(!page.contains("<it>") && !page.contains("<x>") && !page.contains("<script"));
+fn a_suite_has_each_result_with_its_reason() {
+    let suite = suite(&three());
+    assert_eq!(suite.elapsed, Duration::from_millis(3702));
+    let [good, bad, broken] = &suite.tests[..] else { panic!() };
+    assert_eq!(good.name, "good");
+    assert_eq!(good.about, "Do <it> & more");
+    assert_eq!(good.timestamp.as_deref(), Some("1970-01-01T00:00:00.000Z"));
+    assert_eq!(good.reason, None);
+    assert_eq!(bad.reason.as_deref(), Some("Test execution failed: a \u{1b}[31m\"reason\""));
+    assert_eq!(broken.reason.as_deref(), Some("server \"a\" did <not> start\nsecond line"));
+    assert_eq!(broken.status, marquetry_test_report::Status::Error);
 }
 
 /// Returns a result with these numbers of trials by status.
@@ -104,9 +82,27 @@ fn repetitions_are_reported_with_their_interval_and_chances() {
         "1 of 2 trials passed (95 % interval 9 to 91 %), 2 without a verdict"
     );
     assert_eq!(words(0, 0, 2).unwrap(), "0 of 0 trials passed, 2 without a verdict");
-    let results = [repeated(2, 1, 0)];
-    expect(&junit(&results), &["<property name=\"trials\" value=\"2 of 3 trials passed (95 %"]);
-    expect(&html(&results), &["<p>2 of 3 trials passed (95 %"]);
+    let suite = suite(&[repeated(2, 1, 0)]);
+    let trials = suite.tests[0].trials.as_ref().unwrap();
+    assert!(trials.starts_with("2 of 3 trials passed (95 %"), "{trials}");
+}
+
+#[test]
+fn trials_of_a_case_are_side_by_side() {
+    let mut result = repeated(1, 1, 0);
+    result.trials[1].index = 1;
+    result.trials[1].tool_calls =
+        vec![ToolCallRecord::of_text("files", "<write>", Value::Null, "done")];
+    let page = &suite(&[result]).tests[0].details;
+    for part in [
+        "<th>Trial 1: <span class=\"passed\">passed</span></th><th>Trial 2: <span class=\"failed\">failed</span></th></tr>",
+        "<tr><th>Calls</th><td></td><td>files/&lt;write&gt;</td></tr>",
+        "<tr><th>Tokens</th><td>0</td><td>0</td></tr>",
+    ] {
+        assert!(page.contains(part), "{part:?} is not in:\n{page}");
+    }
+    let one = &suite(&[repeated(1, 0, 0)]).tests[0].details;
+    assert!(!one.contains("<th>Calls</th>"), "{one}");
 }
 
 #[test]
@@ -114,11 +110,4 @@ fn json_has_a_summary() {
     let report: Value = serde_json::from_str(&json(&three())).unwrap();
     assert_eq!(report["summary"]["failed"], 1);
     assert_eq!(report["results"][2]["status"], "error");
-}
-
-#[track_caller]
-fn expect(text: &str, parts: &[&str]) {
-    for part in parts {
-        assert!(text.contains(part), "{part:?} is not in:\n{text}");
-    }
 }

@@ -1,8 +1,4 @@
-//! The outcome of a run: as text in cargo's manner, as JSON, as JUnit's XML, as TAP, as an HTML
-//! page.
-
-mod html;
-mod tap;
+//! The outcome of a run: as text in cargo's manner, as JSON, or as a suite for other formats.
 
 use std::{
     fmt::Write as _,
@@ -12,6 +8,7 @@ use std::{
     time::Duration,
 };
 
+use marquetry_test_report::{Suite, Test, html, junit, tap};
 use serde::Serialize;
 
 use super::{case::Case, failure::Failure};
@@ -45,6 +42,17 @@ pub(crate) enum Status {
     Skipped(String),
 }
 
+impl Status {
+    fn reported(&self) -> marquetry_test_report::Status {
+        match self {
+            Self::Passed => marquetry_test_report::Status::Passed,
+            Self::Failed(_) => marquetry_test_report::Status::Failed,
+            Self::Error(_) => marquetry_test_report::Status::Error,
+            Self::Skipped(_) => marquetry_test_report::Status::Skipped,
+        }
+    }
+}
+
 /// A finished case.
 #[derive(Clone, Debug)]
 pub(crate) struct FinishedCase {
@@ -72,7 +80,7 @@ struct Row<'a> {
     file: &'a str,
     matrix: MatrixCell,
     #[serde(skip_serializing_if = "Option::is_none")]
-    status: Option<&'static str>,
+    status: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     ms: Option<u64>,
     /// Why the case failed or was skipped.
@@ -103,18 +111,14 @@ pub(crate) fn say(text: &str) {
 /// Prints the cases without running them.
 pub(crate) fn list(cases: &[Case], format: Format) {
     match format {
-        // TAP and HTML have no form for cases without an outcome.
-        Format::Text | Format::Tap | Format::Html => {
+        // The others have no form for cases without an outcome.
+        Format::Text | Format::Junit | Format::Tap | Format::Html => {
             for case in cases {
                 say(&format!("{case}: test\n"));
             }
             say(&format!("\n{} tests, 0 benchmarks\n", cases.len()));
         }
         Format::Json => say(&json_rows(cases.iter().map(Row::new))),
-        Format::Junit => {
-            let cases: String = cases.iter().map(|case| xml_case(case, None, "")).collect();
-            say(&xml_suite(&cases, "", Duration::ZERO));
-        }
     }
 }
 
@@ -144,9 +148,9 @@ impl Outcome {
         let text = match format {
             Format::Text => self.text(),
             Format::Json => self.json(),
-            Format::Junit => self.junit(),
-            Format::Tap => tap::render(self),
-            Format::Html => html::render(self),
+            Format::Junit => junit(&[self.suite()]),
+            Format::Tap => tap(&[self.suite()]),
+            Format::Html => html(&[self.suite()]),
         };
         let Some(file) = file else {
             say(&text);
@@ -162,7 +166,8 @@ impl Outcome {
         self.finished.iter().filter(|finished| which(&finished.status)).count()
     }
 
-    pub(super) fn text(&self) -> String {
+    /// Returns text for people, which ends with cargo's `test result:` line.
+    pub fn text(&self) -> String {
         let mut text = String::new();
         let failures = self.finished.iter().filter_map(|finished| match &finished.status {
             Status::Failed(failure) | Status::Error(failure) => Some((&finished.case, failure)),
@@ -213,64 +218,54 @@ impl Outcome {
         text
     }
 
-    fn plain_report(&self, finished: &FinishedCase, failure: &Failure) -> String {
-        failure.report(&finished.case.loaded.file, &self.rerun_of(&finished.case), 110)
-    }
-
     /// Returns the command that runs only this case.
     fn rerun_of(&self, case: &Case) -> String {
         format!("{} {case}", self.rerun)
     }
 
-    /// Returns each case with its outcome, and why it failed or was skipped.
-    fn rows(&self) -> impl Iterator<Item = (&FinishedCase, &'static str, Option<String>)> {
-        self.finished.iter().map(|finished| {
-            let (status, reason) = match &finished.status {
-                Status::Passed => ("passed", None),
-                Status::Failed(failure) => ("failed", Some(self.plain_report(finished, failure))),
-                Status::Error(failure) => ("error", Some(self.plain_report(finished, failure))),
-                Status::Skipped(why) => ("skipped", Some(why.clone())),
-            };
-            (finished, status, reason)
-        })
+    /// Returns why a case did not pass.
+    fn reason(&self, finished: &FinishedCase) -> Option<String> {
+        match &finished.status {
+            Status::Passed => None,
+            Status::Failed(failure) | Status::Error(failure) => Some(failure.report(
+                &finished.case.loaded.file,
+                &self.rerun_of(&finished.case),
+                110,
+            )),
+            Status::Skipped(why) => Some(why.clone()),
+        }
     }
 
-    fn json(&self) -> String {
-        let rows = self.rows().map(|(finished, status, reason)| {
-            let ms = Some(finished.elapsed.as_millis() as u64);
-            Row { status: Some(status), ms, reason, ..Row::new(&finished.case) }
+    /// Returns a JSON array with one object a case.
+    pub fn json(&self) -> String {
+        let rows = self.finished.iter().map(|finished| Row {
+            status: Some(finished.status.reported().to_string()),
+            ms: Some(finished.elapsed.as_millis() as u64),
+            reason: self.reason(finished),
+            ..Row::new(&finished.case)
         });
         json_rows(rows)
     }
 
-    fn junit(&self) -> String {
-        let cases: String = self
-            .finished
-            .iter()
-            .map(|finished| {
-                let inside = match &finished.status {
-                    Status::Passed => String::new(),
-                    Status::Failed(failure) => {
-                        xml_report("failure", &self.plain_report(finished, failure))
-                    }
-                    Status::Error(failure) => {
-                        xml_report("error", &self.plain_report(finished, failure))
-                    }
-                    Status::Skipped(why) => {
-                        format!("      <skipped message=\"{}\"/>\n", xml_text(why))
-                    }
-                };
-                xml_case(&finished.case, Some(finished.elapsed), &inside)
-            })
-            .collect();
-        let counts = format!(
-            " tests=\"{}\" failures=\"{}\" skipped=\"{}\" errors=\"{}\"",
-            self.finished.len(),
-            self.count(|status| matches!(status, Status::Failed(_))),
-            self.count(|status| matches!(status, Status::Skipped(_))),
-            self.panics + self.errors()
-        );
-        xml_suite(&cases, &counts, self.elapsed)
+    /// Returns the cases as a suite of a report.
+    pub fn suite(&self) -> Suite {
+        let mut suite = Suite::new("scenarios");
+        suite.elapsed = self.elapsed;
+        suite.panics = self.panics;
+        suite.tests.extend(self.finished.iter().map(|finished| {
+            let scenario = finished.case.scenario();
+            let mut test = Test::new(
+                finished.case.cell.to_string(),
+                finished.status.reported(),
+                finished.elapsed,
+            );
+            test.group = Some(scenario.id.clone());
+            test.file = Some(finished.case.loaded.file.clone());
+            test.about.clone_from(&scenario.title);
+            test.reason = self.reason(finished);
+            test
+        }));
+        suite
     }
 }
 
@@ -280,51 +275,6 @@ fn json_rows<'a>(rows: impl Iterator<Item = Row<'a>>) -> String {
         .map(|row| format!("  {}", serde_json::to_string(&row).expect("a row is plain JSON")))
         .collect();
     format!("[\n{}\n]\n", rows.join(",\n"))
-}
-
-fn xml_suite(cases: &str, counts: &str, elapsed: Duration) -> String {
-    format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n  \
-         <testsuite name=\"scenarios\"{counts} time=\"{:.3}\">\n{cases}  </testsuite>\n</testsuites>\n",
-        elapsed.as_secs_f64()
-    )
-}
-
-fn xml_case(case: &Case, elapsed: Option<Duration>, inside: &str) -> String {
-    let time = elapsed.map_or(String::new(), |it| format!(" time=\"{:.3}\"", it.as_secs_f64()));
-    let attributes = format!(
-        "classname=\"{}\" name=\"{}\" file=\"{}\"{time}",
-        xml_text(&case.scenario().id),
-        xml_text(&case.cell.to_string()),
-        xml_text(&case.loaded.file)
-    );
-    if inside.is_empty() {
-        return format!("    <testcase {attributes}/>\n");
-    }
-    format!("    <testcase {attributes}>\n{inside}    </testcase>\n")
-}
-
-/// Returns the element `name` with the report of a failure.
-fn xml_report(name: &str, report: &str) -> String {
-    let first = xml_text(report.lines().next().unwrap_or_default());
-    format!("      <{name} message=\"{first}\">{}</{name}>\n", xml_text(report))
-}
-
-/// Escapes text for XML, and drops the characters that XML 1.0 does not allow.
-fn xml_text(text: &str) -> String {
-    text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).fold(
-        String::with_capacity(text.len()),
-        |mut out, c| {
-            match c {
-                '<' => out.push_str("&lt;"),
-                '>' => out.push_str("&gt;"),
-                '&' => out.push_str("&amp;"),
-                '"' => out.push_str("&quot;"),
-                c => out.push(c),
-            }
-            out
-        },
-    )
 }
 
 #[cfg(test)]
@@ -379,13 +329,9 @@ mod tests {
         assert!(text.contains("test result: FAILED. 1 passed; 1 failed"), "{text}");
         let rows: Vec<Value> = serde_json::from_str(&outcome.json()).unwrap();
         assert_eq!(rows[1]["status"], "error");
-        let xml = outcome.junit();
-        assert!(xml.contains("failures=\"0\" skipped=\"0\" errors=\"1\""), "{xml}");
-        assert!(xml.contains("<error message=") && !xml.contains("<failure"), "{xml}");
-        let tap = tap::render(&outcome);
-        assert!(tap.contains("\nnot ok 2 - ") && tap.contains("status: error"), "{tap}");
-        let page = html::render(&outcome);
-        assert!(page.contains("1 not run") && page.contains("<details open>"), "{page}");
+        let suite = outcome.suite();
+        assert_eq!(suite.count(marquetry_test_report::Status::Error), 1);
+        assert_eq!(suite.count(marquetry_test_report::Status::Failed), 0);
     }
 
     #[test]
@@ -414,53 +360,15 @@ mod tests {
     }
 
     #[test]
-    fn tap_has_a_line_for_each_case_and_a_diagnosis() {
-        let tap = tap::render(&mixed());
-        let lines: Vec<&str> = tap.lines().collect();
-        assert_eq!(lines[..3], ["TAP version 14", "1..3", "ok 1 - one/stdio/2025-11-25/memory"]);
-        assert_eq!(lines[3], "not ok 2 - one/stdio/2025-11-25/directory");
-        assert_eq!(lines[4..7], ["  ---", "  status: failed", "  durationMs: 12"]);
-        // A JSON text on one line, so that nothing of the reason is read as TAP.
-        let message = lines[7].strip_prefix("  message: ").unwrap();
-        let message: String = serde_json::from_str(message).unwrap();
-        assert!(message.contains("a < b & \"c\""), "{message}");
-        assert_eq!(lines[8], "  ...");
-        assert!(lines[9].starts_with("ok 3 - one/") && lines[9].ends_with(" # SKIP no reason"));
-        assert_eq!(lines.len(), 10, "{tap}");
-    }
-
-    #[test]
-    fn a_panic_ends_tap_as_a_failure() {
-        let tap = tap::render(&Outcome { panics: 2, ..outcome(vec![Status::Passed]) });
-        assert!(tap.ends_with("\nBail out! 2 panics\n"), "{tap}");
-    }
-
-    #[test]
-    fn html_is_escaped_and_loads_nothing() {
-        let page = html::render(&mixed());
-        assert!(page.starts_with("<!doctype html>"), "{page}");
-        assert!(
-            page.contains("a &lt; b &amp; &quot;c&quot;") && !page.contains('\u{1b}'),
-            "{page}"
-        );
-        assert!(
-            page.contains("1 passed") && page.contains("1 failed") && page.contains("1 skipped")
-        );
-        assert!(page.contains("tests/scenarios/one.yaml") && page.contains("no reason"));
-        for loads in ["src=", "href=", "<script", "url("] {
-            assert!(!page.contains(loads), "{loads}");
-        }
-    }
-
-    #[test]
-    fn junit_is_escaped() {
-        let xml = mixed().junit();
-        assert!(xml.contains("a &lt; b &amp; &quot;c&quot;"), "{xml}");
-        assert!(!xml.contains('\u{1b}'));
-        assert!(xml.contains("tests=\"3\" failures=\"1\" skipped=\"1\" errors=\"0\""), "{xml}");
-        assert!(
-            xml.contains("<testcase classname=\"one\" name=\"stdio/2025-11-25/memory\""),
-            "{xml}"
-        );
+    fn a_suite_has_each_case_with_its_scenario_as_group() {
+        let suite = Outcome { panics: 2, ..mixed() }.suite();
+        assert_eq!((suite.tests.len(), suite.panics), (3, 2));
+        let [passed, failed, skipped] = &suite.tests[..] else { panic!() };
+        assert_eq!(passed.group.as_deref(), Some("one"));
+        assert_eq!(passed.name, "stdio/2025-11-25/memory");
+        assert_eq!(passed.file.as_deref(), Some("tests/scenarios/one.yaml"));
+        assert_eq!(passed.reason, None);
+        assert!(failed.reason.as_ref().unwrap().contains("a < b & \"c\""), "{failed:?}");
+        assert_eq!(skipped.reason.as_deref(), Some("no reason"));
     }
 }

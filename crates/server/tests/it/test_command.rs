@@ -14,6 +14,9 @@ const LISTS: &str = "id: lists\ntitle: Lists tools.\nsteps:\n  - request: {metho
 const FAILS: &str =
     "id: fails\ntitle: Calls a tool that no server has.\nsteps:\n  - call: no_such_tool\n";
 
+/// A case whose server does not start.
+const CASE: &str = "cases:\n  - name: no-server\n    prompt: Add.\n    judgeConfig: {provider: ollama, model: m}\n    serverConfigs: [{type: stdio, command: no-such-program}]\n";
+
 fn test(directory: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_marquetry"));
     command.arg("test").args(arguments).current_dir(directory);
@@ -28,6 +31,7 @@ fn check(arguments: &[&str], want: i32, contains: &str) {
     let directory = tempfile::tempdir().unwrap();
     fs::write(directory.path().join("lists.yaml"), LISTS).unwrap();
     fs::write(directory.path().join("fails.yaml"), FAILS).unwrap();
+    fs::write(directory.path().join("case.yaml"), CASE).unwrap();
     let output = test(directory.path(), arguments);
     let printed = String::from_utf8_lossy(&output.stdout);
     assert_eq!(output.status.code(), Some(want), "{printed}");
@@ -66,4 +70,20 @@ fn schemas_are_printed_without_a_test() {
 fn a_failed_scenario_exits_1() {
     check(&["lists.yaml"], 0, "1 passed; 0 failed");
     check(&["fails.yaml"], 1, "0 passed; 1 failed");
+}
+
+#[test]
+fn one_report_has_scenarios_and_cases() {
+    let counts = "<testsuites tests=\"2\" failures=\"0\" skipped=\"0\" errors=\"1\"";
+    check(&["lists.yaml", "case.yaml", "--format", "junit"], 3, counts);
+    check(
+        &["fails.yaml", "case.yaml", "--format", "tap"],
+        1,
+        "not ok 2 - marquetry.judge/no-server\n",
+    );
+    check(&["lists.yaml", "case.yaml", "--format", "json"], 3, "\"scenarios\": [");
+    check(&["lists.yaml", "case.yaml", "--format", "html"], 3, "<h2>cases</h2>");
+    check(&["lists.yaml", "case.yaml"], 3, "0 passed; 0 failed; 1 without a verdict");
+    // A filter may leave one kind of tests out.
+    check(&["lists.yaml", "case.yaml", "--filter", "no-server", "--format", "tap"], 3, "\n1..1\n");
 }
