@@ -1,10 +1,11 @@
 //! Scenarios that a page saves in a folder.
 
 use std::{
-    fs::{self, OpenOptions},
-    io::{self, Write as _},
+    fs, io,
     path::{Path, PathBuf},
 };
+
+use marquetry_atomic_file::{Readers, create};
 
 /// The longest scenario, in bytes. The record of a call can have up to 8 MiB, too much for a test.
 pub(crate) const MAX_SCENARIO: usize = 1 << 20;
@@ -45,18 +46,10 @@ pub(crate) fn save(folder: &Path, name: &str, yaml: &str) -> Result<PathBuf, Sav
     if let Err(error) = fs::create_dir_all(folder) {
         return Err(SaveError::Io { file, error });
     }
-    let written = match OpenOptions::new().write(true).create_new(true).open(&file) {
-        Ok(mut opened) => opened.write_all(yaml.as_bytes()).inspect_err(|_| {
-            // An incomplete scenario is useless. Removing it may fail for the same reason.
-            _ = fs::remove_file(&file);
-        }),
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
-            return Err(SaveError::Exists(file));
-        }
-        Err(error) => Err(error),
-    };
-    match written {
+    // It has the arguments and the answer of a call.
+    match create(&file, yaml.as_bytes(), Readers::Owner) {
         Ok(()) => Ok(file),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(SaveError::Exists(file)),
         Err(error) => Err(SaveError::Io { file, error }),
     }
 }

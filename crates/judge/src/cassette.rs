@@ -14,6 +14,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use marquetry_atomic_file::{Readers, replace};
 use marquetry_llm::{ChatAnswer, ChatError, ChatModel, ChatRequest};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
@@ -218,13 +219,8 @@ impl Cassette {
         let path = path.as_ref();
         self.to_json()
             .map_err(io::Error::from)
-            .and_then(|text| {
-                let mut temporary = path.as_os_str().to_owned();
-                temporary.push(".new");
-                let temporary = PathBuf::from(temporary);
-                write_private(&temporary, &(text + "\n"))?;
-                fs::rename(&temporary, path)
-            })
+            // It has the answers of models and servers.
+            .and_then(|text| replace(path, (text + "\n").as_bytes(), Readers::Owner))
             .map_err(|error| CassetteError::of_file(path, format!("failed to write: {error}")))
     }
 
@@ -317,20 +313,6 @@ fn read_bounded(path: &Path) -> io::Result<Vec<u8>> {
 fn is_of_case(channel: &str, case: &str) -> bool {
     let rest = channel.strip_prefix(case);
     rest.is_some_and(|rest| matches!(rest, "/agent" | "/judge") || rest.starts_with("/server:"))
-}
-
-/// Writes a new file that only this user can read, since it contains the answers of models and
-/// servers. Replaces an existing file, which would keep its mode.
-fn write_private(path: &Path, text: &str) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    io::Write::write_all(&mut options.open(path)?, text.as_bytes())
 }
 
 impl std::fmt::Debug for Cassette {
@@ -600,16 +582,22 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_cassette_is_private_even_if_a_temporary_file_was_left() {
+    fn a_cassette_is_private_and_touches_no_other_file() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a.json");
-        let left = folder.path().join("a.json.new");
-        fs::write(&left, "left by a run that was killed").unwrap();
-        fs::set_permissions(&left, fs::Permissions::from_mode(0o644)).unwrap();
+        fs::write(&path, "an older one").unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        let other = folder.path().join("a.json.new");
+        fs::write(&other, "of the user").unwrap();
         Cassette::record().save(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
-        assert!(!left.exists());
+        assert_eq!(fs::read_to_string(&other).unwrap(), "of the user");
+        fs::remove_file(&path).unwrap();
+        std::os::unix::fs::symlink(&other, &path).unwrap();
+        let error = Cassette::record().save(&path).unwrap_err().to_string();
+        assert!(error.contains("is a link"), "{error}");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "of the user");
     }
 
     #[test]

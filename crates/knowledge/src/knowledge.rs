@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeSet, io, path::Path, sync::Arc};
 
+use marquetry_atomic_file::create_folder;
 use marquetry_rag::{
     Caller, DatabaseError, EmbedError, Embedder, LibsqlOptions, LibsqlRecords,
     LibsqlRecordsOptions, LibsqlStore, MemoryRecords, MemoryStore, Pipeline, Prefixed, Record,
@@ -310,7 +311,7 @@ async fn file(
 ) -> Result<(Records, Pipeline), KnowledgeError> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     if let Some(folder) = folder.filter(|_| wanted != Use::Read) {
-        make_private(folder)
+        create_folder(folder)
             .map_err(|error| KnowledgeError::Folder { path: folder.to_owned(), error })?;
     }
     let read_only = wanted == Use::Read;
@@ -326,13 +327,4 @@ async fn file(
     let records = LibsqlRecords::open_with(path, options).await?;
     let pipeline = Pipeline::new(Arc::new(chunks), embedder)?;
     Ok((Records::with_limits(Arc::new(records), limits), pipeline))
-}
-
-/// Creates a folder that only its owner can read. An existing folder keeps its permissions.
-fn make_private(folder: &Path) -> io::Result<()> {
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder)
 }

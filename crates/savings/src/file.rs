@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use libsql::{Connection, params};
+use marquetry_atomic_file::create_folder;
 use marquetry_database::{
     DatabaseError,
     libsql::{Schema, Sql, Tables, TablesOptions, get, select, text, transaction},
@@ -81,27 +82,18 @@ impl SavingsFile {
 
     async fn tables(&mut self) -> Result<&Tables, DatabaseError> {
         if self.tables.is_none() {
-            make_folder_of(&self.path)?;
+            // The user's data folder may be missing at the first start.
+            if let Some(folder) = self.path.parent().filter(|it| !it.as_os_str().is_empty()) {
+                create_folder(folder).map_err(|error| {
+                    let problem = format!("{} cannot be created: {error}", folder.display());
+                    DatabaseError::Unusable(problem)
+                })?;
+            }
             let options = TablesOptions::default();
             self.tables = Some(Tables::open(&self.path, &SCHEMA, options, Ok).await?);
         }
         Ok(self.tables.as_ref().expect("set above"))
     }
-}
-
-/// Creates the folder of a file, which only its owner can read. The user's data folder may be
-/// missing at the first start.
-fn make_folder_of(path: &Path) -> Result<(), DatabaseError> {
-    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
-        return Ok(());
-    };
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(folder).map_err(|error| {
-        DatabaseError::Unusable(format!("{} cannot be created: {error}", folder.display()))
-    })
 }
 
 const ADD: &str = "

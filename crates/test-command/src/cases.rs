@@ -321,8 +321,7 @@ fn interrupted() -> Result<impl Future<Output = String> + Send + 'static, Failed
     })
 }
 
-/// Checks before the first test that cassettes can be read, and that reports and cassettes can be
-/// written.
+/// Checks before the first test that cassettes can be read or written.
 fn check_folders(arguments: &TestArgs, cases: &[LoadedCase]) -> Result<(), Failed> {
     if let Some(folder) = &arguments.replay {
         for LoadedCase { case, .. } in cases {
@@ -330,15 +329,13 @@ fn check_folders(arguments: &TestArgs, cases: &[LoadedCase]) -> Result<(), Faile
         }
     }
     if let Some(folder) = &arguments.record {
-        let probe = folder.join(".writable");
         fs::create_dir_all(folder)
-            .and_then(|()| fs::write(&probe, ""))
-            .and_then(|()| fs::remove_file(&probe))
             .map_err(|error| Failed::usage(format!("--record: {}: {error}", folder.display())))?;
-    }
-    for file in arguments.report.iter().filter_map(|report| report.file.as_ref()) {
-        let opened = fs::OpenOptions::new().create(true).append(true).open(file);
-        opened.map_err(|error| Failed::usage(format!("--report {}: {error}", file.display())))?;
+        for LoadedCase { case, .. } in cases {
+            let path = cassette_path(folder, case);
+            marquetry_atomic_file::check(&path)
+                .map_err(|error| Failed::usage(format!("--record: {} {error}", path.display())))?;
+        }
     }
     Ok(())
 }
@@ -487,6 +484,23 @@ mod tests {
         let result = run_one(&arguments, &runner, loaded, "r", &progress, stopped).await;
         assert_eq!(result.ok().unwrap().status, Status::Error);
         assert_eq!(fs::read_to_string(path).unwrap(), "a whole recording");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn recordings_replace_no_file_behind_a_link_and_touch_no_other_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let other = folder.path().join(".writable");
+        fs::write(&other, "of the user").unwrap();
+        let arguments = parsed(&["--record", &folder.path().display().to_string()]);
+        let case = case_with_a_judge();
+        let written = case.clone();
+        let cases = [LoadedCase { file: "a".into(), run: "a".to_owned(), written, case }];
+        check_folders(&arguments, &cases).unwrap_or_else(|failed| panic!("{}", failed.message));
+        std::os::unix::fs::symlink(&other, folder.path().join("a.json")).unwrap();
+        let error = check_folders(&arguments, &cases).err().unwrap().message;
+        assert!(error.contains("a.json is a link"), "{error}");
+        assert_eq!(fs::read_to_string(&other).unwrap(), "of the user");
     }
 
     #[test]

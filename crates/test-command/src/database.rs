@@ -1,11 +1,11 @@
 //! The runner, and the database of results.
 
 use std::{
-    fs,
     path::{Path, PathBuf},
     sync::Arc,
 };
 
+use marquetry_atomic_file::create_folder;
 use marquetry_judge::{
     DatabaseError, LibsqlStore, RemoteModels, ResultStore, Runner, StoreError, store::LibsqlOptions,
 };
@@ -83,7 +83,7 @@ async fn open_or_refuse(
         )));
     }
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
-        fs::create_dir_all(folder).map_err(|error| cannot_open(&path, &error))?;
+        create_folder(folder).map_err(|error| cannot_open(&path, &error))?;
     }
     let opened = match LibsqlStore::open(&path).await {
         // A database that is only read may be in a folder where this user cannot write.
@@ -116,6 +116,8 @@ fn absolute_folder(environment: Environment<'_>, variable: &str) -> Option<PathB
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use marquetry_judge::{MemoryStore, ModelSettings, ServerConfig, TestCase, store::PageRequest};
 
     use super::*;

@@ -1,7 +1,8 @@
 //! One report of scenarios and cases.
 
-use std::{fs, io::Write as _, path::PathBuf};
+use std::{io::Write as _, path::PathBuf};
 
+use marquetry_atomic_file::{Readers, check, replace};
 use marquetry_judge::{Status, TestResult, report};
 use marquetry_scenarios::Outcome;
 use marquetry_test_report::{Suite, html, junit, tap};
@@ -20,7 +21,8 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Returns the reports that the arguments ask for.
+    /// Returns the reports that the arguments ask for. Checks before the first test that they can be
+    /// written, as far as it can be known.
     pub(crate) fn of(arguments: &TestArgs) -> Result<Self, Failed> {
         if arguments.report.is_empty() {
             return Ok(Self { reports: vec![(arguments.format, None)] });
@@ -34,6 +36,10 @@ impl Reports {
             return Err(Failed::usage(
                 "two reports on standard output: name files, as in --report junit=FILE",
             ));
+        }
+        for file in reports.iter().filter_map(|(_, file)| file.as_ref()) {
+            check(file)
+                .map_err(|error| Failed::usage(format!("--report: {} {error}", file.display())))?;
         }
         Ok(Self { reports })
     }
@@ -51,7 +57,8 @@ impl Reports {
             match (format, file) {
                 (OutcomeFormat::Text, None) => {}
                 (format, Some(file)) => {
-                    fs::write(file, outcomes.render(*format)).map_err(|error| {
+                    let text = outcomes.render(*format);
+                    replace(file, text.as_bytes(), Readers::Owner).map_err(|error| {
                         Failed::error(format!("failed to write {}: {error}", file.display()))
                     })?;
                 }
@@ -133,7 +140,15 @@ pub(crate) fn print(text: &str) {
 
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        test: TestArgs,
+    }
 
     #[test]
     fn one_object_has_scenarios_and_cases() {
@@ -141,5 +156,34 @@ mod tests {
         let object: serde_json::Map<String, Value> = serde_json::from_str(&all).unwrap();
         assert_eq!(object.keys().collect::<Vec<_>>(), ["summary", "results", "scenarios"]);
         assert_eq!(object["scenarios"][0]["id"], "a");
+    }
+    #[cfg(unix)]
+    #[test]
+    fn reports_are_private_and_replace_no_file_behind_a_link() {
+        use std::{
+            fs,
+            os::unix::fs::{PermissionsExt as _, symlink},
+        };
+        let folder = tempfile::tempdir().unwrap();
+        let report = folder.path().join("report.xml");
+        fs::write(&report, "an older report").unwrap();
+        fs::set_permissions(&report, fs::Permissions::from_mode(0o644)).unwrap();
+        let reports = || {
+            let named = format!("junit={}", report.display());
+            let line = ["test", "a.yaml", "--report", named.as_str()];
+            Reports::of(&Cli::try_parse_from(line).ok().unwrap().test)
+        };
+        let nothing = Outcomes { scenarios: None, cases: None };
+        let checked = reports().unwrap_or_else(|failed| panic!("{}", failed.message));
+        assert_eq!(fs::read_to_string(&report).unwrap(), "an older report");
+        checked.write(&nothing).unwrap_or_else(|failed| panic!("{}", failed.message));
+        assert_eq!(fs::metadata(&report).unwrap().permissions().mode() & 0o777, 0o600);
+
+        let other = folder.path().join("other");
+        fs::rename(&report, &other).unwrap();
+        symlink(&other, &report).unwrap();
+        let error = reports().err().unwrap().message;
+        assert!(error.contains("report.xml is a link"), "{error}");
+        checked.write(&nothing).unwrap_err();
     }
 }

@@ -80,11 +80,7 @@ impl DirectoryStore {
     /// other files.
     pub fn open(path: impl AsRef<Path>, options: DirectoryOptions) -> io::Result<Self> {
         let path = path.as_ref();
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(path)?;
+        marquetry_atomic_file::create_folder(path)?;
         let root = Dir::open_ambient_dir(path, ambient_authority())?;
         match root.read_to_string(LAYOUT_FILE) {
             Ok(layout) if layout == LAYOUT => {}

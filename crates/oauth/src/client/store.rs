@@ -8,6 +8,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use marquetry_atomic_file::{Readers, create_folder, replace};
 use serde::{Deserialize, Serialize};
 
 use crate::{Secret, url::same_url};
@@ -217,31 +218,10 @@ fn read(path: &Path) -> io::Result<Option<Credentials>> {
 }
 
 fn write(path: &Path, text: &[u8]) -> io::Result<()> {
-    use io::Write;
-    let mut random = [0; 8];
-    getrandom::fill(&mut random).map_err(io::Error::other)?;
-    let unique = u64::from_ne_bytes(random);
     if let Some(directory) = path.parent() {
-        let mut builder = std::fs::DirBuilder::new();
-        builder.recursive(true);
-        #[cfg(unix)]
-        std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-        builder.create(directory)?;
+        create_folder(directory)?;
     }
-    let beside = path.with_extension(format!("{unique:016x}.new"));
-    let mut options = std::fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let written = options.open(&beside).and_then(|mut file| {
-        file.write_all(text)?;
-        file.sync_all()
-    });
-    let moved = written.and_then(|()| std::fs::rename(&beside, path));
-    if moved.is_err() {
-        _ = std::fs::remove_file(&beside);
-    }
-    moved
+    replace(path, text, Readers::Owner)
 }
 
 #[cfg(test)]

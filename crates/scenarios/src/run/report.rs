@@ -2,12 +2,12 @@
 
 use std::{
     fmt::Write as _,
-    fs,
     io::{self, Write as _},
     path::Path,
     time::Duration,
 };
 
+use marquetry_atomic_file::{Readers, replace};
 use marquetry_test_report::{Suite, Test, html, junit, tap};
 use serde::Serialize;
 
@@ -138,7 +138,7 @@ impl Outcome {
         self.count(|status| matches!(status, Status::Error(_)))
     }
 
-    /// Writes it in `format` to `file` and as text to standard output, or in `format` to standard
+    /// Writes it in `format` to `file`, which only its owner can read, and as text to standard output, or in `format` to standard
     /// output when there is no file.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ impl Outcome {
             say(&text);
             return Ok(());
         };
-        fs::write(file, text)
+        replace(file, text.as_bytes(), Readers::Owner)
             .map_err(|error| io::Error::other(format!("{}: {error}", file.display())))?;
         say(&self.text());
         Ok(())
