@@ -345,8 +345,12 @@ impl SharedDirectory {
     }
 
     fn write_file(&self, directory: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let mut file =
-            directory.open_with(name, OpenOptions::new().write(true).create_new(true))?;
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        // The directory may be an older one that others can read.
+        #[cfg(unix)]
+        cap_std::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = directory.open_with(name, &options)?;
         file.write_all(bytes)?;
         if self.options.durable {
             file.sync_all()?;
@@ -997,6 +1001,21 @@ mod tests {
         let name = ArtifactName::parse("a.txt").unwrap();
         let error = store.get(&scope, &name, Version::Latest).await.unwrap_err();
         assert!(error.to_string().contains("its bytes are not in a file"), "{error}");
+    }
+
+    #[cfg(unix)]
+    #[tokio::test(flavor = "multi_thread")]
+    async fn other_users_cannot_read_artifacts_in_a_directory_that_they_can_read() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::tempdir().unwrap();
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let store = DirectoryStore::open(root.path(), QUICK).unwrap();
+        store.put(&Scope::local(), artifact("one")).await.unwrap();
+        let version = walk(root.path(), "record.json").unwrap();
+        for file in [version.join("record.json"), file_beside(&version)] {
+            let mode = fs::metadata(&file).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+        }
     }
 
     /// Finds the directory below `root` with a file of that name.
