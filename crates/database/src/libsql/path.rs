@@ -45,6 +45,10 @@ pub(super) fn ready(path: &Path) -> Result<PathBuf, DatabaseError> {
     if path.as_os_str().is_empty() {
         return Err(DatabaseError::Unusable("its file has no name".to_owned()));
     }
+    if fs::symlink_metadata(path).is_ok_and(|found| found.is_symlink()) {
+        // Somebody else may have put it there, so that the file behind it is changed.
+        return Err(unusable(path, "is a link, which is not followed; name the file behind it"));
+    }
     match fs::metadata(path) {
         Ok(found) if found.is_dir() => return Err(unusable(path, "is a folder")),
         Ok(found) if !found.is_file() => return Err(unusable(path, "is not a regular file")),
@@ -69,12 +73,18 @@ pub(super) fn ready(path: &Path) -> Result<PathBuf, DatabaseError> {
                 ));
             }
             let mut options = OpenOptions::new();
-            options.write(true).create(true).truncate(false);
+            options.write(true).create_new(true);
             #[cfg(unix)]
             std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-            options
-                .open(path)
-                .map_err(|error| unusable(path, format_args!("cannot be created: {error}")))?;
+            match options.open(path) {
+                // Another process was faster.
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return ready(path),
+                created => {
+                    created.map_err(|error| {
+                        unusable(path, format_args!("cannot be created: {error}"))
+                    })?;
+                }
+            }
         }
         Err(error) => return Err(unusable(path, format_args!("cannot be read: {error}"))),
     }
@@ -113,4 +123,28 @@ fn may(path: &Path, access: Access) -> bool {
 enum Access {
     Read,
     Write,
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::symlink;
+
+    use super::*;
+
+    #[test]
+    fn links_are_followed_for_reading_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.db");
+        ready(&file).unwrap();
+        let link = folder.path().join("link.db");
+        symlink(&file, &link).unwrap();
+        to_read(&link).unwrap();
+        assert!(ready(&link).unwrap_err().to_string().contains("link.db is a link"));
+        // A link that leads nowhere makes no file elsewhere.
+        let dangling = folder.path().join("dangling.db");
+        let elsewhere = folder.path().join("elsewhere");
+        symlink(&elsewhere, &dangling).unwrap();
+        assert!(ready(&dangling).unwrap_err().to_string().contains("dangling.db is a link"));
+        assert!(!elsewhere.exists());
+    }
 }
