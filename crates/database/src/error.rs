@@ -1,5 +1,7 @@
 //! Errors of databases.
 
+use std::path::Path;
+
 /// Why an operation of a database failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -76,17 +78,34 @@ impl DatabaseError {
     }
 
     /// Adds the path of the database to an error that describes a problem of a file but does not
-    /// name the file.
+    /// name the file, and what to do about a damaged one.
     #[must_use]
-    pub fn in_file(self, path: &std::path::Path) -> Self {
+    pub fn in_file(self, path: &Path) -> Self {
+        let file = path.display();
+        if self.to_string().contains(&file.to_string()) {
+            return self;
+        }
         match self {
-            Self::Unusable(problem) if !problem.contains(&*path.to_string_lossy()) => {
-                Self::Unusable(format!("{}: {problem}", path.display()))
-            }
-            Self::Damaged(problem) if !problem.contains(&*path.to_string_lossy()) => {
-                Self::Damaged(format!("{}: {problem}", path.display()))
-            }
+            Self::Unusable(problem) => Self::Unusable(format!("{file}: {problem}")),
+            Self::Damaged(problem) => Self::Damaged(format!(
+                "{file}: {problem}; restore the file from a copy, or move it away together with {file}-wal and {file}-shm, \
+                 and a new one is created"
+            )),
+            Self::Engine(error) => Self::engine(format!("{file}: {error}")),
             error => error,
         }
+    }
+}
+
+/// An error of a store, which may be one of its database.
+pub trait DatabaseStoreError: From<DatabaseError> {
+    /// Names the file of the database as [`DatabaseError::in_file`] does.
+    #[must_use]
+    fn in_file(self, path: &Path) -> Self;
+}
+
+impl DatabaseStoreError for DatabaseError {
+    fn in_file(self, path: &Path) -> Self {
+        Self::in_file(self, path)
     }
 }

@@ -8,4 +8,8 @@ pub mod libsql;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 
-pub use crate::{blocking::blocking, error::DatabaseError, label::label_hash};
+pub use crate::{
+    blocking::blocking,
+    error::{DatabaseError, DatabaseStoreError},
+    label::label_hash,
+};

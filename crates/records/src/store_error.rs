@@ -1,6 +1,8 @@
 //! Errors of stores of records.
 
-use marquetry_database::DatabaseError;
+use std::path::Path;
+
+use marquetry_database::{DatabaseError, DatabaseStoreError};
 
 /// An error of an operation of a store of records.
 #[derive(Debug, thiserror::Error)]
@@ -87,6 +89,15 @@ pub enum RecordStoreError {
     /// The database failed.
     #[error(transparent)]
     Database(#[from] DatabaseError),
+}
+
+impl DatabaseStoreError for RecordStoreError {
+    fn in_file(self, path: &Path) -> Self {
+        match self {
+            Self::Database(error) => error.in_file(path).into(),
+            error => error,
+        }
+    }
 }
 
 impl RecordStoreError {

@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, Write as _},
+    panic::PanicHookInfo,
     sync::atomic::{AtomicBool, Ordering},
 };
 
@@ -30,10 +31,31 @@ pub(crate) fn use_json() {
         return;
     }
     std::panic::set_hook(Box::new(|panic| {
+        if is_of_damaged_database(panic) {
+            return;
+        }
         let place = panic.location().map(ToString::to_string);
         let message = panic.payload_as_str().unwrap_or("panic");
         emit("ERROR", message, &[("panicked_at", json!(place))]);
     }));
+}
+
+/// Prints panics as Rust does, except those that become errors of a damaged database.
+pub(crate) fn print_panics() {
+    let print = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        if !is_of_damaged_database(panic) {
+            print(panic);
+        }
+    }));
+}
+
+/// Returns whether libSQL panics because a text in a file is not UTF-8. `marquetry_database` catches
+/// that.
+fn is_of_damaged_database(panic: &PanicHookInfo<'_>) -> bool {
+    let file = panic.location().map(|place| place.file()).unwrap_or_default();
+    let mut parts = file.rsplit(['/', '\\']);
+    parts.next() == Some("value.rs") && parts.any(|part| part.starts_with("libsql-"))
 }
 
 /// Returns whether messages are JSON.

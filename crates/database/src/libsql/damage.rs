@@ -17,7 +17,8 @@ pub fn damages(connection: &Connection) -> Result<Vec<String>, DatabaseError> {
     let columns = select(connection, columns, (), |row| {
         Ok::<_, DatabaseError>((get::<String>(row, 0)?, get::<String>(row, 1)?))
     })?;
-    let values = ["NULL", "-1", "9223372036854775807", "1.5", "'{'", "x'ff'"];
+    let values =
+        ["NULL", "-1", "9223372036854775807", "1.5", "'{'", "x'ff'", "CAST(x'ff' AS TEXT)"];
     let statements = columns.iter().flat_map(|(table, column)| {
         values.map(|value| format!("UPDATE OR IGNORE \"{table}\" SET \"{column}\" = {value}"))
     });

@@ -4,13 +4,14 @@
 //! that [`wait`] blocks.
 
 use std::{
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::pin,
     task::{Context, Poll, Waker},
     thread,
     time::{Duration, Instant},
 };
 
-use libsql::{Connection, Error, Row};
+use libsql::{Connection, Error, Row, Value};
 use serde::de::DeserializeOwned;
 
 use super::row::{Column, converted};
@@ -29,7 +30,9 @@ pub fn error(error: Error) -> DatabaseError {
             5 | 6 => DatabaseError::Busy,
             8 => DatabaseError::ReadOnly,
             11 => DatabaseError::Damaged(message.clone()),
-            26 => DatabaseError::Unusable("it is not a database; name another file".to_owned()),
+            26 => DatabaseError::Unusable(
+                "it is not a database; restore it from a copy, or name another file".to_owned(),
+            ),
             13 => DatabaseError::Full,
             _ => DatabaseError::engine(error),
         },
@@ -172,7 +175,15 @@ pub fn select<T, E: From<DatabaseError>>(
 ///
 /// Returns an error if its value has another type ([`DatabaseError::Damaged`]).
 pub fn get<T: Column>(row: &libsql::Row, column: i32) -> Result<T, DatabaseError> {
-    converted(row.get_value(column).map_err(error)?, column)
+    converted(value(row, column)?, column)
+}
+
+/// Returns the value of a column. The binding panics at a text that is not UTF-8, which a damaged
+/// file may have.
+pub(super) fn value(row: &libsql::Row, column: i32) -> Result<Value, DatabaseError> {
+    catch_unwind(AssertUnwindSafe(|| row.get_value(column)))
+        .map_err(|_| DatabaseError::damaged(format_args!("column {column} of a row is not UTF-8")))?
+        .map_err(error)
 }
 
 /// Reads a column that holds a text as a blob.

@@ -12,7 +12,7 @@ use super::{
     engine::{self, error, wait},
     path::{ready, to_read},
 };
-use crate::{DatabaseError, blocking};
+use crate::{DatabaseError, DatabaseStoreError, blocking};
 
 /// Maximum idle connections.
 const MAX_IDLE: usize = 4;
@@ -99,13 +99,13 @@ impl LibsqlFile {
     ///
     /// # Errors
     ///
-    /// Returns an error if [`Self::connect`] does, or if the work fails.
-    pub async fn read<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
+    /// Returns an error if [`Self::connect`] does, or if the work fails. It names the file.
+    pub async fn read<T: Send + 'static, E: DatabaseStoreError + Send + 'static>(
         self: &Arc<Self>,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
         let file = Arc::clone(self);
-        blocking(move || {
+        let read = blocking::<T, E>(move || {
             file.check_unchanged()?;
             let idle = file.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let connection = match idle {
@@ -118,8 +118,13 @@ impl LibsqlFile {
                 idle.push(connection);
             }
             Ok(done)
-        })
-        .await
+        });
+        read.await.map_err(|error: E| error.in_file(&self.path))
+    }
+
+    /// Returns the absolute path of the file.
+    pub fn path(&self) -> &Path {
+        &self.path
     }
 }
 

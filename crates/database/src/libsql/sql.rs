@@ -46,9 +46,8 @@ impl Sql<'_> {
     ) -> Result<Vec<T>, E> {
         match self {
             Self::File(connection) => engine::select(connection, sql, params, |row| {
-                let values = (0..row.column_count()).map(|column| row.get_value(column));
-                let values: Result<_, _> = values.collect();
-                read(&Row(values.map_err(error)?))
+                let values = (0..row.column_count()).map(|column| engine::value(row, column));
+                read(&Row(values.collect::<Result<_, _>>()?))
             }),
             #[cfg(feature = "remote")]
             Self::Server(session) => {

@@ -6,7 +6,7 @@ use libsql::Connection;
 use tokio::sync::Mutex;
 
 use super::{LibsqlFile, Schema, limit};
-use crate::{DatabaseError, blocking};
+use crate::{DatabaseError, DatabaseStoreError, blocking};
 
 /// The tables of one store in a libSQL file: many read at once, and writes of this process wait for
 /// each other rather than for the lock of the file. `W` has the connection for writing.
@@ -58,7 +58,7 @@ impl<W: Send + 'static> Tables<W> {
     /// # Errors
     ///
     /// Returns an error if [`LibsqlFile::read`] does.
-    pub async fn read<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
+    pub async fn read<T: Send + 'static, E: DatabaseStoreError + Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
@@ -69,18 +69,19 @@ impl<W: Send + 'static> Tables<W> {
     ///
     /// # Errors
     ///
-    /// Returns an error if [`LibsqlFile::check_unchanged`] does, or if the work fails.
-    pub async fn write<T: Send + 'static, E: From<DatabaseError> + Send + 'static>(
+    /// Returns an error if [`LibsqlFile::check_unchanged`] does, or if the work fails. It names the
+    /// file.
+    pub async fn write<T: Send + 'static, E: DatabaseStoreError + Send + 'static>(
         &self,
         work: impl FnOnce(&W) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
         let file = Arc::clone(&self.file);
         let writer = Arc::clone(&self.writer).lock_owned().await;
-        blocking(move || {
+        let written = blocking::<T, E>(move || {
             file.check_unchanged()?;
             work(&writer)
-        })
-        .await
+        });
+        written.await.map_err(|error: E| error.in_file(self.file.path()))
     }
 }
 

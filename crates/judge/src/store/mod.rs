@@ -8,8 +8,10 @@ mod history;
 mod libsql;
 mod memory;
 
+use std::path::Path;
+
 use async_trait::async_trait;
-use marquetry_database::DatabaseError;
+use marquetry_database::{DatabaseError, DatabaseStoreError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +68,15 @@ pub enum StoreError {
         /// The number of its runs.
         runs: u32,
     },
+}
+
+impl DatabaseStoreError for StoreError {
+    fn in_file(self, path: &Path) -> Self {
+        match self {
+            Self::Database(error) => error.in_file(path).into(),
+            error => error,
+        }
+    }
 }
 
 impl StoreError {

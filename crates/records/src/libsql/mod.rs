@@ -374,7 +374,9 @@ mod tests {
         connection.busy_timeout(std::time::Duration::from_secs(10)).unwrap();
         connection.execute("UPDATE record_item SET fields = '{'", ()).await.unwrap();
         let error = records.get("am7://default/data.note/a").await.unwrap_err();
-        assert!(error.to_string().starts_with("the database is damaged: "), "{error}");
+        let want = format!("the database is damaged: {}: ", path.display());
+        assert!(error.to_string().starts_with(&want), "{error}");
+        assert!(error.to_string().contains("; restore the file from a copy"), "{error}");
     }
 
     #[tokio::test(flavor = "multi_thread")]

@@ -46,6 +46,7 @@ use crate::{
 /// Runs the program with its arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
+    logging::print_panics();
     if wants_json(&arguments) {
         logging::use_json();
     }

@@ -174,10 +174,7 @@ impl LibsqlStore {
                 .map_err(StoreError::engine)?;
             Ok(Self { shared, requests: Some(requests), writer: Some(writer) })
         });
-        opened.await.map_err(|error| match error {
-            StoreError::Database(error) => error.in_file(&in_file).into(),
-            error => error,
-        })
+        opened.await.map_err(|error| named(error, &in_file))
     }
 
     /// Passes a job to the writer, and waits until it is done.
@@ -185,7 +182,8 @@ impl LibsqlStore {
         let (reply, answer) = oneshot::channel();
         let requests = self.requests.as_ref().ok_or(DatabaseError::Closed)?;
         requests.send((job, reply)).await.map_err(|_| DatabaseError::Closed)?;
-        answer.await.map_err(|_| DatabaseError::Closed)?
+        let done = answer.await.map_err(|_| DatabaseError::Closed)?;
+        done.map_err(|error| named(error, self.shared.file.path()))
     }
 
     /// Reads from the database on a blocking thread.
@@ -194,15 +192,23 @@ impl LibsqlStore {
         work: impl FnOnce(&Shared, &Reader) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
         let shared = Arc::clone(&self.shared);
-        blocking(move || {
+        let read = blocking(move || {
             let reader = shared.reader()?;
             let done = work(&shared, &reader);
             if done.is_ok() {
                 shared.give_back(reader);
             }
             done
-        })
-        .await
+        });
+        read.await.map_err(|error| named(error, self.shared.file.path()))
+    }
+}
+
+/// Adds the path of the file to an error of the database.
+fn named(error: StoreError, file: &Path) -> StoreError {
+    match error {
+        StoreError::Database(error) => error.in_file(file).into(),
+        error => error,
     }
 }
 
