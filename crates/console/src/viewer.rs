@@ -1,5 +1,7 @@
 //! Viewers of the console.
 
+use std::time::{Duration, SystemTime};
+
 /// The person who uses the console. The program puts it into the extensions of each request for
 /// console data.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -8,19 +10,40 @@ pub struct Viewer {
     pub owner: Option<String>,
     /// Administrators see the calls of everybody, and the state and the logs of servers.
     pub is_admin: bool,
+    /// When the token of the viewer expires, and the open Views with it. [`None`] without an end.
+    pub expires: Option<SystemTime>,
 }
 
 impl Viewer {
     /// The viewer of a server without authentication, who sees everything.
     #[must_use]
     pub fn everything() -> Self {
-        Self { owner: None, is_admin: true }
+        Self { owner: None, is_admin: true, expires: None }
     }
 
     /// A viewer who sees the calls of one principal.
     #[must_use]
     pub fn of(owner: impl Into<String>, is_admin: bool) -> Self {
-        Self { owner: Some(owner.into()), is_admin }
+        Self { owner: Some(owner.into()), is_admin, expires: None }
+    }
+
+    /// Sets when the token of the viewer expires.
+    #[must_use]
+    pub fn until(mut self, expires: Option<SystemTime>) -> Self {
+        self.expires = expires;
+        self
+    }
+
+    /// Completes when the token of the viewer has expired.
+    pub(crate) async fn until_expired(&self) {
+        /// Longest sleep, so that a change of the system's clock counts soon.
+        const LONGEST: Duration = Duration::from_mins(1);
+        let Some(expires) = self.expires else { return std::future::pending().await };
+        while let Ok(left) = expires.duration_since(SystemTime::now())
+            && !left.is_zero()
+        {
+            tokio::time::sleep(left.min(LONGEST)).await;
+        }
     }
 
     /// Returns whether the viewer may see data that belongs to `owner`.

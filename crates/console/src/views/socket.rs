@@ -69,6 +69,8 @@ enum Ended {
     Closed,
     /// The server closes its Views.
     ByServer,
+    /// The token of the page has expired.
+    ByToken,
     /// The page closed the socket, or its connection broke.
     ByPage,
     /// The page answered no ping, or did not take a frame in time.
@@ -89,6 +91,7 @@ async fn run(
     let mut heard = Instant::now();
     let mut next_ping = heard + idle / 3;
     let mut closed = pin!(session.until_closed());
+    let mut expired = pin!(session.viewer().until_expired());
     loop {
         let deadline = session.deadline();
         let wake = deadline.map_or(next_ping, |deadline| deadline.min(next_ping));
@@ -116,6 +119,11 @@ async fn run(
             () = &mut closed => {
                 close(&mut socket, close_code::AWAY, "the server closes its Views").await;
                 return Ended::ByServer;
+            }
+            () = &mut expired => {
+                let why = "your token has expired; log in again, and open the View again";
+                close(&mut socket, close_code::POLICY, why).await;
+                return Ended::ByToken;
             }
             () = sleep_until(wake.into()) => {
                 let now = Instant::now();

@@ -165,7 +165,9 @@ pub(super) async fn with_viewer(
     mut request: Request,
 ) -> Request {
     let viewer = match &sender.principal {
-        Some(principal) => Some(Viewer::of(principal.id(), sender.is_admin)),
+        Some(principal) => {
+            Some(Viewer::of(principal.id(), sender.is_admin).until(principal.expires))
+        }
         None => sender.is_admin.then(Viewer::everything),
     };
     if let Some(viewer) = viewer {

@@ -195,16 +195,55 @@ async fn streams_of_events_end_with_the_token() {
     let authenticator = OneToken { lasts: Some(Duration::from_millis(500)) };
     let app = App::builder(Config::default()).authenticator(authenticator).start().await.unwrap();
     let (address, serving) = serve(&app, app.router()).await;
-    let mut stream = TcpStream::connect(address).await.unwrap();
     let request = format!(
         "GET /api/console/events HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\nAuthorization: Bearer own\r\n\r\n"
     );
-    stream.write_all(request.as_bytes()).await.unwrap();
-    let mut answer = String::new();
-    within(stream.read_to_string(&mut answer)).await.unwrap();
+    let answer = exchange(address, &request).await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("event: hello"), "{answer}");
     within(app.shutdown()).await;
     within(serving).await.unwrap().unwrap();
+}
+
+#[tokio::test]
+async fn the_socket_of_a_view_ends_with_the_token() {
+    let authenticator = OneToken { lasts: Some(Duration::from_millis(1_500)) };
+    let app = App::builder(Config::default()).authenticator(authenticator).start().await.unwrap();
+    let (address, serving) = serve(&app, app.router()).await;
+    let content = json!({
+        "uri": "ui://marquetry/diagram.html",
+        "mimeType": "text/html;profile=mcp-app",
+        "text": "<!doctype html><title>Diagram</title>",
+    });
+    let view = json!({"tool": "encodePlantUML", "contents": {"contents": [content]}}).to_string();
+    let request = format!(
+        "POST /api/console/views HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\
+         Authorization: Bearer own\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{view}",
+        view.len()
+    );
+    let opened = Answer::parse(exchange(address, &request).await.as_bytes());
+    assert_eq!(opened.status, 200, "{}", opened.body);
+    let opened = opened.json();
+    let ticket = opened["ticket"].as_str().unwrap();
+    let request = format!(
+        "GET /api/console/views/socket HTTP/1.1\r\nHost: {address}\r\nConnection: Upgrade\r\n\
+         Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n\
+         Sec-WebSocket-Protocol: marquetry-view, {ticket}\r\n\r\n"
+    );
+    // It sends no token and no frame; the server alone can end it.
+    let frames = exchange(address, &request).await;
+    assert!(frames.starts_with("HTTP/1.1 101"), "{frames}");
+    assert!(frames.contains("your token has expired"), "{frames}");
+    within(app.shutdown()).await;
+    within(serving).await.unwrap().unwrap();
+}
+
+/// Sends a request, and returns everything that comes until the connection ends.
+async fn exchange(address: SocketAddr, request: &str) -> String {
+    let mut stream = TcpStream::connect(address).await.unwrap();
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut bytes = Vec::new();
+    within(stream.read_to_end(&mut bytes)).await.unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 #[tokio::test]
