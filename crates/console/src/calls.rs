@@ -10,7 +10,7 @@ use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     Audience, Events, Options, Outcome, Viewer,
-    record::{Record, Step, StoredText, micros, outcome_of},
+    record::{Record, Step, StoredText, micros},
     secrets::without_secrets,
 };
 
@@ -402,7 +402,7 @@ impl RunningCall {
     /// itself decides the outcome.
     pub fn end(mut self, outcome: Outcome, result: Option<&RawValue>) {
         let outcome = match (outcome, result) {
-            (Outcome::Ok, Some(result)) => outcome_of(result),
+            (Outcome::Ok, Some(result)) => Outcome::of_result(result),
             (outcome, _) => outcome,
         };
         self.finish(outcome, result);

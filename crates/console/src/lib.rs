@@ -2,6 +2,7 @@
 
 mod api;
 mod backend;
+mod call_line;
 mod calls;
 mod events;
 mod logins;
@@ -28,6 +29,7 @@ use self::{questions::OpenQuestions, views::Views};
 
 pub use self::{
     backend::{Backend, ChangedLists, RestartError, ServerTools},
+    call_line::CallLine,
     calls::{Calls, NewCall, RunningCall},
     events::{Audience, Events},
     logins::Logins,

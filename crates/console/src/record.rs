@@ -37,6 +37,30 @@ pub enum Outcome {
 }
 
 impl Outcome {
+    /// Returns the outcome that a result states: whether the tool failed, or asks.
+    #[must_use]
+    pub fn of_result(result: &RawValue) -> Self {
+        #[derive(serde::Deserialize)]
+        struct ResultHead {
+            #[serde(default, rename = "isError")]
+            is_error: bool,
+            #[serde(default, rename = "resultType")]
+            result_type: Option<String>,
+        }
+        let text = result.get();
+        if !text.contains("isError") && !text.contains("input_required") {
+            // Ordinary answers can be large, so they are not parsed.
+            return Self::Ok;
+        }
+        match serde_json::from_str::<ResultHead>(text) {
+            Ok(ResultHead { is_error: true, .. }) => Self::ToolFailed,
+            Ok(ResultHead { result_type: Some(kind), .. }) if kind == "input_required" => {
+                Self::InputRequired
+            }
+            _ => Self::Ok,
+        }
+    }
+
     /// Returns the name of the outcome in the data of the console.
     #[must_use]
     pub fn name(&self) -> &'static str {
@@ -240,27 +264,4 @@ fn parsed(json: &str) -> Value {
 
 pub(crate) fn micros(duration: Duration) -> u64 {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
-}
-
-/// Returns the outcome that a result states: whether the tool failed.
-pub(crate) fn outcome_of(result: &RawValue) -> Outcome {
-    #[derive(serde::Deserialize)]
-    struct ResultHead {
-        #[serde(default, rename = "isError")]
-        is_error: bool,
-        #[serde(default, rename = "resultType")]
-        result_type: Option<String>,
-    }
-    let text = result.get();
-    if !text.contains("isError") && !text.contains("input_required") {
-        // Ordinary answers can be large, so they are not parsed.
-        return Outcome::Ok;
-    }
-    match serde_json::from_str::<ResultHead>(text) {
-        Ok(ResultHead { is_error: true, .. }) => Outcome::ToolFailed,
-        Ok(ResultHead { result_type: Some(kind), .. }) if kind == "input_required" => {
-            Outcome::InputRequired
-        }
-        _ => Outcome::Ok,
-    }
 }

@@ -36,6 +36,7 @@
 
 mod jwt;
 mod keys;
+mod logging;
 mod options;
 mod static_token;
 mod token_error;
@@ -54,6 +55,7 @@ use marquetry_protocol::{
 
 use self::{jwt::Claims, keys::Keys, token_error::TokenError};
 pub use self::{
+    logging::LoggingAuthenticator,
     options::{KeySource, ResourceServerError, ResourceServerOptions, TokenIssuer},
     static_token::StaticToken,
 };

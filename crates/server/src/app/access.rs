@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use marquetry_config::Config;
 use marquetry_console::Console;
-use marquetry_oauth::server::ResourceServer;
+use marquetry_oauth::server::{LoggingAuthenticator, ResourceServer};
 use marquetry_protocol::server::http::Authenticator;
 
 use super::StartError;
@@ -51,11 +51,12 @@ impl Access {
     /// without authentication needs no logins, and stays open.
     pub(super) fn with_logins(self, console: Option<&Console>) -> Option<Arc<dyn Authenticator>> {
         let authenticator = self.authenticator?;
-        Some(match console {
+        let inner = match console {
             Some(console) => {
                 Arc::new(ConsoleLoginAuthenticator::new(console.clone(), authenticator))
             }
             None => authenticator,
-        })
+        };
+        Some(Arc::new(LoggingAuthenticator::new(inner)))
     }
 }

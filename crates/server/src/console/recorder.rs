@@ -7,8 +7,9 @@ use axum::http::{header, request::Parts};
 use marquetry_artifact_tools::ChangedFor;
 use marquetry_artifacts::{Captured, Settings};
 use marquetry_client_profiles::ClientProfile;
+use marquetry_config::SERVER_NAME;
 use marquetry_console::{
-    Audience, Console, NewCall, Outcome, RecordSlot, Recorded, RunningCall, secret_names,
+    Audience, CallLine, Console, NewCall, Outcome, RecordSlot, Recorded, RunningCall, secret_names,
 };
 use marquetry_protocol::{
     RpcError,
@@ -23,13 +24,14 @@ use serde_json::{Value, value::RawValue};
 use super::decision::decisions;
 use crate::health::ADMIN;
 
-/// Records calls for the console. Does nothing if the console is switched off.
+/// Records calls for the console, unless it is switched off, and for the log.
 #[derive(Clone, Default)]
 pub(crate) struct Recorder(pub(crate) Option<Console>);
 
 /// The record of one call.
 pub(crate) struct CallRecord {
     running: Option<Running>,
+    line: Option<CallLine>,
     /// The reason why the gateway got no answer from the upstream.
     unreachable: Option<String>,
 }
@@ -104,13 +106,20 @@ impl Recorder {
             }
             Running { call: Some(call), cx: cx.clone() }
         });
-        CallRecord { running, unreachable: None }
+        CallRecord {
+            running,
+            line: CallLine::begin(SERVER_NAME, &params.name, cx),
+            unreachable: None,
+        }
     }
 }
 
 impl CallRecord {
     /// Records which upstream has the tool.
-    pub(crate) fn sent_to(&self, upstream: &str) {
+    pub(crate) fn sent_to(&mut self, upstream: &str) {
+        if let Some(line) = &mut self.line {
+            line.sent_to(upstream);
+        }
         if let Some(running) = self.running() {
             running.sent_to(upstream);
         }
@@ -155,17 +164,23 @@ impl CallRecord {
     }
 
     /// Records the answer that the agent gets.
-    pub(crate) fn end(self, answer: &Result<Reply, RpcError>) {
-        let Some(running) = self.running.and_then(Running::into_call) else { return };
-        match (answer, self.unreachable) {
-            (Ok(reply), None) => running.end(Outcome::Ok, Some(reply.get())),
-            (Ok(reply), Some(message)) => {
-                running.end(Outcome::GatewayError { message }, Some(reply.get()));
-            }
+    pub(crate) fn end(mut self, answer: &Result<Reply, RpcError>) {
+        if self.line.is_none() && self.running.is_none() {
+            return;
+        }
+        let outcome = match (answer, self.unreachable) {
+            (Ok(reply), None) => Outcome::of_result(reply.get()),
+            (Ok(_), Some(message)) => Outcome::GatewayError { message },
             (Err(error), _) => {
-                let message = error.message.clone();
-                running.end(Outcome::RpcError { code: error.code.into(), message }, None);
+                Outcome::RpcError { code: error.code.into(), message: error.message.clone() }
             }
+        };
+        let reply = answer.as_ref().ok().map(Reply::get);
+        if let Some(line) = &mut self.line {
+            line.end(&outcome, reply.map_or(0, |reply| reply.get().len()));
+        }
+        if let Some(running) = self.running.and_then(Running::into_call) {
+            running.end(outcome, reply);
         }
     }
 
