@@ -1,5 +1,7 @@
 //! The section `[log]`.
 
+use std::num::NonZeroU32;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de::Error as _};
 use tracing::level_filters::LevelFilter;
@@ -15,11 +17,19 @@ pub struct LogConfig {
     pub level: String,
     /// "text" for people, or "json" for programs, with one object on each line.
     pub format: LogFormat,
+    /// Bytes per second by which the log grows, after a burst of five seconds. Lines of one kind
+    /// get a quarter of it, so that no client or server can silence the others; a line counts what
+    /// was left out. Each tool call leaves a line of about 200 bytes.
+    pub max_bytes_per_second: NonZeroU32,
 }
 
 impl Default for LogConfig {
     fn default() -> Self {
-        Self { level: "info".to_owned(), format: LogFormat::Text }
+        Self {
+            level: "info".to_owned(),
+            format: LogFormat::Text,
+            max_bytes_per_second: NonZeroU32::new(48 << 10).expect("it is not zero"),
+        }
     }
 }
 

@@ -328,3 +328,4 @@ async fn file(
     let pipeline = Pipeline::new(Arc::new(chunks), embedder)?;
     Ok((Records::with_limits(Arc::new(records), limits), pipeline))
 }
+    limits.max_owner_bytes = config.max_owner_bytes.get();

@@ -3,6 +3,7 @@
 use std::{
     collections::HashMap,
     io::{self, Write},
+    num::NonZeroU32,
     sync::{Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant, SystemTime},
 };
@@ -14,15 +15,13 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::printable::{LineForm, printable_json, printable_log_line};
 
-/// KiB per second by which the log grows, after a burst of [`ALL_BURST_KIB`].
-const ALL_KIB: u32 = 48;
-const ALL_BURST_KIB: u32 = 256;
-/// The same for lines from one place of the program, so that an upstream that causes many lines of
-/// one kind does not silence the others.
-const PLACE_KIB: u32 = 12;
-const PLACE_BURST_KIB: u32 = 64;
+/// Size of the burst, in seconds of the rate.
+const BURST_SECONDS: u32 = 5;
+/// Part of the rate for lines from one place of the program, so that an upstream that causes many
+/// lines of one kind does not silence the others.
+const PLACE_SHARE: u32 = 4;
 /// Longest line in bytes; of a longer one, the beginning is logged.
-const MAX_LINE: usize = 16 << 10;
+const MAX_LINE: u32 = 16 << 10;
 /// Shortest time between two lines that count what was left out.
 const COUNT_PAUSE: Duration = Duration::from_secs(1);
 
@@ -35,8 +34,9 @@ pub(crate) struct LogOutput<W> {
 }
 
 impl<W> LogOutput<W> {
-    pub(crate) fn new(form: LineForm, open: fn() -> W) -> Self {
-        Self { form, open, rate: LogRate::new() }
+    /// `rate` is in bytes per second.
+    pub(crate) fn new(form: LineForm, open: fn() -> W, rate: NonZeroU32) -> Self {
+        Self { form, open, rate: LogRate::new(rate) }
     }
 }
 
@@ -67,7 +67,7 @@ impl<W: Write> Write for LineWriter<'_, W> {
         if let Some(left_out) = rate.admit(self.place, text.len()) {
             let mut lines = String::new();
             if left_out > 0 {
-                lines = counted(left_out, *form);
+                lines = counted(left_out, rate.per_second, *form);
                 lines.push('\n');
             }
             lines.push_str(&text);
@@ -84,11 +84,11 @@ impl<W: Write> Write for LineWriter<'_, W> {
 
 /// Returns the beginning of a line that is too long.
 fn shortened(line: String, form: LineForm) -> String {
-    if line.len() <= MAX_LINE {
+    if line.len() <= MAX_LINE as usize {
         return line;
     }
     let bytes = line.len();
-    let beginning = &line[..line.floor_char_boundary(MAX_LINE / 4)];
+    let beginning = &line[..line.floor_char_boundary(MAX_LINE as usize / 4)];
     match form {
         LineForm::Json => {
             let fields = [("beginning", json!(beginning)), ("bytes", json!(bytes))];
@@ -101,10 +101,10 @@ fn shortened(line: String, form: LineForm) -> String {
 }
 
 /// Returns a line that counts lines that were left out.
-fn counted(left_out: u64, form: LineForm) -> String {
+fn counted(left_out: u64, rate: NonZeroU32, form: LineForm) -> String {
     let message = format!(
-        "lines of the log were left out: it grows by at most {ALL_KIB} KiB per second, and by \
-         {PLACE_KIB} KiB with lines of one kind"
+        "lines of the log were left out: it grows by at most {rate} bytes per second \
+         (log.max_bytes_per_second), and by a quarter of that with lines of one kind"
     );
     if form == LineForm::Json {
         return json_line("WARN", &message, &[("left_out", Value::from(left_out))]);
@@ -114,6 +114,7 @@ fn counted(left_out: u64, form: LineForm) -> String {
 }
 
 struct LogRate {
+    per_second: NonZeroU32,
     started: Instant,
     state: Mutex<RateState>,
 }
@@ -122,19 +123,23 @@ struct LogRate {
 struct RateState {
     all: TokenBucket,
     places: HashMap<&'static str, TokenBucket>,
+    /// Bytes per second of one place.
+    of_place: u32,
     left_out: u64,
     counted_at: Option<Duration>,
 }
 
 impl LogRate {
-    fn new() -> Self {
+    fn new(per_second: NonZeroU32) -> Self {
+        let rate = per_second.get();
         let state = RateState {
-            all: TokenBucket::new(ALL_KIB << 10, ALL_BURST_KIB << 10),
+            all: bucket(rate),
             places: HashMap::new(),
+            of_place: rate / PLACE_SHARE,
             left_out: 0,
             counted_at: None,
         };
-        Self { started: Instant::now(), state: Mutex::new(state) }
+        Self { per_second, started: Instant::now(), state: Mutex::new(state) }
     }
 
     /// Returns `None` if a line must be left out. Otherwise, returns the number of lines that were
@@ -148,14 +153,16 @@ impl LogRate {
     }
 }
 
+/// Returns the bucket of a rate in bytes per second. The longest line fits into its burst.
+fn bucket(rate: u32) -> TokenBucket {
+    TokenBucket::new(rate.max(1), rate.saturating_mul(BURST_SECONDS).max(MAX_LINE))
+}
+
 impl RateState {
     /// `now` is the time since the rate was created.
     fn admit_at(&mut self, now: Duration, place: &'static str, bytes: usize) -> Option<u64> {
         let cost = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let of_place = self
-            .places
-            .entry(place)
-            .or_insert_with(|| TokenBucket::new(PLACE_KIB << 10, PLACE_BURST_KIB << 10));
+        let of_place = self.places.entry(place).or_insert_with(|| bucket(self.of_place));
         if !of_place.take(now, cost) || !self.all.take(now, cost) {
             self.left_out += 1;
             return None;
@@ -184,6 +191,8 @@ pub(crate) fn json_line(level: &str, message: &str, fields: &[(&str, Value)]) ->
 mod tests {
     use super::*;
 
+    const RATE: NonZeroU32 = NonZeroU32::new(48 << 10).unwrap();
+
     fn flood(state: &mut RateState, place: &'static str, seconds: u64) -> usize {
         let steps = seconds * 1_000;
         let lines =
@@ -193,10 +202,10 @@ mod tests {
 
     #[test]
     fn a_flood_grows_the_log_at_the_rate_and_leaves_room_for_others() {
-        let rate = LogRate::new();
+        let rate = LogRate::new(RATE);
         let mut state = rate.state();
         let bytes = flood(&mut state, "flood", 10);
-        assert!(bytes <= (64 + 10 * 12) << 10, "{bytes}");
+        assert!(bytes <= (5 + 10) * (12 << 10), "{bytes}");
         let other = state.admit_at(Duration::from_secs(12), "other", 500);
         assert!(other.is_some_and(|left_out| left_out > 0), "{other:?}");
         assert_eq!(state.admit_at(Duration::from_secs(12), "third", 500), Some(0));
@@ -204,11 +213,20 @@ mod tests {
 
     #[test]
     fn floods_of_many_kinds_stay_within_the_whole_rate() {
-        let rate = LogRate::new();
+        let rate = LogRate::new(RATE);
         let mut state = rate.state();
         let places = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
         let bytes: usize = places.iter().map(|place| flood(&mut state, place, 10)).sum();
-        assert!(bytes <= (256 + 10 * 48) << 10, "{bytes}");
+        assert!(bytes <= (5 + 10) * (48 << 10), "{bytes}");
+    }
+
+    #[test]
+    fn the_longest_line_fits_into_the_slowest_log() {
+        let rate = LogRate::new(NonZeroU32::MIN);
+        assert_eq!(rate.state().admit_at(Duration::ZERO, "place", MAX_LINE as usize), Some(0));
+        assert_eq!(rate.state().admit_at(Duration::ZERO, "place", 200), None);
+        let fast = LogRate::new(NonZeroU32::MAX);
+        assert_eq!(flood(&mut fast.state(), "flood", 10), 10_000 * 20 * 1_000);
     }
 
     #[test]
@@ -217,14 +235,14 @@ mod tests {
         let short = shortened(line.clone(), LineForm::Json);
         let value: Value = serde_json::from_str(&short).unwrap();
         assert_eq!(value["bytes"], line.len());
-        assert!(short.len() <= MAX_LINE);
-        assert!(shortened(line, LineForm::Text).len() <= MAX_LINE);
+        assert!(short.len() <= MAX_LINE as usize);
+        assert!(shortened(line, LineForm::Text).len() <= MAX_LINE as usize);
     }
 
     #[test]
     fn what_is_left_out_is_counted() {
         for form in [LineForm::Text, LineForm::Json] {
-            let line = counted(7, form);
+            let line = counted(7, RATE, form);
             assert!(line.contains("left_out") && line.contains('7'), "{line}");
         }
     }
@@ -245,7 +263,7 @@ mod tests {
                 Ok(())
             }
         }
-        let output = LogOutput::new(LineForm::Text, || Sink);
+        let output = LogOutput::new(LineForm::Text, || Sink, RATE);
         let subscriber = tracing_subscriber::fmt().with_ansi(false).with_writer(output).finish();
         tracing::subscriber::with_default(subscriber, || {
             for _ in 0..10_000 {

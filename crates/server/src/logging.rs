@@ -97,7 +97,7 @@ pub(crate) fn start(config: &LogConfig) -> Result<(), String> {
         LogFormat::Text if is_terminal => LineForm::ColouredText,
         LogFormat::Text => LineForm::Text,
     };
-    let layer = layer.with_writer(LogOutput::new(form, io::stderr));
+    let layer = layer.with_writer(LogOutput::new(form, io::stderr, config.max_bytes_per_second));
     let layer = match config.format {
         LogFormat::Text => layer.with_ansi(is_terminal).boxed(),
         LogFormat::Json => layer.json().flatten_event(true).boxed(),

@@ -62,6 +62,9 @@ pub struct KnowledgeConfig {
     pub readers: Vec<String>,
     /// Largest content of one record, in bytes.
     pub max_content_bytes: NonZeroU64,
+    /// Largest total size of the records of one user, in bytes: their contents and their fields.
+    /// Administrators and the user of this machine may store more.
+    pub max_owner_bytes: NonZeroU64,
     /// Largest total size after unpacking of all documents that are read at the same time, in
     /// bytes. Further documents wait.
     pub max_unpacked_bytes_at_once: NonZeroU64,
@@ -93,6 +96,7 @@ impl Default for KnowledgeConfig {
             organization: "default".to_owned(),
             readers: Vec::new(),
             max_content_bytes: NonZeroU64::new(64 << 20).expect("it is not zero"),
+            max_owner_bytes: NonZeroU64::new(512 << 20).expect("it is not zero"),
             max_unpacked_bytes_at_once: NonZeroU64::new(512 << 20).expect("it is not zero"),
             max_work_ms: NonZeroU64::new(60_000).expect("it is not zero"),
             max_embed_ms: NonZeroU64::new(600_000).expect("it is not zero"),
