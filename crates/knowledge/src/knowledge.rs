@@ -1,12 +1,13 @@
 //! An open database, and how it is opened.
 
-use std::{collections::BTreeSet, io, path::Path, sync::Arc};
+use std::{collections::BTreeSet, path::Path, sync::Arc};
 
 use marquetry_atomic_file::create_folder;
 use marquetry_rag::{
-    Caller, DatabaseError, EmbedError, Embedder, LibsqlOptions, LibsqlRecords,
+    Caller, DatabaseError, EmbedError, Embedder, Filter, LibsqlOptions, LibsqlRecords,
     LibsqlRecordsOptions, LibsqlStore, MemoryRecords, MemoryStore, Pipeline, Prefixed, Record,
-    RecordError, RecordFilter, RecordLimits, Records, RemoteEmbedder, StaticModel, StoreError,
+    RecordError, RecordFilter, RecordLimits, RecordStoreError, Records, RemoteEmbedder,
+    StaticModel, StoreError,
 };
 
 use crate::{
@@ -106,15 +107,67 @@ impl Knowledge {
         let Ok(DatabaseLocation::File(path)) = &options.database else {
             return Self::open_to_read(options).await;
         };
-        match records_alone(path, &options.config).await {
-            Ok((records, pipeline)) => {
-                let organization = options.config.organization.clone();
-                let job = Job::new(&options.config, Self::LOCAL_USER);
-                Ok(Self { records, pipeline, organization, is_read_only: true, job })
-            }
+        match Self::open_records_alone(options, path).await {
             // This reports the error of the file.
             Err(_) => Self::open_to_read(options).await,
+            opened => opened,
         }
+    }
+
+    /// Tries whether the database of these options can be opened, and changes nothing. A file that
+    /// does not exist yet will be created, and an older one will be migrated. The passages in a file
+    /// are read too, unless their embedding model is a remote one.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if [`Self::open`] would.
+    pub async fn try_database(options: &KnowledgeOptions) -> Result<(), KnowledgeError> {
+        let path = match options.location()? {
+            DatabaseLocation::Memory => return Ok(()),
+            DatabaseLocation::Postgres(url) => return reach_postgres(url).await,
+            DatabaseLocation::File(path) => path,
+        };
+        if !path.metadata().is_ok_and(|found| found.len() > 0) {
+            return Ok(());
+        }
+        let opened = match options.config.embedding.choice(options.variables()) {
+            Ok(EmbeddingChoice::BuiltIn) => Self::open_for(options, Use::Read).await,
+            _ => Self::open_records_alone(options, path).await,
+        };
+        match opened {
+            Ok(knowledge) => knowledge.try_read().await,
+            // Opening it for changes creates the tables, or migrates them.
+            Err(
+                KnowledgeError::Store(StoreError::Database(DatabaseError::ReadOnly))
+                | KnowledgeError::Records(RecordStoreError::Database(
+                    DatabaseError::ReadOnly | DatabaseError::OlderSchema { .. },
+                )),
+            ) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Tries whether records and passages can be read.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a store fails.
+    pub async fn try_read(&self) -> Result<(), KnowledgeError> {
+        let mut filter = RecordFilter::new(&self.organization);
+        filter.limit = Some(1);
+        self.records.store().list(&filter).await?;
+        self.pipeline.store().documents(&Filter::default(), None, 1).await?;
+        Ok(())
+    }
+
+    async fn open_records_alone(
+        options: &KnowledgeOptions,
+        path: &Path,
+    ) -> Result<Self, KnowledgeError> {
+        let (records, pipeline) = records_alone(path, &options.config).await?;
+        let organization = options.config.organization.clone();
+        let job = Job::new(&options.config, Self::LOCAL_USER);
+        Ok(Self { records, pipeline, organization, is_read_only: true, job })
     }
 
     /// Creates an empty database in memory with the built-in model, whatever database and model the
@@ -267,6 +320,19 @@ async fn postgres(
     Err(KnowledgeError::NoPostgres)
 }
 
+/// Tries whether a PostgreSQL accepts a connection.
+#[cfg(feature = "postgres")]
+async fn reach_postgres(url: &str) -> Result<(), KnowledgeError> {
+    use marquetry_database::postgres::{PoolOptions, PostgresPool};
+    let pool = PostgresPool::new(url, PoolOptions::default()).map_err(StoreError::from)?;
+    pool.connect().await.map(drop).map_err(|error| StoreError::from(error).into())
+}
+
+#[cfg(not(feature = "postgres"))]
+async fn reach_postgres(_: &str) -> Result<(), KnowledgeError> {
+    Err(KnowledgeError::NoPostgres)
+}
+
 /// Creates an empty database in memory, with the built-in model.
 fn in_memory() -> Result<(Records, Pipeline), KnowledgeError> {
     memory(Arc::new(StaticModel::built_in()), RecordLimits::default())
@@ -299,6 +365,7 @@ fn limits(config: &KnowledgeConfig) -> RecordLimits {
     let mut limits = RecordLimits::default();
     limits.max_content_bytes =
         usize::try_from(config.max_content_bytes.get()).unwrap_or(usize::MAX);
+    limits.max_owner_bytes = config.max_owner_bytes.get();
     limits
 }
 
@@ -328,4 +395,3 @@ async fn file(
     let pipeline = Pipeline::new(Arc::new(chunks), embedder)?;
     Ok((Records::with_limits(Arc::new(records), limits), pipeline))
 }
-    limits.max_owner_bytes = config.max_owner_bytes.get();

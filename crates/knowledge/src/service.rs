@@ -223,6 +223,23 @@ impl KnowledgeService {
         self.watched.remove(uri);
     }
 
+    /// Tries whether the database can be read, if it exists. Before the first request has opened a
+    /// file, this does not wait for an embedding model.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the database cannot be opened or read.
+    pub async fn try_database(&self) -> Result<(), Failure> {
+        let is_file = matches!(self.options.database, Ok(DatabaseLocation::File(_)));
+        if !self.exists() {
+            Ok(())
+        } else if self.opened.initialized() || !is_file {
+            Ok(self.opened().await?.try_read().await?)
+        } else {
+            Ok(Knowledge::try_database(&self.options).await?)
+        }
+    }
+
     /// Moves the write-ahead log into the database file, if the database was opened.
     pub async fn close(&self) {
         if let Some(knowledge) = self.opened.get() {

@@ -15,6 +15,9 @@ pub(crate) const ARTIFACTS: &str = "artifacts";
 /// The artifact store: it failed when `/readyz` tried it.
 pub(crate) const ARTIFACT_STORE: &str = "artifact store";
 
+/// The database of records: it failed when `/readyz` tried it.
+pub(crate) const DATABASE: &str = "database";
+
 /// Records and search: a call of a tool has failed.
 pub(crate) const KNOWLEDGE: &str = "knowledge";
 

@@ -1,6 +1,6 @@
 //! `GET /healthz`, `/livez` and `/readyz`.
 
-use std::{sync::Arc, time::Duration};
+use std::{fmt::Display, sync::Arc, time::Duration};
 
 use marquetry_artifacts::ArtifactStore;
 use marquetry_gateway::{Catalog, Gateway, UpstreamState};
@@ -8,7 +8,10 @@ use serde_json::{Value, json};
 use tokio::{sync::Mutex, time::Instant};
 use tokio_util::sync::CancellationToken;
 
-use crate::faults::{ARTIFACT_STORE, ARTIFACTS, Faults};
+use crate::{
+    faults::{ARTIFACT_STORE, ARTIFACTS, DATABASE, Faults},
+    knowledge::Knowledge,
+};
 
 /// The scope of a token that may see the whole of `/healthz`.
 pub(crate) const ADMIN: &str = "admin";
@@ -17,19 +20,20 @@ pub(crate) const ADMIN: &str = "admin";
 /// request can save again, and the load balancer sends none meanwhile.
 const UNREADY_TIME: Duration = Duration::from_secs(10);
 
-/// Time after which `/readyz` tries the store again. Each try costs some requests to a bucket.
+/// Time after which `/readyz` tries the stores again. Each try costs some requests to a bucket.
 const TRY_AGAIN: Duration = Duration::from_secs(15);
 /// Time for one try.
 const TRY_TIME: Duration = Duration::from_secs(5);
 
-/// Computes the state of the server from its upstreams, its artifact store and its faults.
+/// Computes the state of the server from its upstreams, its stores and its faults.
 pub(crate) struct Health {
     gateway: Arc<Gateway>,
     /// The kind of each upstream's transport, in the order of the configuration.
     transports: Vec<&'static str>,
     store: Arc<dyn ArtifactStore>,
+    knowledge: Knowledge,
     faults: Arc<Faults>,
-    /// When the store was tried last, and its problem.
+    /// When the stores were tried last, and their problem.
     tried: Mutex<Option<(Instant, Option<String>)>>,
     /// Cancelled when the server shuts down.
     stop: CancellationToken,
@@ -82,10 +86,11 @@ impl Health {
         gateway: Arc<Gateway>,
         transports: Vec<&'static str>,
         store: Arc<dyn ArtifactStore>,
+        knowledge: Knowledge,
         faults: Arc<Faults>,
         stop: CancellationToken,
     ) -> Self {
-        Self { gateway, transports, store, faults, tried: Mutex::default(), stop }
+        Self { gateway, transports, store, knowledge, faults, tried: Mutex::default(), stop }
     }
 
     /// Returns the state of the server.
@@ -130,7 +135,8 @@ impl Health {
         }
     }
 
-    /// Tries whether the store can be read and written, from time to time. Returns its problem.
+    /// Tries from time to time whether artifacts can be stored and the database can be read. Returns
+    /// a problem, which names no file.
     pub(crate) async fn store_problem(&self) -> Option<String> {
         let mut tried = self.tried.lock().await;
         if let Some((at, problem)) = &*tried
@@ -138,16 +144,33 @@ impl Health {
         {
             return problem.clone();
         }
-        let problem = match tokio::time::timeout(TRY_TIME, self.store.check()).await {
+        let (artifacts, database) = tokio::join!(
+            self.try_part(ARTIFACT_STORE, self.store.check()),
+            self.try_part(DATABASE, self.knowledge.service().try_database())
+        );
+        // The error of a database names its file, which is for administrators.
+        let database =
+            database.map(|_| "the database of records cannot be used; the log says why".to_owned());
+        let problem = artifacts.or(database);
+        *tried = Some((Instant::now(), problem.clone()));
+        problem
+    }
+
+    /// Reports whether a part works. Returns its problem.
+    async fn try_part<E: Display>(
+        &self,
+        part: &'static str,
+        trial: impl Future<Output = Result<(), E>>,
+    ) -> Option<String> {
+        let problem = match tokio::time::timeout(TRY_TIME, trial).await {
             Ok(Ok(())) => None,
             Ok(Err(error)) => Some(error.to_string()),
-            Err(_) => Some(format!("the store did not answer within {} s", TRY_TIME.as_secs())),
+            Err(_) => Some(format!("it did not answer within {} s", TRY_TIME.as_secs())),
         };
         match &problem {
-            Some(problem) => self.faults.raise(ARTIFACT_STORE, problem.clone()),
-            None => self.faults.clear(ARTIFACT_STORE),
+            Some(problem) => self.faults.raise(part, problem.clone()),
+            None => self.faults.clear(part),
         }
-        *tried = Some((Instant::now(), problem.clone()));
         problem
     }
 
@@ -226,7 +249,8 @@ mod tests {
         let store = Arc::new(MemoryStore::new(MemoryLimits::default()));
         let faults = Arc::new(Faults::default());
         let stop = CancellationToken::new();
-        let health = Health::new(gateway, Vec::new(), store, faults.clone(), stop);
+        let knowledge = Knowledge::new(&Config::default(), Arc::new(()), None).unwrap();
+        let health = Health::new(gateway, Vec::new(), store, knowledge, faults.clone(), stop);
         assert_eq!(health.readiness(), Ok(()));
         faults.raise(ARTIFACTS, "disk is full".to_owned());
         tokio::time::advance(UNREADY_TIME / 2).await;

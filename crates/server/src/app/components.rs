@@ -187,6 +187,7 @@ impl Components {
             self.gateway.clone(),
             transports,
             self.store.clone(),
+            self.knowledge.clone(),
             self.faults.clone(),
             self.stop.clone(),
         ))

@@ -31,7 +31,7 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     let mut problems = missing_programs(&config);
     problems.extend(problems::port_problem(&config));
     problems.extend(problems::problems(&config));
-    problems.extend(problems::bucket_problem(&config));
+    problems.extend(problems::store_problems(&config));
     warnings.iter().chain(&problems).for_each(|warning| logging::warn(warning));
     if logging::is_json() {
         print_json(&as_json(&config, file.as_deref(), &warnings, &problems))?;

@@ -10,12 +10,16 @@ use std::{
 
 use http::Uri;
 use indexmap::IndexMap;
+use marquetry_artifacts::DirectoryStore;
 use marquetry_gateway::Namer;
 use marquetry_protocol::client::check_program;
 use tokio::runtime::Builder;
 
 pub(super) use self::knowledge::warning as chat_warning;
-use marquetry_config::{Config, Transport, sections::Prefix};
+use marquetry_config::{
+    Config, Transport,
+    sections::{Prefix, StoreKind},
+};
 
 use super::ConfigArgs;
 use crate::app::try_bucket;
@@ -43,13 +47,36 @@ pub(super) fn missing_programs(config: &Config) -> Vec<String> {
         .collect()
 }
 
-/// Tries the bucket of artifacts, if the store is one.
-pub(super) fn bucket_problem(config: &Config) -> Option<String> {
-    let runtime = Builder::new_current_thread().enable_all().build();
-    let tried = runtime.map_err(|error| error.to_string()).and_then(|runtime| {
-        runtime.block_on(try_bucket(config)).map_err(|error| error.to_string())
-    });
-    tried.err()
+/// Tries the stores of artifacts, records and savings. Returns their problems, one sentence each.
+/// Changes nothing.
+pub(super) fn store_problems(config: &Config) -> Vec<String> {
+    let runtime = match Builder::new_multi_thread().worker_threads(1).enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return vec![error.to_string()],
+    };
+    let artifacts = &config.artifacts;
+    let mut problems = Vec::new();
+    problems.extend(runtime.block_on(try_bucket(config)).err().map(|error| error.to_string()));
+    if artifacts.store == StoreKind::Directory
+        && let Some(path) = &artifacts.directory
+        && let Err(error) = DirectoryStore::check(path)
+    {
+        problems.push(format!("artifacts.directory: {} cannot be used: {error}", path.display()));
+    }
+    // A file that is not a database is a problem of its own.
+    if config.has_knowledge()
+        && knowledge::problem(config).is_none()
+        && let Err(error) = runtime
+            .block_on(marquetry_knowledge::Knowledge::try_database(&config.knowledge_options()))
+    {
+        problems.push(error.to_string());
+    }
+    if let Some(path) = &artifacts.savings_database
+        && let Err(error) = runtime.block_on(marquetry_savings::read(path, 1))
+    {
+        problems.push(format!("artifacts.savings_database: {error}"));
+    }
+    problems
 }
 
 /// Returns the problems that the server would have if it were started here, one sentence each.

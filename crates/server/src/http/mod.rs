@@ -201,7 +201,7 @@ fn health_routes(health: Arc<Health>, authenticator: Option<Arc<dyn Authenticato
             get(async move || {
                 let body = match ready.readiness() {
                     Err(why) => json!({"status": why.name()}),
-                    // A problem of the store has no secrets: callers whose saves fail see it, too.
+                    // It has no secrets: callers whose saves fail see it, too.
                     Ok(()) => match ready.store_problem().await {
                         Some(problem) => json!({
                             "status": NotReady::Failing.name(), "problem": problem,

@@ -21,6 +21,7 @@ mod indexing;
 mod knowledge;
 mod library;
 mod media;
+mod operation;
 mod rest;
 mod sampling;
 mod sampling_stream;
