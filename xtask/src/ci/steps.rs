@@ -93,6 +93,19 @@ pub(super) const STEPS: &[Step] = &[
         }),
     },
     Step {
+        name: "unit",
+        about: "systemd reads the unit, and rates its exposure below 2.0",
+        needs: Some(ExternalProgram {
+            name: "systemd-analyze",
+            install: "apt-get install systemd",
+        }),
+        work: Work::Quick(|| {
+            let options = "security --offline=true --threshold=20 --no-pager";
+            let unit = "packaging/marquetry.service";
+            Ok(vec![CommandLine::new("systemd-analyze", &format!("{options} {unit}"))])
+        }),
+    },
+    Step {
         name: "book",
         about: "the book builds",
         needs: Some(ExternalProgram {
