@@ -14,6 +14,7 @@ use std::{
 use clap::{Args, ValueEnum};
 use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use marquetry_knowledge::{DatabaseLocation, Knowledge};
+use marquetry_printable::printable_line;
 use marquetry_rag::{
     ChunkOptions, ExtractError, FileEvent, FileOptions, FileOutcome, FileProblem, IndexError,
     IndexReport, Indexer, Refused, Strategy, file_uri,
@@ -24,7 +25,6 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     DatabaseArgs, LibraryCommandError, Settings,
     output::{print, print_json},
-    terminal::printable_line,
 };
 
 /// Arguments of `marquetry index`.

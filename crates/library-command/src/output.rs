@@ -2,7 +2,9 @@
 
 use std::io::{self, Write as _};
 
-use crate::{LibraryCommandError, terminal::printable_json};
+use marquetry_printable::printable_json;
+
+use crate::LibraryCommandError;
 
 /// Writes bytes. A closed pipe is not a failure.
 pub(crate) fn write(bytes: &[u8]) -> Result<(), LibraryCommandError> {

@@ -7,13 +7,14 @@ use std::{
 
 use clap::{Args, Subcommand};
 use marquetry_knowledge::{Access, Knowledge};
+use marquetry_printable::printable_line;
 use marquetry_rag::{Filter, ModelType, Record, RecordFilter};
 use serde_json::{Value, json};
 
 use crate::{
     DatabaseArgs, LibraryCommandError, Settings,
     output::{print, print_json, write},
-    terminal::{Highlighter, Style, clean, clean_lines, printable_line},
+    terminal::{Highlighter, Style, clean, clean_lines},
 };
 
 /// Arguments of `marquetry records`.

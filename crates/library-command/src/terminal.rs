@@ -1,11 +1,11 @@
 //! Prints untrusted text on a terminal, without control characters and with highlights.
 
 use std::{
-    fmt::Write as _,
     io::{self, IsTerminal as _},
     ops::Range,
 };
 
+use marquetry_printable::changes_layout;
 use marquetry_rag::index::densest;
 
 /// Highlights text on standard output if that is a terminal with colours.
@@ -129,41 +129,7 @@ fn clean_part(part: &str) -> String {
 }
 
 fn acts_on_terminal(character: char) -> bool {
-    character.is_control() || turns(character)
-}
-
-/// Escapes what a terminal would act on in a text of JSON. Serializers leave DEL, C1 controls and
-/// characters that change the writing direction as they are; they can only stand inside strings.
-pub(crate) fn printable_json(json: &str) -> String {
-    let mut printable = String::with_capacity(json.len());
-    for character in json.chars() {
-        if matches!(character, '\u{7f}'..='\u{9f}') || turns(character) {
-            _ = write!(printable, "\\u{:04x}", u32::from(character));
-        } else {
-            printable.push(character);
-        }
-    }
-    printable
-}
-
-/// Returns whether a character changes the writing direction, or separates lines or paragraphs.
-fn turns(character: char) -> bool {
-    matches!(character,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
-/// Returns a text on one line, with control characters and characters that change the writing
-/// direction escaped: names of files may contain line breaks.
-pub(crate) fn printable_line(text: &str) -> String {
-    let mut printable = String::with_capacity(text.len());
-    for character in text.chars() {
-        if acts_on_terminal(character) {
-            printable.extend(character.escape_default());
-        } else {
-            printable.push(character);
-        }
-    }
-    printable
+    character.is_control() || changes_layout(character)
 }
 
 #[cfg(test)]
@@ -183,17 +149,9 @@ mod tests {
     }
 
     #[test]
-    fn contents_and_json_act_on_no_terminal() {
+    fn contents_act_on_no_terminal() {
         let shown = clean_lines("a\u{1b}[2J\tb\r\n\u{9b}c\rd\u{202e}\n");
         assert_eq!(shown, "a\u{FFFD}[2J\tb\n\u{FFFD}c\u{FFFD}d\u{FFFD}\n");
-        let value = serde_json::json!({"a\u{9b}": "é\n\u{7f}\u{202e}\u{1b}"});
-        let printed = printable_json(&value.to_string());
-        assert_eq!(printed, r#"{"a\u009b":"é\n\u007f\u202e\u001b"}"#);
-    }
-
-    #[test]
-    fn names_stay_on_their_line() {
-        assert_eq!(printable_line("a\nerror: b\u{202e}é"), "a\\nerror: b\\u{202e}é");
     }
 
     #[test]

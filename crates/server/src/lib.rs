@@ -24,6 +24,7 @@ mod limits;
 mod log_rate;
 #[cfg(feature = "cli")]
 mod logging;
+#[cfg(feature = "cli")]
 mod printable;
 mod projections;
 mod rest;

@@ -8,12 +8,13 @@ use std::{
     time::{Duration, Instant, SystemTime},
 };
 
+use marquetry_printable::printable_json;
 use marquetry_rate_limit::TokenBucket;
 use serde_json::{Value, json};
 use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::printable::{LineForm, printable_json, printable_log_line};
+use crate::printable::{LineForm, printable_log_line};
 
 /// Size of the burst, in seconds of the rate.
 const BURST_SECONDS: u32 = 5;

@@ -16,10 +16,11 @@ use tracing_subscriber::{
 };
 
 use marquetry_config::sections::{LogConfig, LogFormat};
+use marquetry_printable::printable;
 
 use crate::{
     log_rate::{LogOutput, json_line},
-    printable::{LineForm, printable},
+    printable::LineForm,
 };
 
 /// Whether messages are JSON. A global, because standard error and the panic hook are global, too.

@@ -7,6 +7,7 @@ use marquetry_judge::{
     ExpectedTool, Matching, Status, TestResult, ToolCallRecord, Trial, check,
     report::trials_in_words,
 };
+use marquetry_printable::changes_layout;
 use serde_json::json;
 
 /// Width of the column of expected calls, in characters.
@@ -175,12 +176,7 @@ fn cut(text: &str, width: usize) -> String {
 /// Returns text of models and servers without characters that move the cursor of a terminal or
 /// reorder a line.
 pub(crate) fn one_line(text: &str) -> String {
-    text.chars().map(|it| if it.is_control() || controls_layout(it) { ' ' } else { it }).collect()
-}
-
-/// Returns whether a character controls the direction of text, or separates lines or paragraphs.
-fn controls_layout(it: char) -> bool {
-    matches!(it, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    text.chars().map(|it| if it.is_control() || changes_layout(it) { ' ' } else { it }).collect()
 }
 
 #[cfg(test)]

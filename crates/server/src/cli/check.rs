@@ -15,12 +15,10 @@ use marquetry_config::{
     Config, Loaded, Transport,
     sections::{AuthConfig, StoreKind, UpstreamConfig},
 };
+use marquetry_printable::{printable, printable_line};
 use marquetry_redact::url_without_secrets;
 
-use crate::{
-    logging,
-    printable::{printable, printable_line},
-};
+use crate::logging;
 
 pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     let Loaded { mut config, file, mut warnings } = arguments.load()?;

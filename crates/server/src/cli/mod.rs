@@ -35,13 +35,10 @@ use marquetry_config::{
     Config, ConfigError, Input, Loaded, check_log_level, parse_listen, sections::LogFormat,
 };
 use marquetry_library_command as library_command;
+use marquetry_printable::{printable, printable_json};
 use marquetry_test_command as test_command;
 
-use crate::{
-    app::StartError,
-    logging,
-    printable::{printable, printable_json},
-};
+use crate::{app::StartError, logging};
 
 /// Runs the program with its arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {

@@ -7,8 +7,9 @@ use std::{
 };
 
 use marquetry_config::Input;
+use marquetry_printable::printable_line;
 
-use crate::{logging, printable::printable_line};
+use crate::logging;
 
 /// Returns the typed line; `None` without a terminal or for an empty line.
 pub(super) fn ask(input: &Input) -> Option<String> {

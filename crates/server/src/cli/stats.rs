@@ -3,11 +3,12 @@
 use std::{fmt::Write as _, path::PathBuf};
 
 use clap::Args;
+use marquetry_printable::printable_line;
 use marquetry_savings::{MAX_DAYS, SavingsRow};
 use serde_json::json;
 
 use super::{Failure, print, print_json, serve::on_runtime};
-use crate::{logging, printable::printable_line};
+use crate::logging;
 
 #[derive(Args)]
 pub(super) struct StatsArgs {
