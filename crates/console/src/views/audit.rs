@@ -55,7 +55,7 @@ impl AuditLog {
     /// Adds a record, sends it to open pages, and writes a line to the program's log. The bridge
     /// limits the number of messages that a View sends.
     pub(super) fn push(&self, view: &LoggedView<'_>, record: &AuditRecord) {
-        let LoggedView { number, sequence, tool, owner, call } = *view;
+        let LoggedView { number, tool, owner, call, .. } = *view;
         tracing::debug!(
             view = number,
             tool,
@@ -68,56 +68,51 @@ impl AuditLog {
             verdict = ?record.verdict,
             "message of a View"
         );
-        let mut shown = json!(record);
-        shown["at"] = json!(now_ms());
-        shown["view"] = json!(number);
-        shown["sequence"] = json!(sequence);
-        shown["tool"] = json!(tool);
-        shown["call"] = json!(call);
-        self.add(owner, call, shown);
+        self.add(view, json!(record));
     }
 
     /// Adds a record of a View whose document was refused, and warns in the program's log. `why`
     /// must be short.
     pub(super) fn push_refused(&self, view: &LoggedView<'_>, why: &str) {
-        let LoggedView { number, sequence, tool, owner, call } = *view;
+        let LoggedView { number, tool, owner, call, .. } = *view;
         tracing::warn!(view = number, tool, owner, call, why, "the document of a View was refused");
-        let shown = json!({
-            "at": now_ms(),
-            "direction": "from-server",
-            "kind": "result",
-            "method": "resources/read",
-            "bytes": 0,
-            "verdict": {"is": "refused", "why": why},
-            "view": number,
-            "sequence": sequence,
-            "tool": tool,
-            "call": call,
-        });
-        self.add(owner, call, shown);
+        self.add(
+            view,
+            json!({
+                "direction": "from-server",
+                "kind": "result",
+                "method": "resources/read",
+                "bytes": 0,
+                "verdict": {"is": "refused", "why": why},
+            }),
+        );
     }
 
     /// Adds a record of a source that the policy of a View has blocked.
     pub(super) fn push_blocked(&self, view: &LoggedView<'_>, blocked: &Blocked) {
-        let LoggedView { number, sequence, tool, owner, call } = *view;
+        let LoggedView { number, tool, owner, call, .. } = *view;
         let why = blocked.text();
         tracing::debug!(view = number, tool, owner, call, why, "the policy of a View has blocked");
-        let shown = json!({
-            "at": now_ms(),
-            "direction": "from-browser",
-            "kind": "blocked",
-            "method": blocked.directive,
-            "bytes": 0,
-            "verdict": {"is": "refused", "why": why},
-            "view": number,
-            "sequence": sequence,
-            "tool": tool,
-            "call": call,
-        });
-        self.add(owner, call, shown);
+        self.add(
+            view,
+            json!({
+                "direction": "from-browser",
+                "kind": "blocked",
+                "method": blocked.directive,
+                "bytes": 0,
+                "verdict": {"is": "refused", "why": why},
+            }),
+        );
     }
 
-    fn add(&self, owner: Option<&str>, call: Option<&str>, shown: Value) {
+    /// Completes a record with its time and its View, and adds it.
+    fn add(&self, view: &LoggedView<'_>, mut shown: Value) {
+        let LoggedView { number, sequence, tool, owner, call } = *view;
+        shown["at"] = json!(now_ms());
+        shown["view"] = json!(number);
+        shown["sequence"] = json!(sequence);
+        shown["tool"] = json!(tool);
+        shown["call"] = json!(call);
         self.events.push("view.message", || Audience::Owner(owner.map(str::to_owned)), || &shown);
         let owner = owner.map(str::to_owned);
         let call = call.map(str::to_owned);
