@@ -136,8 +136,11 @@ impl LoginConfig {
 
     /// Checks for combinations of keys that can never work.
     pub(crate) fn check(&self) -> Result<(), &'static str> {
-        let is_ours = |uri: &String| LoopbackBrowser::check_redirect_uri(uri).is_ok();
-        if !self.redirect_uri.iter().all(is_ours) {
+        if self
+            .redirect_uri
+            .as_ref()
+            .is_some_and(|uri| LoopbackBrowser::check_redirect_uri(uri).is_err())
+        {
             return Err("\"redirect_uri\" must be an http URL of this machine: \
                 http://localhost:8080/callback");
         }

@@ -172,15 +172,16 @@ mod tests {
     #[test]
     fn a_search_of_a_long_text_can_be_stopped() {
         let mut random = 1_u32;
-        let next = |_| {
-            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            if random >> 31 == 0 { 'a' } else { 'b' }
-        };
-        let text: String = (0..2_000_000).map(next).collect();
+        let text: String = (0..2_000_000)
+            .map(|_| {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                if random >> 31 == 0 { 'a' } else { 'b' }
+            })
+            .collect();
         let started = Instant::now();
-        let mut look =
-            || if started.elapsed() > Duration::from_millis(50) { Err(()) } else { Ok(()) };
-        let found = matcher("a[ab]{3000}b[ab]{3000}c").find(&text, &mut look);
+        let found = matcher("a[ab]{3000}b[ab]{3000}c").find(&text, &mut || {
+            if started.elapsed() > Duration::from_millis(50) { Err(()) } else { Ok(()) }
+        });
         assert_eq!(found, Err(MatchError::Stopped(())));
         assert!(started.elapsed() < Duration::from_secs(10), "{:?}", started.elapsed());
     }

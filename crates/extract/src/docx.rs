@@ -103,12 +103,14 @@ impl DocumentParts {
     fn new(package: &mut Package<'_>, main: &str) -> Result<Self, ExtractError> {
         let related = package.relationships(main)?;
         let folder = main.rfind('/').map_or("", |end| &main[..=end]);
-        let named = |kind: &str| match related.of_kind(kind).next() {
-            Some(part) => part.target.clone(),
-            None => format!("{folder}{kind}.xml"),
-        };
         let [styles, numbering, footnotes, endnotes, comments] =
-            ["styles", "numbering", "footnotes", "endnotes", "comments"].map(named);
+            ["styles", "numbering", "footnotes", "endnotes", "comments"].map(|kind| match related
+                .of_kind(kind)
+                .next()
+            {
+                Some(part) => part.target.clone(),
+                None => format!("{folder}{kind}.xml"),
+            });
         Ok(Self { related, styles, numbering, notes: [footnotes, endnotes, comments] })
     }
 }

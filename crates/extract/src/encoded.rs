@@ -119,10 +119,9 @@ fn is_base64(byte: u8) -> bool {
 /// hexadecimal number or a sequence of bases.
 fn is_mixed(run: &str) -> bool {
     let bytes = &run.as_bytes()[..run.len().min(4096)];
-    let count = |is_one: fn(&u8) -> bool| bytes.iter().filter(|byte| is_one(byte)).count();
-    let upper = count(u8::is_ascii_uppercase);
-    let lower = count(u8::is_ascii_lowercase);
-    let digits = count(u8::is_ascii_digit);
+    let upper = bytes.iter().filter(|byte| byte.is_ascii_uppercase()).count();
+    let lower = bytes.iter().filter(|byte| byte.is_ascii_lowercase()).count();
+    let digits = bytes.iter().filter(|byte| byte.is_ascii_digit()).count();
     let others = bytes.len() - upper - lower - digits;
     upper * 8 >= bytes.len()
         && lower * 8 >= bytes.len()

@@ -360,11 +360,10 @@ impl ToolCapture {
     /// Returns the settings of a tool, by its name at the upstream.
     #[must_use]
     pub fn of(&self, tool: &str) -> Option<&Settings> {
-        let by_name = self.tools.get(tool);
-        let by_pattern = || {
-            let mut patterns = self.patterns.iter();
-            patterns.find(|(pattern, _)| pattern.matches(tool)).map(|(_, capture)| capture)
-        };
-        by_name.or_else(by_pattern).unwrap_or(&self.default).as_ref()
+        if let Some(capture) = self.tools.get(tool) {
+            return capture.as_ref();
+        }
+        let matching = self.patterns.iter().find(|(pattern, _)| pattern.matches(tool));
+        matching.map_or(&self.default, |(_, capture)| capture).as_ref()
     }
 }

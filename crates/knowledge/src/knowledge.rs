@@ -206,8 +206,7 @@ impl Knowledge {
         filter.owners = vec![local.user.clone()];
         filter.limit = Some(1_000);
         let records = self.records.list(&local, &filter).await?.records;
-        let is_shared = |record: &Record| !record.readers.is_empty() || !record.writers.is_empty();
-        if records.iter().any(is_shared) {
+        if records.iter().any(|record| !record.readers.is_empty() || !record.writers.is_empty()) {
             return Ok(None);
         }
         filter.types = vec!["data.data".to_owned()];

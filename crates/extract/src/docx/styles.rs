@@ -64,8 +64,7 @@ impl Styles {
             // Some programs refer to the built-in styles without writing them.
             return named_level(&id.to_ascii_lowercase().replace("heading", "heading "));
         }
-        let set = |style: &Style| style.level.or(style.named_level.map(Some));
-        self.chain(id).find_map(set).flatten()
+        self.chain(id).find_map(|style| style.level.or(style.named_level.map(Some))).flatten()
     }
 
     /// Returns whether a style hides its text.
@@ -81,8 +80,8 @@ impl Styles {
 
     /// Returns a style and those on which it is based, the nearest first.
     fn chain(&self, id: &str) -> impl Iterator<Item = &Style> {
-        let next = |style: &&Style| self.0.get(style.based_on.as_ref()?);
-        std::iter::successors(self.0.get(id), next).take(MAX_CHAIN)
+        std::iter::successors(self.0.get(id), |style| self.0.get(style.based_on.as_ref()?))
+            .take(MAX_CHAIN)
     }
 }
 

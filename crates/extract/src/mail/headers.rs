@@ -57,10 +57,12 @@ impl Headers {
     /// Returns whether these are the fields of a message, which is sure only if a mail program
     /// wrote some of them.
     pub(super) fn is_message(&self) -> bool {
-        let has = |name: &str| self.fields.iter().any(|(field, _)| field == name);
-        let is_written_by_program =
-            ["mime-version", "message-id", "received", "return-path"].into_iter().any(has);
-        is_written_by_program && (has("from") || has("subject") || has("content-type"))
+        self.has_any(&["mime-version", "message-id", "received", "return-path"])
+            && self.has_any(&["from", "subject", "content-type"])
+    }
+
+    fn has_any(&self, names: &[&str]) -> bool {
+        self.fields.iter().any(|(field, _)| names.contains(&field.as_str()))
     }
 
     /// Returns the value of a field as it was written.
@@ -230,11 +232,13 @@ pub(super) fn first_line(bytes: &[u8]) -> &[u8] {
 /// Returns whether a line separates messages: `From ada@example.org Sat Nov 28 17:00:00 2026`.
 pub(super) fn is_separator(line: &[u8]) -> bool {
     let Some(rest) = line.strip_prefix(b"From ") else { return false };
-    let is_time = |part: &[u8]| {
-        matches!(part, [h1, h2, b':', m1, m2] | [h1, h2, b':', m1, m2, b':', _, _]
-            if [h1, h2, m1, m2].into_iter().all(u8::is_ascii_digit))
-    };
-    rest.len() < 512 && rest.split(u8::is_ascii_whitespace).any(is_time)
+    rest.len() < 512 && rest.split(u8::is_ascii_whitespace).any(is_time_of_day)
+}
+
+/// Returns whether a word is a time such as `17:00` or `17:00:00`.
+fn is_time_of_day(word: &[u8]) -> bool {
+    matches!(word, [h1, h2, b':', m1, m2] | [h1, h2, b':', m1, m2, b':', _, _]
+        if [h1, h2, m1, m2].into_iter().all(u8::is_ascii_digit))
 }
 
 /// Returns the messages of a mailbox, without the marks before lines that look like separators.
@@ -270,16 +274,18 @@ fn length_of_message(bytes: &[u8]) -> usize {
 
 /// Removes a `>` from each line that begins with `>From `, `>>From ` and so on.
 fn unquoted(message: &[u8]) -> Cow<'_, [u8]> {
-    let is_quoted = |line: &[u8]| {
-        let marks = line.iter().take_while(|byte| **byte == b'>').count();
-        marks > 0 && line[marks..].starts_with(b"From ")
-    };
     if !message.split(|byte| *byte == b'\n').any(is_quoted) {
         return message.into();
     }
     let lines = message.split_inclusive(|byte| *byte == b'\n');
     let lines = lines.map(|line| if is_quoted(line) { &line[1..] } else { line });
     lines.collect::<Vec<_>>().concat().into()
+}
+
+/// Returns whether a line begins with `>From `, `>>From ` and so on.
+fn is_quoted(line: &[u8]) -> bool {
+    let marks = line.iter().take_while(|byte| **byte == b'>').count();
+    marks > 0 && line[marks..].starts_with(b"From ")
 }
 
 #[cfg(test)]

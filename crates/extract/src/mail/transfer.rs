@@ -24,8 +24,11 @@ pub(super) fn base64(bytes: &[u8]) -> Vec<u8> {
             .with_decode_allow_trailing_bits(true)
             .with_decode_padding_mode(DecodePaddingMode::Indifferent),
     );
-    let is_digit = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/');
-    let mut digits: Vec<u8> = bytes.iter().copied().filter(is_digit).collect();
+    let mut digits: Vec<u8> = bytes
+        .iter()
+        .copied()
+        .filter(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/'))
+        .collect();
     if digits.len() % 4 == 1 {
         digits.pop();
     }

@@ -115,8 +115,9 @@ impl PageText {
         let beside = self.glyphs.iter().rposition(|other| {
             (other.origin.y - origin.y).abs() < 0.8 * size && other.end.x <= origin.x + size
         });
-        let above = || self.glyphs.iter().rposition(|other| other.origin.y < origin.y);
-        let at = beside.or_else(above).map_or(0, |at| at + 1);
+        let before =
+            beside.or_else(|| self.glyphs.iter().rposition(|other| other.origin.y < origin.y));
+        let at = before.map_or(0, |at| at + 1);
         self.length += glyph.text.len();
         self.glyphs.insert(at, glyph);
     }

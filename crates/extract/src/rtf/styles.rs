@@ -46,9 +46,11 @@ impl Styles {
     pub(super) fn level(&self, number: i64) -> Option<u8> {
         /// Longest chain of styles that is followed; chains may be circles.
         const MAX_CHAIN: usize = 32;
-        let next = |style: &&Style| self.styles.get(&style.based_on?);
-        let mut chain = std::iter::successors(self.styles.get(&number), next).take(MAX_CHAIN);
-        let outline = chain.find_map(Style::outline)?;
+        let outline = std::iter::successors(self.styles.get(&number), |style| {
+            self.styles.get(&style.based_on?)
+        })
+        .take(MAX_CHAIN)
+        .find_map(Style::outline)?;
         level(Some(outline))
     }
 }

@@ -192,8 +192,11 @@ impl RemoteModel {
         loop {
             let url = if dialect.other_path { &self.urls.other } else { &self.urls.given };
             let body = self.body(request, dialect, is_streamed)?;
-            let attempt = || within(self.config.timeout, send(url.clone(), body.clone()));
-            let failure = match self.retry_policy().run(attempt).await {
+            let sent = self
+                .retry_policy()
+                .run(|| within(self.config.timeout, send(url.clone(), body.clone())))
+                .await;
+            let failure = match sent {
                 Ok(answer) => {
                     if dialect != known {
                         *self.dialect.lock().unwrap_or_else(PoisonError::into_inner) = dialect;

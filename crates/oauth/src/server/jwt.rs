@@ -109,8 +109,10 @@ pub(super) async fn check(
 fn groups(payload: &[u8], claim: &str) -> BTreeSet<String> {
     const MAX_GROUPS: usize = 256;
     let claims: Value = serde_json::from_slice(payload).unwrap_or_default();
-    let by_path = || claim.split('.').try_fold(&claims, |value, name| value.get(name));
-    let names: Vec<String> = match claims.get(claim).or_else(by_path) {
+    let found = claims
+        .get(claim)
+        .or_else(|| claim.split('.').try_fold(&claims, |value, name| value.get(name)));
+    let names: Vec<String> = match found {
         Some(Value::Array(names)) => {
             names.iter().filter_map(|name| name.as_str().map(str::to_owned)).collect()
         }

@@ -140,7 +140,9 @@ mod tests {
 
     #[test]
     fn the_data_are_structured_content_or_texts() {
-        let text = |text: &str| json!({"type": "text", "text": text});
+        fn text(text: &str) -> Value {
+            json!({"type": "text", "text": text})
+        }
         let both = json!({"content": [text("1")], "structuredContent": {"a": 1.0}});
         assert_eq!(parsed(&both).unwrap().unwrap(), r#"{"a":1.0}"#);
         let texts = json!({"content": [text("{\"a\": 1}"), text("2")]});

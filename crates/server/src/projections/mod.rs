@@ -128,8 +128,8 @@ impl Projections {
         limits.max_output_bytes = MAX_BYTES;
         limits.max_rows = usize::MAX;
         let _cancelled = limits.cancel.on_drop();
-        let work = move || select(&selection, result, &limits, permit);
-        let done = tokio::task::spawn_blocking(work).await;
+        let done =
+            tokio::task::spawn_blocking(move || select(&selection, result, &limits, permit)).await;
         done.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     }
 }
@@ -154,8 +154,9 @@ async fn check(program: &str, running: &Arc<Semaphore>) -> Result<(), String> {
     let program = program.to_owned();
     let mut limits = QueryLimits::default();
     limits.time = Duration::from_millis(20);
-    let work = move || jq_holding("null", &program, &limits, permit);
-    match tokio::task::spawn_blocking(work).await {
+    let done =
+        tokio::task::spawn_blocking(move || jq_holding("null", &program, &limits, permit)).await;
+    match done {
         Ok(Err(error @ JqError::Program(_))) => {
             Err(format!("{SELECT}: {error}. The tool was not called."))
         }
