@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 use marquetry_atomic_file::create_folder;
 use marquetry_rag::{
     Caller, DatabaseError, EmbedError, Embedder, Filter, LibsqlOptions, LibsqlRecords,
-    LibsqlRecordsOptions, LibsqlStore, MemoryRecords, MemoryStore, Pipeline, Prefixed, Record,
+    LibsqlRecordsOptions, LibsqlStore, MemoryRecords, MemoryStore, Pipeline, Prefixed,
     RecordError, RecordFilter, RecordLimits, RecordStoreError, Records, RemoteEmbedder,
     StaticModel, StoreError,
 };

@@ -3,7 +3,6 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
 };
 
 use libsql::{Builder, Connection, Database, OpenFlags};
@@ -12,10 +11,7 @@ use super::{
     engine::{self, error, wait},
     path::{ready, to_read},
 };
-use crate::{DatabaseError, DatabaseStoreError, blocking};
-
-/// Maximum idle connections.
-const MAX_IDLE: usize = 4;
+use crate::DatabaseError;
 
 /// A database in one file, which several processes may use at once.
 ///
@@ -26,8 +22,6 @@ pub struct LibsqlFile {
     path: PathBuf,
     identity: Identity,
     read_only: bool,
-    /// Idle connections for reading.
-    idle: Mutex<Vec<Connection>>,
 }
 
 #[cfg(unix)]
@@ -54,7 +48,7 @@ impl LibsqlFile {
         let database = wait(builder.build()).map_err(error)?;
         let path = std::path::absolute(path).map_err(DatabaseError::engine)?;
         let identity = identity(&path).map_err(DatabaseError::engine)?;
-        Ok(Self { database, path, identity, read_only, idle: Mutex::default() })
+        Ok(Self { database, path, identity, read_only })
     }
 
     /// Returns a connection that is ready to be used: it waits for locks, and writes in WAL mode.
@@ -93,33 +87,6 @@ impl LibsqlFile {
     /// Returns an error if there are other tables; it names one of them.
     pub fn check_tables(&self, ours: &[&str]) -> Result<(), DatabaseError> {
         engine::check_tables(&self.database.connect().map_err(error)?, ours)
-    }
-
-    /// Reads on Tokio's blocking threads, with a connection that is reused.
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if [`Self::connect`] does, or if the work fails. It names the file.
-    pub async fn read<T: Send + 'static, E: DatabaseStoreError + Send + 'static>(
-        self: &Arc<Self>,
-        work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
-    ) -> Result<T, E> {
-        let file = Arc::clone(self);
-        let read = blocking::<T, E>(move || {
-            file.check_unchanged()?;
-            let idle = file.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let connection = match idle {
-                Some(connection) => connection,
-                None => file.connect()?,
-            };
-            let done = work(&connection)?;
-            let mut idle = file.idle.lock().unwrap_or_else(PoisonError::into_inner);
-            if idle.len() < MAX_IDLE {
-                idle.push(connection);
-            }
-            Ok(done)
-        });
-        read.await.map_err(|error: E| error.in_file(&self.path))
     }
 
     /// Returns the absolute path of the file.

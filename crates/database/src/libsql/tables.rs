@@ -1,18 +1,25 @@
 //! The tables of one store in a file.
 
-use std::{path::Path, sync::Arc};
+use std::{
+    path::Path,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use libsql::Connection;
-use tokio::sync::Mutex;
 
 use super::{LibsqlFile, Schema, limit};
 use crate::{DatabaseError, DatabaseStoreError, blocking};
+
+/// Maximum idle connections for reading.
+const MAX_IDLE: usize = 4;
 
 /// The tables of one store in a libSQL file: many read at once, and writes of this process wait for
 /// each other rather than for the lock of the file. `W` has the connection for writing.
 pub struct Tables<W = Connection> {
     file: Arc<LibsqlFile>,
-    writer: Arc<Mutex<W>>,
+    /// Idle connections for reading.
+    idle: Arc<Mutex<Vec<Connection>>>,
+    writer: Arc<tokio::sync::Mutex<W>>,
 }
 
 /// Options for opening the tables of a store.
@@ -47,8 +54,8 @@ impl<W: Send + 'static> Tables<W> {
             if let Some(bytes) = options.max_bytes {
                 limit(&connection, bytes)?;
             }
-            let writer = Arc::new(Mutex::new(writer(connection)?));
-            Ok::<_, DatabaseError>(Self { file: Arc::new(file), writer })
+            let writer = Arc::new(tokio::sync::Mutex::new(writer(connection)?));
+            Ok::<_, DatabaseError>(Self { file: Arc::new(file), idle: Arc::default(), writer })
         });
         opened.await.map_err(|error| error.in_file(path))
     }
@@ -57,12 +64,30 @@ impl<W: Send + 'static> Tables<W> {
     ///
     /// # Errors
     ///
-    /// Returns an error if [`LibsqlFile::read`] does.
+    /// Returns an error if [`LibsqlFile::connect`] does, or if the work fails. It names the file.
     pub async fn read<T: Send + 'static, E: DatabaseStoreError + Send + 'static>(
         &self,
         work: impl FnOnce(&Connection) -> Result<T, E> + Send + 'static,
     ) -> Result<T, E> {
-        self.file.read(work).await
+        let file = Arc::clone(&self.file);
+        let idle = Arc::clone(&self.idle);
+        let read = blocking::<T, E>(move || {
+            file.check_unchanged()?;
+            let reused = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let connection = match reused {
+                Some(connection) => connection,
+                None => file.connect()?,
+            };
+            // A connection whose work failed is closed: a statement of it that was not read to its
+            // end would keep showing later readers the database as it was.
+            let done = work(&connection)?;
+            let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+            if idle.len() < MAX_IDLE {
+                idle.push(connection);
+            }
+            Ok(done)
+        });
+        read.await.map_err(|error: E| error.in_file(self.file.path()))
     }
 
     /// Writes on Tokio's blocking threads; one write runs at a time.
