@@ -154,7 +154,7 @@ async fn run_all(
     // A replay tells nothing new about a model, so its results are not stored in the history.
     let store: Arc<dyn ResultStore> = match arguments.replay {
         Some(_) => Arc::new(MemoryStore::new()),
-        None => database::open(&arguments.database, environment).await?,
+        None => database::open(&arguments.database, environment, database::Missing::Create).await?,
     };
     let runner = database::runner(Arc::clone(&store), environment);
     let is_stored = configuration.is_some() && arguments.replay.is_none();

@@ -65,7 +65,8 @@ pub(crate) fn select(
     let Some(name) = &arguments.configuration else { return Ok(None) };
     let runtime = Runtime::new().map_err(Failed::error)?;
     let configuration = runtime.block_on(async {
-        let store = database::open_existing(&arguments.database, environment).await?;
+        let store =
+            database::open(&arguments.database, environment, database::Missing::Refuse).await?;
         find(&*store, name).await
     })?;
     let resolved = resolve(&configuration, &arguments.variable, environment.variable)?;

@@ -26,31 +26,16 @@ pub(crate) fn runner(store: Arc<dyn ResultStore>, environment: Environment<'_>) 
     }
 }
 
-/// Opens the database that the arguments name, or that of the user, and creates it if it is
-/// missing.
-pub(crate) async fn open(
-    arguments: &DatabaseArgs,
-    environment: Environment<'_>,
-) -> Result<Arc<dyn ResultStore>, Failed> {
-    open_or_refuse(arguments, environment, Missing::Create).await
-}
-
-/// Opens the database as [`open`] does, but refuses a missing file, for commands that only read.
-pub(crate) async fn open_existing(
-    arguments: &DatabaseArgs,
-    environment: Environment<'_>,
-) -> Result<Arc<dyn ResultStore>, Failed> {
-    open_or_refuse(arguments, environment, Missing::Refuse).await
-}
-
 /// Handling of a database file that does not exist.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Missing {
+pub(crate) enum Missing {
     Create,
+    /// For commands that only read.
     Refuse,
 }
 
-async fn open_or_refuse(
+/// Opens the database that the arguments name, or that of the user.
+pub(crate) async fn open(
     arguments: &DatabaseArgs,
     environment: Environment<'_>,
     missing: Missing,
@@ -163,19 +148,19 @@ mod tests {
         let arguments = DatabaseArgs { database: Some(path.clone()) };
         let environment =
             Environment { variable: &|_| None, variables: &Vec::new, guard: None, program: None };
-        let refused = open_existing(&arguments, environment).await.err().unwrap();
+        let refused = open(&arguments, environment, Missing::Refuse).await.err().unwrap();
         assert_eq!(refused.code, Failed::USAGE);
         let named = format!("there is no database {}: check --database", path.display());
         assert!(refused.message.starts_with(&named), "{}", refused.message);
         assert!(!folder.path().join("new").exists());
-        open(&arguments, environment).await.unwrap();
+        open(&arguments, environment, Missing::Create).await.unwrap();
         assert!(path.is_file());
-        open_existing(&arguments, environment).await.unwrap();
+        open(&arguments, environment, Missing::Refuse).await.unwrap();
 
         let mut permissions = fs::metadata(&path).unwrap().permissions();
         permissions.set_readonly(true);
         fs::set_permissions(&path, permissions).unwrap();
-        let store = open_existing(&arguments, environment).await.unwrap();
+        let store = open(&arguments, environment, Missing::Refuse).await.unwrap();
         assert!(store.runs(&PageRequest::default()).await.unwrap().items.is_empty());
     }
 }

@@ -20,7 +20,7 @@ use tokio::runtime::Runtime;
 use crate::{
     Environment, Failed,
     arguments::{DatabaseArgs, ModelName},
-    database,
+    database::{self, Missing},
     progress::Spinner,
     summary::one_line,
     variables::expand_case,
@@ -48,7 +48,7 @@ pub(crate) fn history(
 ) -> Result<(), Failed> {
     let runtime = Runtime::new().map_err(Failed::error)?;
     let text = runtime.block_on(async {
-        let store = database::open_existing(database, environment).await?;
+        let store = database::open(database, environment, Missing::Refuse).await?;
         let limit = u32::try_from(limit).unwrap_or(u32::MAX);
         match name {
             Some(name) => history_of_case(&*store, name, limit, as_json).await,
@@ -161,7 +161,7 @@ pub(crate) fn compare(
 ) -> Result<(), Failed> {
     let runtime = Runtime::new().map_err(Failed::error)?;
     let comparison = runtime.block_on(async {
-        let store = database::open_existing(database, environment).await?;
+        let store = database::open(database, environment, Missing::Refuse).await?;
         let before = run_id(&*store, before).await?;
         let after = run_id(&*store, after).await?;
         store::compare(&*store, &before, &after).await.map_err(|error| match error {
@@ -265,7 +265,7 @@ pub(crate) fn judge_check(
         .map_err(Failed::usage)?;
     let runtime = Runtime::new().map_err(Failed::error)?;
     let report = runtime.block_on(async {
-        let store = database::open_existing(database, environment).await?;
+        let store = database::open(database, environment, Missing::Refuse).await?;
         let mut traces = Vec::new();
         for case in &cases {
             traces.extend(good_traces(&*store, &case.name).await.map_err(Failed::error)?);

@@ -113,7 +113,7 @@ async fn tests(
     database: &DatabaseArgs,
     environment: Environment<'_>,
 ) -> Result<Tests, Failed> {
-    let store = database::open(database, environment).await?;
+    let store = database::open(database, environment, database::Missing::Create).await?;
     Ok(Tests::new(database::runner(store, environment), defaults))
 }
 
