@@ -4,7 +4,6 @@ mod database;
 mod error;
 mod index;
 mod output;
-mod question;
 mod records;
 mod search;
 mod terminal;

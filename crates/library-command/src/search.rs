@@ -1,6 +1,10 @@
 //! `marquetry search`
 
-use std::{collections::HashMap, time::Instant};
+use std::{
+    collections::HashMap,
+    io::{self, Read as _},
+    time::Instant,
+};
 
 use clap::Args;
 use marquetry_knowledge::{Access, Knowledge};
@@ -12,7 +16,6 @@ use serde_json::{Value, json};
 use crate::{
     DatabaseArgs, LibraryCommandError, Settings,
     output::{print, print_json},
-    question::question,
     terminal::{Highlighter, Style, clean},
 };
 
@@ -95,6 +98,39 @@ pub async fn search(
             print(&as_text(&hits, &documents, &question, seconds))
         })
         .await
+}
+
+/// Returns the question on the command line; `-` reads standard input.
+fn question(words: &[String]) -> Result<String, LibraryCommandError> {
+    /// Maximum number of bytes that are read: one byte over the limit shows that a question is too
+    /// long.
+    const MAX_READ: u64 = SearchRequest::MAX_TEXT_BYTES as u64 + 1;
+    let question = if matches!(words, [word] if word == "-") {
+        let mut bytes = Vec::new();
+        io::stdin().lock().take(MAX_READ).read_to_end(&mut bytes).map_err(|error| {
+            LibraryCommandError::new(format!("failed to read standard input: {error}"))
+        })?;
+        if bytes.len() > SearchRequest::MAX_TEXT_BYTES {
+            // A text that ends within a character exceeds the limit in any case.
+            String::from_utf8_lossy(&bytes).into_owned()
+        } else {
+            String::from_utf8(bytes).map_err(|_| {
+                LibraryCommandError::usage("the question on standard input is not UTF-8 text")
+            })?
+        }
+    } else {
+        words.join(" ")
+    };
+    if question.len() > SearchRequest::MAX_TEXT_BYTES {
+        let max = SearchRequest::MAX_TEXT_BYTES;
+        return Err(LibraryCommandError::usage(format!(
+            "the question has more than {max} bytes, the maximum"
+        )));
+    }
+    if question.trim().is_empty() {
+        return Err(LibraryCommandError::usage("the question is empty"));
+    }
+    Ok(question)
 }
 
 async fn find(
