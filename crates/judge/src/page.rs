@@ -15,9 +15,12 @@ pub struct PageRequest {
 }
 
 impl PageRequest {
+    /// Maximum number of items in a page.
+    pub const MAX_LIMIT: u32 = 200;
+
     /// Returns the number of items.
     pub(crate) fn size(&self) -> usize {
-        self.limit.unwrap_or(50).clamp(1, 200) as usize
+        self.limit.unwrap_or(50).clamp(1, Self::MAX_LIMIT) as usize
     }
 }
 

@@ -65,6 +65,10 @@ impl Tests {
     /// defaults.
     #[must_use]
     pub fn new(runner: Runner, defaults: CaseDefaults) -> Self {
+        let runner = match defaults.limits {
+            Some(limits) => runner.with_limits(limits),
+            None => runner,
+        };
         Self { runner, defaults: Arc::new(defaults) }
     }
 
@@ -125,8 +129,7 @@ impl Tests {
     }
 
     fn complete(&self, case: &mut TestCase) {
-        let CaseDefaults { server_configs, judge_config, agent_config, limits, .. } =
-            &*self.defaults;
+        let CaseDefaults { server_configs, judge_config, agent_config, .. } = &*self.defaults;
         // A test that names an agent or a judge does not get the server's agent.
         let names_model = case.judge_config.is_some() || case.agent_config.is_some();
         if case.server_configs.is_none() {
@@ -138,8 +141,22 @@ impl Tests {
         if case.agent_config.is_none() && !names_model {
             case.agent_config.clone_from(agent_config);
         }
-        if let Some(limits) = limits {
-            case.limits = case.limits.at_most(limits);
-        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use marquetry_judge::{MemoryStore, RemoteModels};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn tests_stay_within_the_limits_of_the_server() {
+        let mut limits = Limits::default();
+        limits.max_turns = 3;
+        let defaults = CaseDefaults { limits: Some(limits), ..CaseDefaults::default() };
+        let runner = Runner::new(RemoteModels::new(), Arc::new(MemoryStore::new()));
+        let result = Tests::new(runner, defaults).run(TestCase::new("a", "b"), None).await;
+        assert_eq!(result.test_case.limits.max_turns, 3);
     }
 }

@@ -2,13 +2,9 @@
 
 use marquetry_judge::store::ResultFilter;
 #[cfg(any(feature = "api", test))]
-use marquetry_judge::store::{ConfigurationFilter, ConfigurationOrigin};
+use marquetry_judge::store::{ConfigurationFilter, ConfigurationOrigin, PageRequest};
 #[cfg(any(feature = "api", test))]
 use marquetry_judge::{Status, Timestamp};
-
-/// Results in a page at most.
-#[cfg(any(feature = "api", test))]
-const MAX_LIMIT: u32 = 200;
 
 /// Name, description and type of each parameter.
 #[cfg(any(feature = "api", test))]
@@ -66,8 +62,9 @@ fn time_of(name: &str, value: &str) -> Result<Timestamp, String> {
 
 #[cfg(any(feature = "api", test))]
 fn limit_of(value: &str) -> Result<u32, String> {
-    let limit = value.parse().ok().filter(|limit| (1..=MAX_LIMIT).contains(limit));
-    let wanted = format!("a number from 1 to {MAX_LIMIT}");
+    // The stores would cut a page of a larger limit short without a word.
+    let limit = value.parse().ok().filter(|limit| (1..=PageRequest::MAX_LIMIT).contains(limit));
+    let wanted = format!("a number from 1 to {}", PageRequest::MAX_LIMIT);
     limit.ok_or_else(|| wrong_value("limit", value, &wanted))
 }
 
