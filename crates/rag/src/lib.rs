@@ -11,7 +11,6 @@ pub mod files;
 ))]
 mod library;
 mod pipeline;
-mod quotes;
 mod record_document;
 
 /// Computes vectors of texts: the crate `marquetry-embed`.
@@ -36,10 +35,9 @@ pub use crate::files::{FileOptions, IndexReport};
 ))]
 pub use crate::library::{Library, LibraryBuilder, LibraryError};
 pub use crate::{
-    chunk::{Chunk, ChunkOptions, chunk},
+    chunk::{Chunk, ChunkOptions, chunk, straighten_quotes},
     cite::{CitationResolver, Citations, CiteRequest},
     pipeline::{Pipeline, PipelineError},
-    quotes::straighten_quotes,
     record_document::{is_current, record_document},
 };
 

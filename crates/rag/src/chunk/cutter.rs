@@ -1,9 +1,9 @@
 //! Combines sentences, words or blocks of code into chunks.
 
-use std::{collections::VecDeque, ops::Range};
+use std::{borrow::Cow, collections::VecDeque, ops::Range};
 
 use super::{Chapter, Chunk, ChunkError, ChunkOptions, Strategy, count_words, words};
-use crate::{Stop, quotes::straighten_quotes};
+use crate::Stop;
 
 /// Makes chunks from units that are added in order.
 ///
@@ -332,4 +332,39 @@ fn middle(text: &str, word: &Range<usize>) -> Option<usize> {
     let after = text.ceil_char_boundary(half);
     let at = if half - before <= after - half { before } else { after };
     [at, before, after].into_iter().find(|at| (word.start + 1..word.end).contains(at))
+}
+
+/// Replaces typographic quotes by straight ones (seed 003, `replaceSmartQuotes`), because people
+/// type straight quotes in searches.
+///
+/// ```
+/// assert_eq!(marquetry_rag::straighten_quotes("“Hello” and ‘World’"), "\"Hello\" and 'World'");
+/// ```
+pub fn straighten_quotes(text: &str) -> Cow<'_, str> {
+    if !text.contains(|character| straight(character).is_some()) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.chars().map(|character| straight(character).unwrap_or(character)).collect())
+}
+
+fn straight(character: char) -> Option<char> {
+    match character {
+        '\u{2018}'..='\u{201B}' => Some('\''),
+        '\u{201C}'..='\u{201F}' => Some('"'),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// seed: 003/DocumentUtilExtractionTest.testSmartQuoteNormalization
+    #[test]
+    fn quotes_are_straightened() {
+        assert_eq!(
+            straighten_quotes("\u{201C}Hello\u{201D} and \u{2018}World\u{2019}"),
+            "\"Hello\" and 'World'"
+        );
+    }
 }

@@ -14,9 +14,12 @@ use serde::{Deserialize, Serialize};
 use marquetry_extract::{Extracted, Heading, Stop, Stopped, is_source_code};
 use marquetry_index::{Chapter, NewChunk, PageStart};
 
-use abbreviations::FullStops;
-use cutter::{Cutter, content};
-use sentences::for_each_sentence;
+pub use self::cutter::straighten_quotes;
+use self::{
+    abbreviations::FullStops,
+    cutter::{Cutter, content},
+    sentences::for_each_sentence,
+};
 
 /// The unit of chunks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
