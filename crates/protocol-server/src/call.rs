@@ -24,7 +24,7 @@ use super::{
     conversation::{ClientFacts, Conversation},
     fair::{Full, Slot},
     in_flight::InFlightGuard,
-    methods::{Method, MethodCall},
+    method_table::{Method, MethodCall},
     outgoing::Outgoing,
     peer::Peer,
     reply::Stamp,

@@ -20,7 +20,7 @@ use super::{
     context::RequestParts,
     conversation::{ClientFacts, Conversation},
     fair::{ReturnableSlot, Slot},
-    methods::MethodCall,
+    method_table::MethodCall,
     notifier::{Filter, Listener},
     outgoing::{Outgoing, counted, detached},
     subscriptions::Subscriptions,

@@ -18,6 +18,7 @@ pub mod http;
 mod in_flight;
 mod limits;
 mod listen;
+mod method_table;
 mod methods;
 mod notifier;
 mod outgoing;
