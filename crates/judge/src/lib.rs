@@ -21,7 +21,6 @@ pub mod matcher;
 mod models;
 mod page;
 mod redact;
-mod remote_models;
 pub mod report;
 pub mod result;
 mod runner;
@@ -40,8 +39,7 @@ pub use crate::{
     case::{ExpectedTool, Limits, Matching, ModelSettings, ServerConfig, TestCase},
     error::TrialError,
     event::TestEvent,
-    models::{FixedModels, Models, Role},
-    remote_models::RemoteModels,
+    models::{FixedModels, Models, RemoteModels, Role},
     result::{Status, TestResult, ToolCallRecord, Trial, Verdict},
     runner::{RunContext, Runner},
     store::{MemoryStore, ResultStore, StoreError},
