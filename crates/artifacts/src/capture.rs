@@ -310,6 +310,8 @@ impl Capturer {
     }
 
     async fn is_stored(&self, scope: &Scope, artifact: &SavedArtifact) -> bool {
+        // An error counts as gone, too: a notice that omits an artifact does less harm than one
+        // that names an artifact that cannot be read.
         let version = Version::Number(artifact.version);
         self.store.record(scope, &artifact.name, version).await.is_ok()
     }
@@ -632,8 +634,10 @@ impl ExecutedPlan {
         tokens: u64,
         members: &[(&str, String)],
     ) -> KeptFromModel {
+        // The 4 are two quotes, a colon and a comma.
         let shown = members.iter().map(|(key, value)| (key.len() + value.len() + 4) as u64).sum();
         let binary = self.artifacts().filter(|artifact| !is_text(&artifact.mime_type));
+        // Their length in base64, in which the upstream sent them.
         let media = binary.map(|artifact| artifact.size_bytes.div_ceil(3) * 4).sum();
         KeptFromModel::of(answer.get().len() as u64, tokens, shown, media)
     }
@@ -664,6 +668,7 @@ impl ExecutedPlan {
                 Some((bytes as u64, planned, done))
             })
             .collect();
+        // The largest first, so that as many as possible stay.
         images.sort_by_key(|(bytes, ..)| std::cmp::Reverse(*bytes));
         let mut saved_bytes = 0;
         for (bytes, planned, done) in images {
@@ -806,6 +811,7 @@ impl ExecutedPlan {
     fn is_shown_whole(&self) -> bool {
         let plan = &self.plan;
         let items = plan.items.iter().zip(&self.outcomes).all(|(planned, done)| {
+            // An empty text has no place in the new answer, and nothing of it is lost.
             let is_empty = done.outcome == Outcome::Inlined && planned.kind == "text";
             planned.show.is_whole() || is_empty
         });

@@ -187,16 +187,20 @@ impl Asker {
         let mut left = limit;
         let mut left_in_all = longest;
         loop {
+            // Fails only if the sender is gone, and `self` has the sender.
             if open.wait_for(|open| *open == 0).await.is_err() {
                 return std::future::pending().await;
             }
             let since = Instant::now();
+            // If both end at once, the error names `longest`: raising `limit` would not help.
             let is_last = left_in_all <= left;
             tokio::select! {
                 () = tokio::time::sleep(left.min(left_in_all)) => {
                     return if is_last { longest } else { limit };
                 }
                 _ = open.wait_for(|open| *open > 0) => left = left.saturating_sub(since.elapsed()),
+                // Progress extends only `limit`. Otherwise an upstream that reports for ever would
+                // never time out.
                 () = progressed.notified() => left = limit,
             }
             left_in_all = left_in_all.saturating_sub(since.elapsed());

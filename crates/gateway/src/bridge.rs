@@ -156,6 +156,8 @@ impl Gateway {
             }
             (Era::Stateless, _) if offers_something => {
                 let (questions, asked) = mpsc::channel(AT_ONCE);
+                // The room is taken only with the first question: most calls ask nothing, and are
+                // never parked.
                 let room = self.parked.room(cx.caller());
                 asker.via = AskVia::InputRequired { questions, room };
                 let (asker, options) = with_handler(options, asker);
@@ -218,6 +220,7 @@ impl Gateway {
                     }
                     Some(question) = questions.recv() => {
                         name_question(question, open, asked);
+                        // Not raced with the answer: what comes meanwhile stays in `work`.
                         tokio::time::sleep(GATHER_TIME).await;
                         while let Ok(question) = questions.try_recv() {
                             name_question(question, open, asked);
@@ -292,7 +295,6 @@ impl Gateway {
     }
 }
 
-/// Adds a question to the open ones, under the number of the questions so far.
 /// Makes `asker` the handler of the call's questions.
 fn with_handler(mut options: CallOptions, asker: Asker) -> (Arc<Asker>, CallOptions) {
     let asker = Arc::new(asker);
@@ -300,6 +302,7 @@ fn with_handler(mut options: CallOptions, asker: Asker) -> (Arc<Asker>, CallOpti
     (asker, options)
 }
 
+/// Adds a question to the open ones, under the number of the questions so far.
 fn name_question(
     question: PendingQuestion,
     open: &mut Vec<(String, PendingQuestion)>,
@@ -335,6 +338,7 @@ async fn work(
     // The agent waits for this time in addition to `limit`, so it is a small part of it.
     let call = upstream.in_flight.enter(entry, &asker, limit / 10).await;
     let outcome = tokio::select! {
+        // An answer that comes at the last moment wins over the time limit.
         biased;
         outcome = client.request(method, Some(&params), options) => outcome,
         limit = asker.run_out(limit, longest, &progressed) => {

@@ -213,6 +213,8 @@ impl<A> InFlight<A> {
     pub(super) fn with_only_agent(&self, to: impl FnOnce(&A)) -> bool {
         let mut table = self.table();
         table.forget_expired();
+        // Not recorded as a question: upstreams also log during calls that ask nothing, so it says
+        // nothing about which calls to keep apart.
         match table.open.first() {
             Some(oldest) if table.agents().all(|other| other == oldest.agent) => {
                 to(&oldest.asker);
@@ -225,6 +227,7 @@ impl<A> InFlight<A> {
     /// Completes when the agent has no call in flight any more.
     pub(super) async fn all_ended(&self, agent: Agent) {
         loop {
+            // Before the table is read, as in `enter`.
             let changed = self.changed.notified();
             if !self.table().open.iter().any(|call| call.agent == agent) {
                 return;
@@ -234,6 +237,8 @@ impl<A> InFlight<A> {
     }
 
     fn table(&self) -> MutexGuard<'_, CallTable<A>> {
+        // A panic may leave the table half changed, which delays calls by at most `PATIENCE`. A
+        // poisoned lock would end all later calls of this upstream.
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -315,6 +320,8 @@ impl<A> CallTable<A> {
         let mut skipped = Vec::new();
         for at in waited_for {
             let call = &mut self.open[at];
+            // The waits of several calls add up. Otherwise each call of a queue would wait for this
+            // one for its whole time.
             call.waited += waited;
             if call.waited >= PATIENCE
                 && self.turns.asks(&call.target)

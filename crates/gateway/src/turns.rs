@@ -29,7 +29,8 @@ const SKIPPED: Duration = Duration::from_mins(1);
 /// be refused. With the 10 s of the first version, one question slowed down all other users.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Maximum number of skipped owners. The oldest is forgotten first.
+/// Maximum number of skipped owners. The oldest is forgotten first. The list stays short, because
+/// each waiting call searches it once for each call in flight.
 const MAX_OWNERS: usize = 256;
 
 /// The method of a request and, for a tool or a prompt, its name at the upstream.
@@ -77,6 +78,7 @@ impl Turns {
             known.is_some_and(|(certainty, until)| *certainty == Certainty::Asked && *until > now)
         });
         let mut asked: Vec<&Target> = certain.copied().collect();
+        // However many calls there were, all were of one kind, so that kind asks.
         if asked.is_empty() && targets.windows(2).all(|pair| pair[0] == pair[1]) {
             asked.extend(targets.first());
         }
@@ -92,6 +94,7 @@ impl Turns {
 
     /// Forgets the kinds of calls during which the upstream has not asked for a while.
     pub(super) fn forget_expired(&mut self) {
+        // Most upstreams never ask, so their calls do not even read the clock.
         if !self.asking.is_empty() {
             let now = Instant::now();
             self.asking.retain(|_, (_, until)| *until > now);
@@ -134,6 +137,7 @@ impl Owners {
         let now = Instant::now();
         self.0.retain(|(other, until)| *until > now && other != owner);
         if self.0.len() == MAX_OWNERS {
+            // Owners are added at the end.
             self.0.remove(0);
         }
         self.0.push((owner.clone(), now + SKIPPED));

@@ -35,8 +35,8 @@ const MAX_PAGES: usize = 16;
 /// Time for an upstream to notice a visit to its page, before the user is asked again.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// The first and the longest pause between two calls in that time. A
-/// report of an upstream (`notifications/elicitation/complete`) ends a pause early.
+/// The first and the longest pause between two calls in that time. A report of an upstream
+/// (`notifications/elicitation/complete`) ends a pause early, but an upstream need not send one.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(4));
 
 /// The pages that an agent's user was asked to visit before the request is sent again.
@@ -58,6 +58,7 @@ impl Gateway {
         slot: Option<Arc<Slot>>,
         cx: &RequestContext,
     ) -> Outcome {
+        // The worst answer decides, because the upstream wants every page visited.
         let visits = (0..pages).map(|page| visit(cx, round, page));
         match visits.min().unwrap_or(Visit::Unanswered) {
             // Another call would only ask the same again.
@@ -75,6 +76,7 @@ impl Gateway {
             let finished = self.pages.finished.notified();
             let outcome = self.exchange(index, client, request.clone(), slot.clone(), cx).await;
             let is_refused = matches!(&outcome, Err(ClientError::Rpc(error)) if is_page(error));
+            // No pause that ends too late: the user would only wait longer for the same answer.
             if !is_refused || Instant::now() + pause > give_up {
                 return outcome;
             }

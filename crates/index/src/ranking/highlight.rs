@@ -22,6 +22,7 @@ use crate::types::SearchRequest;
 pub fn highlights(text: &str, question: &str) -> Vec<Range<usize>> {
     let mut analyzer = Analyzer::default();
     let question = &question[..question.floor_char_boundary(SearchRequest::MAX_TEXT_BYTES)];
+    // Words of the text are stemmed in its language, so no other stem of the question can match.
     let language = Language::of_plain(&plain(text)).unwrap_or(Language::ENGLISH);
     let wanted = analyzer.question(question, SearchRequest::MAX_TERMS, &[language]);
     let wanted: HashSet<String> = wanted.into_iter().flat_map(|word| word.terms).collect();

@@ -108,6 +108,8 @@ impl Index {
     /// Replaces the document with this number. The caller then adds its rows.
     pub(crate) fn add(&mut self, entry: Entry) -> RowAppender<'_> {
         self.remove(entry.number);
+        // At the end even if it has no more rows than before: a list of postings is in the order of
+        // its rows, so that a row can only be appended.
         let start = self.documents_of_rows.len() as u32;
         let number = entry.number as usize;
         if number >= self.documents.len() {
@@ -291,6 +293,7 @@ impl Index {
         next: &AtomicUsize,
     ) -> Ranking {
         let mut top = Collector::new(query, &self.documents_of_rows);
+        // Relaxed, because the counter only hands out numbers: `self` is not changed meanwhile.
         while let Some(part) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
             self.vectors.scan(
                 probe,

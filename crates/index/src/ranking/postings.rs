@@ -270,6 +270,7 @@ impl Scorer<'_> {
         match matching {
             Matching::Any => self.scan_any(runs, visit),
             Matching::All if !self.complete => {}
+            // Only rows of the rarest word are scored, so a threshold would save little.
             Matching::All => self.scan_all(runs, |row, score| {
                 visit(row, score);
             }),

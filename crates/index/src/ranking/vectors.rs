@@ -104,6 +104,8 @@ impl Probe {
     /// Returns None for a vector of zeros.
     pub(crate) fn new(vector: &[f32]) -> Option<Self> {
         let exact = unit(vector)?;
+        // Scaled by the largest number, to use the whole range. A scan compares only scores of one
+        // question, so the factor need not be known.
         let largest = largest(vector);
         let rounded =
             vector.iter().map(|value| (value / largest * Self::LARGEST).round() as i16).collect();
@@ -173,6 +175,7 @@ impl Matrix {
 
     /// Keeps the rows for which `keep` returns true, in order.
     pub(crate) fn retain(&mut self, keep: impl Fn(usize) -> bool) {
+        // In place: a second copy of all vectors would need as much memory again.
         let mut to = 0;
         for from in 0..self.scales.len() {
             if keep(from) {

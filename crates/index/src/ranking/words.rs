@@ -173,6 +173,7 @@ impl Analyzer {
                 terms.push((number, weight));
                 length = length.saturating_add(u32::from(extent == Extent::Whole));
             }
+            // `analyze` cannot be stopped, so the error waits for its end.
             Err(error) => first_error = first_error.take().or(Some(error)),
         });
         first_error.map_or(Ok(length), Err)
@@ -347,6 +348,7 @@ impl Stemming {
         };
         match Language::of_script(first) {
             Some(language) => Self::ByScript(language),
+            // The Latin blocks, the second of which Vietnamese needs.
             None if first < '\u{250}' || ('\u{1e00}'..='\u{1eff}').contains(&first) => {
                 Self::ByLanguage
             }

@@ -98,6 +98,7 @@ impl Indexer {
             "{VERSION} {:?} {}/{} {max} {}",
             chunks.strategy, chunks.size, chunks.overlap, chunks.max_bytes
         );
+        // A semaphore of Tokio has at most 2^29 - 1 permits on 32-bit machines, so they count KiB.
         let room = (options.max_bytes_at_once >> 10).clamp(1, u64::from(u32::MAX >> 4));
         let room = Arc::new(Semaphore::new(usize::try_from(room).unwrap_or(1)));
         let tags = BTreeSet::new();
@@ -136,6 +137,8 @@ impl Indexer {
         let mut stop = pin!(stop);
         let mut run = Run::new(watch);
         let tags = self.writer.begin().await?;
+        // Tags are looked up in each run: a user may have removed one between two rounds of a
+        // watch.
         self.reader = Arc::new(FileReader { tags, ..FileReader::clone(&self.reader) });
         let targets = Arc::new(self.open_targets(arguments, &mut run));
 
@@ -213,6 +216,8 @@ impl Indexer {
         while !is_listed || !work.is_empty() {
             let read = tokio::select! {
                 () = &mut stop => {
+                    // Dropping `work` aborts the files that are still being read. The batch is
+                    // finished, so it is stored below.
                     run.report.stopped = true;
                     break;
                 }
