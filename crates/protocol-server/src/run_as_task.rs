@@ -37,7 +37,7 @@ impl RequestContext {
                 let principal = self.principal().cloned();
                 let job =
                     tasks.start(principal, self.caller(), options, |job| work(self.of_job(job)))?;
-                Reply::task(&job.shown())
+                Reply::task(&job.to_task())
             }
             Some(_) if options.required => Err(needs_tasks(self.method())),
             _ => work(self.clone()).await,

@@ -38,7 +38,7 @@ pub(super) fn get(
     cx: &RequestContext,
     TaskAlone { task_id }: TaskAlone,
 ) -> Result<Reply, RpcError> {
-    Reply::json(&found(tasks, cx, &task_id)?.shown())
+    Reply::json(&found(tasks, cx, &task_id)?.to_task())
 }
 
 /// Answers `tasks/update`.
@@ -81,7 +81,7 @@ pub(super) fn notification(tasks: &Tasks, task_id: &str, cx: &RequestContext) ->
         #[serde(flatten)]
         task: Task,
     }
-    let task = tasks.job(task_id, cx.principal().map(|it| &**it)).ok()?.shown();
+    let task = tasks.job(task_id, cx.principal().map(|it| &**it)).ok()?.to_task();
     let meta = JsonObject::from_iter([(meta_key::SUBSCRIPTION_ID.to_owned(), json!(cx.id()))]);
     let params = to_raw_value(&Params { meta, task }).ok()?;
     Some(write_notification("notifications/tasks", Some(&params)))

@@ -91,7 +91,7 @@ impl Job {
     }
 
     /// Returns the task for the client.
-    pub(crate) fn shown(&self) -> Task {
+    pub(crate) fn to_task(&self) -> Task {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut task = Task {
             task_id: self.id.to_string(),
@@ -275,14 +275,14 @@ mod tests {
             let question = job.ask(key, "roots/list", to_raw_value(&1).unwrap());
             tokio::pin!(question);
             assert!(futures_util::poll!(&mut question).is_pending());
-            seen.extend(job.shown().input_requests.into_keys());
+            seen.extend(job.to_task().input_requests.into_keys());
         }
         tokio::select! {
             biased;
             _ = job.ask("a", "roots/list", to_raw_value(&1).unwrap()) => panic!("the question ended"),
             () = std::future::ready(()) => {}
         }
-        assert_eq!(job.shown().status, TaskStatus::Working, "a dropped question is not listed");
+        assert_eq!(job.to_task().status, TaskStatus::Working, "a dropped question is not listed");
         let different: std::collections::HashSet<&String> = seen.iter().collect();
         assert_eq!((seen.len(), different.len()), (4, 4), "{seen:?}");
     }
@@ -292,7 +292,7 @@ mod tests {
         let job = job();
         job.cancel();
         assert_eq!(job.finish(Outcome::Completed(to_raw_value("late").unwrap())), 6);
-        assert_eq!(job.shown().status, TaskStatus::Cancelled);
+        assert_eq!(job.to_task().status, TaskStatus::Cancelled);
         assert_eq!(job.result_bytes(), 0);
     }
 
