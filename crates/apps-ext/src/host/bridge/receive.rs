@@ -31,9 +31,6 @@ const SANDBOX_MESSAGE: &str = "a View must not send sandbox-* messages";
 /// Each full 64 KiB of a message costs one more token, so that large messages count as several.
 const BYTES_PER_EXTRA_TOKEN: usize = 64 << 10;
 
-/// The outcome of a notification; the error is the reason why it was ignored.
-type Ignored = Result<(), String>;
-
 impl Bridge {
     /// Handles a message of the View or of its sandbox proxy as JSON text, and returns the effects.
     pub fn receive(&mut self, now: Duration, text: &str) -> Vec<Effect> {
@@ -160,7 +157,8 @@ impl Bridge {
         self.effects[first..].rotate_right(1);
     }
 
-    fn act_on(&mut self, name: &str, params: &JsonObject) -> Ignored {
+    /// Acts on a notification. The error is the reason why it is ignored.
+    fn act_on(&mut self, name: &str, params: &JsonObject) -> Result<(), String> {
         if name == method::INITIALIZED {
             return match self.phase {
                 Phase::Initializing => {
@@ -213,7 +211,7 @@ impl Bridge {
         }
     }
 
-    fn cancelled_by_view(&mut self, params: &JsonObject) -> Ignored {
+    fn cancelled_by_view(&mut self, params: &JsonObject) -> Result<(), String> {
         let id = params
             .get("requestId")
             .cloned()
@@ -281,7 +279,7 @@ impl Bridge {
 }
 
 /// The next step for a request.
-enum Next {
+enum NextStep {
     /// The answer is known now.
     Answer(Value),
     /// The host has to answer.
@@ -311,8 +309,8 @@ impl Bridge {
             Ok((next, params)) => {
                 self.audit_accepted(first, MessageKind::Request, name, Some(&id), bytes);
                 match next {
-                    Next::Answer(result) => self.answer(&id, Ok(result)),
-                    Next::Ask(form, mut request) => {
+                    NextStep::Answer(result) => self.answer(&id, Ok(result)),
+                    NextStep::Ask(form, mut request) => {
                         let consent = Consent::of(&request);
                         let progress_token = progress_token(&params);
                         if let HostRequest::CallTool { wants_progress, .. } = &mut request {
@@ -337,16 +335,16 @@ impl Bridge {
     }
 
     /// Refuses a request of a kind that the user has denied too often.
-    fn check_denials(&self, next: Next) -> Result<Next, RpcError> {
-        let Next::Ask(_, request) = &next else { return Ok(next) };
+    fn check_denials(&self, next: NextStep) -> Result<NextStep, RpcError> {
+        let NextStep::Ask(_, request) = &next else { return Ok(next) };
         let max = self.limits.max_denials;
         let refusal = Consent::of(request).and_then(|kind| self.denials.refusal(kind, max));
         refusal.map_or(Ok(next), |why| Err(RpcError::new(DENIED, why)))
     }
 
-    fn route(&mut self, name: &str, params: &JsonObject) -> Result<Next, RpcError> {
+    fn route(&mut self, name: &str, params: &JsonObject) -> Result<NextStep, RpcError> {
         match name {
-            method::PING => return Ok(Next::Answer(json!({}))),
+            method::PING => return Ok(NextStep::Answer(json!({}))),
             method::INITIALIZE => return self.initialize(params),
             _ => {}
         }
@@ -361,14 +359,14 @@ impl Bridge {
                     self.capabilities.message.as_ref().ok_or_else(|| not_offered(name))?;
                 let max = self.limits.max_user_message_bytes;
                 let message = UserMessage::parse(params, allowed, max)?;
-                Ok(Next::Ask(AnswerForm::Empty, HostRequest::AddMessage(message)))
+                Ok(NextStep::Ask(AnswerForm::Empty, HostRequest::AddMessage(message)))
             }
             method::UPDATE_MODEL_CONTEXT => self.update_model_context(params),
             method::REQUEST_DISPLAY_MODE => self.request_display_mode(params),
             method::DOWNLOAD_FILE => {
                 self.capabilities.download_file.as_ref().ok_or_else(|| not_offered(name))?;
                 let files = DownloadFile::parse(params, self.limits.max_download_files)?;
-                Ok(Next::Ask(AnswerForm::Empty, HostRequest::Download(files)))
+                Ok(NextStep::Ask(AnswerForm::Empty, HostRequest::Download(files)))
             }
             method::TOOLS_CALL => {
                 self.capabilities.server_tools.as_ref().ok_or_else(|| not_offered(name))?;
@@ -376,11 +374,11 @@ impl Bridge {
                 let name = call.name;
                 let arguments = call.arguments;
                 let request = HostRequest::CallTool { name, arguments, wants_progress: false };
-                Ok(Next::Ask(AnswerForm::Unchanged, request))
+                Ok(NextStep::Ask(AnswerForm::Unchanged, request))
             }
             method::TOOLS_LIST => {
                 self.capabilities.server_tools.as_ref().ok_or_else(|| not_offered(name))?;
-                Ok(Next::Answer(server_tools::list(&self.server_tools)))
+                Ok(NextStep::Answer(server_tools::list(&self.server_tools)))
             }
             method::RESOURCES_READ => {
                 if !params.get("uri").is_some_and(Value::is_string) {
@@ -398,7 +396,7 @@ impl Bridge {
                     self.capabilities.sampling.as_ref().ok_or_else(|| not_offered(name))?;
                 sampling::check(params, allowed)?;
                 let params = without_meta(params);
-                Ok(Next::Ask(AnswerForm::Unchanged, HostRequest::Sample { params }))
+                Ok(NextStep::Ask(AnswerForm::Unchanged, HostRequest::Sample { params }))
             }
             _ => Err(RpcError::method_not_found(name)),
         }
@@ -407,7 +405,7 @@ impl Bridge {
     /// Answers `ui/initialize`. A second one is answered again, and replaces the View's description
     /// of itself, because frameworks may mount a component twice. It does not restart the View's
     /// life, so the View gets no second `tool-input`.
-    fn initialize(&mut self, params: &JsonObject) -> Result<Next, RpcError> {
+    fn initialize(&mut self, params: &JsonObject) -> Result<NextStep, RpcError> {
         let params: InitializeParams = serde_json::from_value(Value::Object(params.clone()))
             .map_err(|error| RpcError::invalid_params(error.to_string()))?;
         match self.phase {
@@ -425,19 +423,19 @@ impl Bridge {
         self.app = Some(App { info: params.app_info, capabilities });
         let host_info = self.host_info.clone();
         let capabilities = self.capabilities.clone();
-        Ok(Next::Answer(json!(InitializeResult::new(host_info, capabilities, context))))
+        Ok(NextStep::Answer(json!(InitializeResult::new(host_info, capabilities, context))))
     }
 
-    fn open_link(&self, params: &JsonObject) -> Result<Next, RpcError> {
+    fn open_link(&self, params: &JsonObject) -> Result<NextStep, RpcError> {
         self.capabilities.open_links.as_ref().ok_or_else(|| not_offered(method::OPEN_LINK))?;
         let Some(url) = params.get("url").and_then(Value::as_str) else {
             return Err(RpcError::invalid_params("url is not a string"));
         };
         check_link(url).map_err(|error| RpcError::new(DENIED, error.to_string()))?;
-        Ok(Next::Ask(AnswerForm::Empty, HostRequest::OpenLink { url: url.to_owned() }))
+        Ok(NextStep::Ask(AnswerForm::Empty, HostRequest::OpenLink { url: url.to_owned() }))
     }
 
-    fn update_model_context(&mut self, params: &JsonObject) -> Result<Next, RpcError> {
+    fn update_model_context(&mut self, params: &JsonObject) -> Result<NextStep, RpcError> {
         let allowed = self
             .capabilities
             .update_model_context
@@ -448,10 +446,10 @@ impl Bridge {
             self.model_context.clone_from(&context);
             self.effects.push(Effect::SetModelContext(context));
         }
-        Ok(Next::Answer(json!({})))
+        Ok(NextStep::Answer(json!({})))
     }
 
-    fn request_display_mode(&self, params: &JsonObject) -> Result<Next, RpcError> {
+    fn request_display_mode(&self, params: &JsonObject) -> Result<NextStep, RpcError> {
         let mode = params.get("mode").and_then(Value::as_str).and_then(DisplayMode::from_name);
         let Some(mode) = mode else {
             return Err(RpcError::invalid_params("mode is not inline, fullscreen or pip"));
@@ -459,15 +457,15 @@ impl Bridge {
         let current = self.context.mode();
         let is_possible = self.context.modes(&self.app_capabilities()).contains(&mode);
         if mode == current || !is_possible {
-            return Ok(Next::Answer(json!({ "mode": current })));
+            return Ok(NextStep::Answer(json!({ "mode": current })));
         }
-        Ok(Next::Ask(AnswerForm::DisplayMode, HostRequest::SetDisplayMode(mode)))
+        Ok(NextStep::Ask(AnswerForm::DisplayMode, HostRequest::SetDisplayMode(mode)))
     }
 
-    fn forward(&self, method: &'static str, params: &JsonObject) -> Result<Next, RpcError> {
+    fn forward(&self, method: &'static str, params: &JsonObject) -> Result<NextStep, RpcError> {
         self.capabilities.server_resources.as_ref().ok_or_else(|| not_offered(method))?;
         let params = without_meta(params);
-        Ok(Next::Ask(AnswerForm::Unchanged, HostRequest::Forward { method, params }))
+        Ok(NextStep::Ask(AnswerForm::Unchanged, HostRequest::Forward { method, params }))
     }
 }
 
