@@ -68,7 +68,7 @@ pub struct ReadOptions<'a> {
     pub variables: Variables<'a>,
     /// Returns whether a server, given by name, is disabled by another source.
     pub disabled: &'a dyn Fn(&str) -> bool,
-    /// Gives the value of an input that no environment variable `INPUT_ID` has.
+    /// Asks for the value of an input that the environment variable `INPUT_ID` does not set.
     pub ask: &'a dyn Fn(&Input) -> Option<String>,
 }
 
@@ -88,7 +88,79 @@ impl ClientFile {
     /// Returns an error if the text is not JSON with comments, or if it has no section of servers.
     /// A mistake in one server is a warning, and that server is [`Transport::Unusable`].
     pub fn read(text: &str, options: &ReadOptions<'_>) -> Result<Self, ConfigError> {
-        parse(text, options)
+        let ReadOptions { file, variables, disabled, ask } = *options;
+        let text = &without_comments(text);
+        let reader = Reader { text, file };
+        let mut warnings = Vec::new();
+        let root: IndexMap<String, &RawValue> = serde_json::from_str(text).map_err(|error| {
+            let mut problem = json_problem(&error, "an object with \"mcpServers\"");
+            if looks_like_toml(text) {
+                problem.push_str("; this looks like TOML: give a marquetry.toml with --config");
+            }
+            ConfigError {
+                position: Some(position_of(&error, text)),
+                ..ConfigError::of_file(file, problem)
+            }
+        })?;
+        let Some((section, servers)) =
+            SECTIONS.into_iter().find_map(|path| Some((path.join("."), find(&root, path)?)))
+        else {
+            let keys: Vec<&str> = root.keys().map(String::as_str).collect();
+            let near = ["mcpServers", "servers"].into_iter().find_map(|key| nearest(key, &keys));
+            let hint = near.map(|near| format!(" instead of {near:?}")).unwrap_or_default();
+            return Err(ConfigError::of_file(file, format!("expected \"mcpServers\"{hint}")));
+        };
+        let entries: Members<&RawValue> = serde_json::from_str(servers.get())
+            .map_err(|_| reader.error(&[&section], servers, "expected an object by server name"))?;
+
+        let inputs = INPUTS.into_iter().find_map(|path| find(&root, path));
+        // An input that cannot be parsed has no value. The error is reported where the input is
+        // used.
+        let inputs: Vec<Input> =
+            inputs.and_then(|inputs| serde_json::from_str(inputs.get()).ok()).unwrap_or_default();
+        let answers = RefCell::new(BTreeMap::new());
+        let variables: Variables<'_> = &|name: &str| {
+            let Some(id) = name.strip_prefix("input:") else { return variables(name) };
+            let input = inputs.iter().find(|input| input.id == id)?;
+            let mut answers = answers.borrow_mut();
+            let answer = answers.entry(id.to_owned());
+            answer.or_insert_with(|| ask(input).or_else(|| input.default.clone())).clone()
+        };
+
+        for other in SECTIONS.into_iter().filter(|path| path.join(".") != section) {
+            if find(&root, other).is_some() {
+                let other = other.join(".");
+                warnings.push(format!(
+                    "{file}: {other:?} is not used; servers are read from {section:?}"
+                ));
+            }
+        }
+        if root.contains_key("projects") {
+            warnings.push(format!(
+                "{file}: \"projects\" is not used; copy the servers of a project to {section:?}"
+            ));
+        }
+
+        let mut servers = IndexMap::new();
+        for (name, entry) in entries.0 {
+            let server = ServerReader { reader, section: &section, name: &name };
+            let read = match server.read(entry, variables, disabled(&name), &mut warnings) {
+                Ok(server) => server,
+                // A mistake in one entry affects only that server.
+                Err(error) => {
+                    warnings.push(not_started(&name, &error));
+                    ClientServer::new(Transport::Unusable {
+                        kind: "invalid",
+                        problem: error.to_string(),
+                    })
+                }
+            };
+            if servers.insert(name.clone(), read).is_some() {
+                warnings
+                    .push(format!("{file}: server {name:?} is defined twice; the later counts"));
+            }
+        }
+        Ok(Self { servers, warnings })
     }
 }
 
@@ -179,79 +251,6 @@ const ACCEPTED_KEYS: [&str; 10] = [
     "dev",
     "_comment",
 ];
-
-fn parse(text: &str, options: &ReadOptions<'_>) -> Result<ClientFile, ConfigError> {
-    let ReadOptions { file, variables, disabled, ask } = *options;
-    let text = &without_comments(text);
-    let reader = Reader { text, file };
-    let mut warnings = Vec::new();
-    let root: IndexMap<String, &RawValue> = serde_json::from_str(text).map_err(|error| {
-        let mut problem = json_problem(&error, "an object with \"mcpServers\"");
-        if looks_like_toml(text) {
-            problem.push_str("; this looks like TOML: give a marquetry.toml with --config");
-        }
-        ConfigError {
-            position: Some(position_of(&error, text)),
-            ..ConfigError::of_file(file, problem)
-        }
-    })?;
-    let Some((section, servers)) =
-        SECTIONS.into_iter().find_map(|path| Some((path.join("."), find(&root, path)?)))
-    else {
-        let keys: Vec<&str> = root.keys().map(String::as_str).collect();
-        let near = ["mcpServers", "servers"].into_iter().find_map(|key| nearest(key, &keys));
-        let hint = near.map(|near| format!(" instead of {near:?}")).unwrap_or_default();
-        return Err(ConfigError::of_file(file, format!("expected \"mcpServers\"{hint}")));
-    };
-    let entries: Members<&RawValue> = serde_json::from_str(servers.get())
-        .map_err(|_| reader.error(&[&section], servers, "expected an object by server name"))?;
-
-    let inputs = INPUTS.into_iter().find_map(|path| find(&root, path));
-    // An input that cannot be parsed has no value. The error is reported where the input is used.
-    let inputs: Vec<Input> =
-        inputs.and_then(|inputs| serde_json::from_str(inputs.get()).ok()).unwrap_or_default();
-    let answers = RefCell::new(BTreeMap::new());
-    let variables: Variables<'_> = &|name: &str| {
-        let Some(id) = name.strip_prefix("input:") else { return variables(name) };
-        let input = inputs.iter().find(|input| input.id == id)?;
-        let mut answers = answers.borrow_mut();
-        let answer = answers.entry(id.to_owned());
-        answer.or_insert_with(|| ask(input).or_else(|| input.default.clone())).clone()
-    };
-
-    for other in SECTIONS.into_iter().filter(|path| path.join(".") != section) {
-        if find(&root, other).is_some() {
-            let other = other.join(".");
-            warnings
-                .push(format!("{file}: {other:?} is not used; servers are read from {section:?}"));
-        }
-    }
-    if root.contains_key("projects") {
-        warnings.push(format!(
-            "{file}: \"projects\" is not used; copy the servers of a project to {section:?}"
-        ));
-    }
-
-    let mut servers = IndexMap::new();
-    for (name, entry) in entries.0 {
-        let server = ServerReader { reader, section: &section, name: &name };
-        let read = match server.read(entry, variables, disabled(&name), &mut warnings) {
-            Ok(server) => server,
-            // A mistake in one entry affects only that server.
-            Err(error) => {
-                warnings.push(not_started(&name, &error));
-                ClientServer::new(Transport::Unusable {
-                    kind: "invalid",
-                    problem: error.to_string(),
-                })
-            }
-        };
-        if servers.insert(name.clone(), read).is_some() {
-            warnings.push(format!("{file}: server {name:?} is defined twice; the later counts"));
-        }
-    }
-    Ok(ClientFile { servers, warnings })
-}
 
 /// Returns the warning that a server is not started, with the reason.
 #[must_use]
@@ -595,7 +594,7 @@ mod tests {
             disabled: &|name| name == "known-off",
             ask,
         };
-        parse(text, &options)
+        ClientFile::read(text, &options)
     }
 
     fn variable(name: &str) -> Option<String> {
