@@ -21,7 +21,7 @@ pub enum Format {
     /// Text for people; ends with cargo's `test result:` line.
     #[default]
     Text,
-    /// A JSON array with one object a case.
+    /// A JSON array with one object per case.
     Json,
     /// JUnit's XML.
     Junit,
@@ -169,16 +169,16 @@ impl Outcome {
     /// Returns text for people, which ends with cargo's `test result:` line.
     pub fn text(&self) -> String {
         let mut text = String::new();
-        let failures = self.finished.iter().filter_map(|finished| match &finished.status {
-            Status::Failed(failure) | Status::Error(failure) => Some((&finished.case, failure)),
-            _ => None,
-        });
         let mut names = String::new();
-        for (case, failure) in failures {
+        for finished in &self.finished {
+            let (Status::Failed(failure) | Status::Error(failure)) = &finished.status else {
+                continue;
+            };
             if names.is_empty() {
                 text.push_str("\nfailures:\n");
             }
-            let report = failure.report(&case.loaded.file, &self.rerun_of(case), 110);
+            let case = &finished.case;
+            let report = self.plain_report(finished, failure);
             let _ = write!(text, "\n---- {case} ----\n{report}");
             let _ = writeln!(names, "    {case}");
         }
@@ -200,11 +200,11 @@ impl Outcome {
         if self.panics > 0 {
             let _ = writeln!(
                 text,
-                "\n{} panics, printed above; whatever they spared, this is a failure",
+                "\n{} panics, printed above; a panic is a failure, even if every case passed",
                 self.panics
             );
         }
-        // Readers of cargo's line know no errors; there they are failures.
+        // Programs that read cargo's line know no errors, so it counts them as failures.
         let _ = writeln!(
             text,
             "\ntest result: {}. {} passed; {} failed; {skipped} ignored; 0 measured; {} filtered out; \
