@@ -25,9 +25,9 @@ const ANY_REGION: &str = "us-east-1";
 pub struct BucketSettings {
     /// The bucket.
     pub address: BucketAddress,
-    /// URL of the server; none for that of Amazon, Google or Microsoft.
+    /// URL of the server; without it, that of Amazon, Google or Microsoft.
     pub endpoint: Option<String>,
-    /// The region of an S3 bucket; none for that of the environment, or else us-east-1.
+    /// The region of an S3 bucket; without it, that of the environment, or else us-east-1.
     pub region: Option<String>,
 }
 
@@ -35,26 +35,27 @@ pub struct BucketSettings {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConnectError {
-    /// The endpoint is not a URL of HTTP.
+    /// The endpoint is not an HTTP URL.
     #[error("endpoint {0:?} is not a URL with http: or https: and without a user")]
     Endpoint(String),
-    /// The endpoint would get tokens over plain HTTP.
+    /// Tokens would travel over plain HTTP to another machine.
     #[error("endpoint {0:?} has http: and is not on this machine; the service needs https:")]
     Plain(String),
-    /// There can be no HTTP client.
+    /// The HTTP client cannot be created.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// The settings or the variables cannot work.
+    /// A setting or a variable is missing or not valid.
     #[error("{0}")]
     Settings(String),
 }
 
-/// Returns a client of the bucket. It takes credentials from these variables: those that begin
-/// with `AWS_`, `GOOGLE_` or `AZURE_` and that `object_store` knows. Without any, it asks the
-/// machine for its role when it sends the first request.
+/// Returns a client of the bucket. It takes credentials from the variables that begin with `AWS_`,
+/// `GOOGLE_` or `AZURE_` and that `object_store` knows. Without credentials, it asks the machine
+/// for its role when it sends the first request.
 ///
 /// # Errors
-/// Returns an error if the endpoint is no URL, or the variables cannot work.
+/// Returns an error if the endpoint is not an HTTP URL, or a setting or variable is missing or not
+/// valid.
 pub fn connect(
     settings: &BucketSettings,
     variables: impl IntoIterator<Item = (String, String)>,
@@ -81,7 +82,7 @@ pub fn connect(
                 .or_else(|| builder.get_config_value(&AmazonS3ConfigKey::S3Endpoint))
                 .unwrap_or_else(|| "https://s3.amazonaws.com".to_owned());
             builder
-                // A signature does not tell the key, so plain HTTP is possible.
+                // A signature does not reveal the key, so plain HTTP is possible.
                 .with_http_connector(client_for(&endpoint)?)
                 .with_retry(retries())
                 // These requests are the only ones that not every S3-compatible server has.
@@ -150,7 +151,7 @@ fn with_prefix<'a>(
     variables.iter().filter(move |(name, _)| name.starts_with(prefix))
 }
 
-/// Returns a client for an endpoint that is not sent tokens over plain HTTP.
+/// Returns a client for an endpoint that receives tokens. Refuses plain HTTP to other machines.
 fn secure_client_for(endpoint: &str) -> Result<ReqwestConnector, ConnectError> {
     let client = client_for(endpoint)?;
     match Url::parse(endpoint) {

@@ -49,7 +49,7 @@ impl HttpService for ReqwestService {
     }
 }
 
-/// Tells `object_store` whether the request may be sent again.
+/// Converts an error. By its kind, `object_store` decides whether to send the request again.
 fn failure(error: reqwest::Error) -> HttpError {
     let kind = if error.is_timeout() {
         HttpErrorKind::Timeout

@@ -5,7 +5,6 @@ use marquetry_rag::{
     ChunkError, DatabaseError, ExtractError, PipelineError, RecordError, RecordStoreError,
     StoreError,
 };
-
 use serde_json::json;
 
 use crate::error::KnowledgeError;

@@ -5,7 +5,8 @@ use std::process::{Command, ExitCode};
 use super::program::Program;
 use crate::{Failed, root};
 
-/// Fails if a trial costs over 5 ms, or if promptfoo takes less than 5 times as long.
+/// Runs the benchmark. Fails if a trial costs over 5 ms, or if promptfoo takes less than 5 times as
+/// long.
 pub(crate) fn run(program: &Program) -> Result<ExitCode, Failed> {
     let built = program.build()?;
     let peer = root().join("bench/peers/promptfoo");

@@ -33,8 +33,9 @@ const GRACE_MS: u64 = 300;
 /// Time limit of a call that ends in no other way.
 const CALL_LIMIT: Duration = Duration::from_secs(2);
 
-/// The upstream that is killed, and the one that is not.
+/// Name of the upstream that is killed.
 pub(super) const SHAKEN: &str = "shaken";
+/// Name of the upstream that is not killed.
 pub(super) const STEADY: &str = "steady";
 
 pub(super) struct World {

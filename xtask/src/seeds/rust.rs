@@ -15,7 +15,7 @@ static FUNCTION: LazyLock<Regex> = LazyLock::new(|| {
     Regex::new(r"^\s*(?:pub(?:\([a-z]+\))? )?(?:async )?fn (\w+)").expect("a valid expression")
 });
 
-/// Returns the ids of a file. `is_suite`: it is a conformance suite that tests call.
+/// Returns the ids of a file. With `is_suite`, checks that the suite calls count as tests.
 pub(super) fn claims(text: &str, is_suite: bool) -> Vec<Claim> {
     let lines: Vec<&str> = text.lines().collect();
     let suite = if is_suite { body_of_check(&lines) } else { String::new() };

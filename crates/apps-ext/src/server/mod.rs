@@ -29,7 +29,8 @@
 //! either. But every client can read a View by its URI, because some hosts read Views without
 //! declaring the extension.
 //!
-//! [`Gating::Always`] treats every client as one with Views, for hosts that do not declare the extension.
+//! [`Gating::Always`] treats every client as one with Views, for hosts that do not declare the
+//! extension.
 
 mod apps;
 mod compose;
