@@ -12,15 +12,23 @@ use marquetry_protocol::{
     server::RequestContext,
 };
 
-use super::{CallFailure, Gateway, Unreachable, UpstreamState};
+use super::{CallFailure, Gateway, Route, Unreachable, UpstreamState};
 
-/// The resources to which agents are subscribed, by URI.
+/// The resources to which agents are subscribed.
 #[derive(Default)]
-pub(crate) struct Subscriptions(Mutex<HashMap<String, Subscription>>);
+pub(crate) struct Subscriptions(Mutex<SubscribedResources>);
+
+#[derive(Default)]
+struct SubscribedResources {
+    /// By the URIs that agents see.
+    by_uri: HashMap<String, Subscription>,
+    /// For each upstream, the URIs that agents see instead of its own ones.
+    renamed: HashMap<usize, HashMap<String, String>>,
+}
 
 struct Subscription {
-    /// Index of the upstream that has the resource.
-    upstream: usize,
+    /// The upstream that has the resource, and the URI there.
+    at: Route,
     /// Number of agents that are subscribed.
     agents: usize,
 }
@@ -33,24 +41,24 @@ impl Gateway {
     /// not support subscriptions.
     pub async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
         self.wait_for_resource(uri, cx).await?;
-        if self.catalog().renamed_resource(uri).is_some() {
-            let message = "a resource whose URI two upstreams have cannot be subscribed to";
-            return Err(RpcError::invalid_params(message));
-        }
         loop {
-            let index =
+            let upstream =
                 self.owner_of_resource(uri, cx).ok_or_else(|| RpcError::resource_not_found(uri))?;
+            let at = self
+                .catalog()
+                .renamed_resource(uri)
+                .unwrap_or_else(|| Route { upstream, name: uri.to_owned() });
             // A resource of another upstream with the same URI is another resource.
-            if self.subscriptions.upstream_of(uri).is_some_and(|upstream| upstream != index) {
+            if self.subscriptions.route_of(uri).is_some_and(|subscribed| subscribed != at) {
                 let message = "another agent is subscribed to this URI at another upstream";
                 return Err(RpcError::invalid_params(message));
             }
-            let _guard = self.upstreams[index].subscribing.lock().await;
-            if self.subscriptions.add_agent(uri, index) {
+            let _guard = self.upstreams[at.upstream].subscribing.lock().await;
+            if self.subscriptions.add_agent(uri, &at) {
                 return Ok(());
             }
-            if self.subscriptions.upstream_of(uri).is_none() {
-                return self.subscribe_at(index, uri, cx).await;
+            if self.subscriptions.route_of(uri).is_none() {
+                return self.subscribe_at(at, uri, cx).await;
             }
             // Another agent has subscribed at another upstream meanwhile; the check above finds
             // that.
@@ -60,18 +68,18 @@ impl Gateway {
     /// Subscribes to a resource at its upstream, for the first agent.
     async fn subscribe_at(
         &self,
-        index: usize,
+        at: Route,
         uri: &str,
         cx: &RequestContext,
     ) -> Result<(), RpcError> {
-        let upstream = &self.upstreams[index];
+        let upstream = &self.upstreams[at.upstream];
         let client = self.ready_client(upstream, cx).await?;
         if !supports_subscriptions(&client) {
             let mut error = RpcError::method_not_found(cx.method());
             error.message = format!("upstream '{}' has no subscriptions", upstream.name());
             return Err(error);
         }
-        match client.subscribe(uri).await {
+        match client.subscribe(&at.name).await {
             Ok(()) => {}
             Err(ClientError::Rpc(error)) => return Err(error),
             Err(error) => {
@@ -80,21 +88,20 @@ impl Gateway {
                 return Err(CallFailure::Unreachable(failed).into());
             }
         }
-        let subscription = Subscription { upstream: index, agents: 1 };
-        self.subscriptions.lock().insert(uri.to_owned(), subscription);
+        self.subscriptions.add(uri, at);
         Ok(())
     }
 
     /// Ends the subscription of an agent to a resource.
     pub async fn unsubscribe(&self, uri: &str) {
         // The resource stays with its upstream as long as this agent is counted.
-        let Some(index) = self.subscriptions.upstream_of(uri) else { return };
-        let upstream = &self.upstreams[index];
+        let Some(at) = self.subscriptions.route_of(uri) else { return };
+        let upstream = &self.upstreams[at.upstream];
         let _guard = upstream.subscribing.lock().await;
         let was_last = self.subscriptions.remove_agent(uri);
         if was_last
             && let UpstreamState::Ready(client) = upstream.state()
-            && let Err(error) = client.unsubscribe(uri).await
+            && let Err(error) = client.unsubscribe(&at.name).await
         {
             tracing::debug!(upstream = upstream.name(), %error, "failed to unsubscribe");
         }
@@ -104,8 +111,8 @@ impl Gateway {
     /// since it may have changed meanwhile.
     pub(super) async fn subscribe_again(&self, index: usize, client: &Client) {
         let _guard = self.upstreams[index].subscribing.lock().await;
-        for uri in self.subscriptions.uris_of(index) {
-            match client.subscribe(&uri).await {
+        for (uri, at) in self.subscriptions.of_upstream(index) {
+            match client.subscribe(&at.name).await {
                 Ok(()) => self.changes.resource_updated(&uri),
                 Err(error) => {
                     let upstream = self.upstreams[index].name();
@@ -118,33 +125,44 @@ impl Gateway {
     /// Announces that a resource has changed. A change below a subscribed resource, such as a file
     /// in a folder, counts as a change of it.
     pub(super) fn resource_updated(&self, index: usize, uri: &str) {
-        let subscriptions = self.subscriptions.lock();
         let slashes = uri.match_indices('/').map(|(at, _)| at);
         let parents = slashes.rev().flat_map(|at| [&uri[..=at], &uri[..at]]);
-        let subscribed = std::iter::once(uri).chain(parents).find(|uri| {
-            subscriptions.get(*uri).is_some_and(|subscription| subscription.upstream == index)
-        });
-        if let Some(subscribed) = subscribed {
-            self.changes.resource_updated(subscribed);
+        let subscriptions = self.subscriptions.lock();
+        let subscribed = std::iter::once(uri)
+            .chain(parents)
+            .map(|uri| subscriptions.seen_as(index, uri))
+            .find(|seen_as| seen_as.iter().any(Option::is_some));
+        for uri in subscribed.into_iter().flatten().flatten() {
+            self.changes.resource_updated(uri);
         }
     }
 }
 
 impl Subscriptions {
-    fn upstream_of(&self, uri: &str) -> Option<usize> {
-        self.lock().get(uri).map(|subscription| subscription.upstream)
+    fn route_of(&self, uri: &str) -> Option<Route> {
+        self.lock().by_uri.get(uri).map(|subscription| subscription.at.clone())
     }
 
-    fn uris_of(&self, upstream: usize) -> Vec<String> {
+    fn of_upstream(&self, upstream: usize) -> Vec<(String, Route)> {
         let subscriptions = self.lock();
-        let own = subscriptions.iter().filter(|(_, it)| it.upstream == upstream);
-        own.map(|(uri, _)| uri.clone()).collect()
+        let own = subscriptions.by_uri.iter().filter(|(_, it)| it.at.upstream == upstream);
+        own.map(|(uri, it)| (uri.clone(), it.at.clone())).collect()
+    }
+
+    /// Adds the subscription of a first agent.
+    fn add(&self, uri: &str, at: Route) {
+        let mut subscriptions = self.lock();
+        if at.name != uri {
+            let renamed = subscriptions.renamed.entry(at.upstream).or_default();
+            renamed.insert(at.name.clone(), uri.to_owned());
+        }
+        subscriptions.by_uri.insert(uri.to_owned(), Subscription { at, agents: 1 });
     }
 
     /// Counts one more agent. Returns `false` if the resource has no subscription at this upstream.
-    fn add_agent(&self, uri: &str, upstream: usize) -> bool {
-        match self.lock().get_mut(uri) {
-            Some(subscription) if subscription.upstream == upstream => {
+    fn add_agent(&self, uri: &str, at: &Route) -> bool {
+        match self.lock().by_uri.get_mut(uri) {
+            Some(subscription) if subscription.at == *at => {
                 subscription.agents += 1;
                 true
             }
@@ -152,20 +170,38 @@ impl Subscriptions {
         }
     }
 
-    /// Counts one agent less. Returns whether it was the last one, which ends the subscription.
+    /// Counts one agent less. Returns whether it was the last one, which ends the subscription. An
+    /// upstream does not count, so it must not hear of that as long as agents see the same resource
+    /// under another URI.
     fn remove_agent(&self, uri: &str) -> bool {
         let mut subscriptions = self.lock();
-        let Some(subscription) = subscriptions.get_mut(uri) else { return false };
+        let Some(subscription) = subscriptions.by_uri.get_mut(uri) else { return false };
         subscription.agents -= 1;
-        let was_last = subscription.agents == 0;
-        if was_last {
-            subscriptions.remove(uri);
+        if subscription.agents > 0 {
+            return false;
         }
-        was_last
+        let Some(Subscription { at, .. }) = subscriptions.by_uri.remove(uri) else { return false };
+        if at.name != uri
+            && let Some(renamed) = subscriptions.renamed.get_mut(&at.upstream)
+        {
+            renamed.remove(&at.name);
+        }
+        subscriptions.seen_as(at.upstream, &at.name).iter().all(Option::is_none)
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Subscription>> {
+    fn lock(&self) -> MutexGuard<'_, SubscribedResources> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl SubscribedResources {
+    /// Returns the URIs under which agents are subscribed to a resource of an upstream: its own,
+    /// and another one since a second upstream has the same.
+    fn seen_as<'a>(&'a self, upstream: usize, uri: &'a str) -> [Option<&'a str>; 2] {
+        let own = self.by_uri.get(uri);
+        let is_own = own.is_some_and(|it| it.at.upstream == upstream && it.at.name == uri);
+        let renamed = self.renamed.get(&upstream).and_then(|renamed| renamed.get(uri));
+        [is_own.then_some(uri), renamed.map(String::as_str)]
     }
 }
 
