@@ -273,7 +273,7 @@ impl<'a> QuestionKind<'a> {
 const SAMPLING: &str = "sampling/createMessage";
 
 /// Member of a question's `_meta` that names the upstream.
-const UPSTREAM: &str = "marquetry/upstream";
+pub(crate) const UPSTREAM_KEY: &str = "marquetry/upstream";
 
 /// Returns a question's parameters for the agent: in the form of its revision, and with the name of
 /// the upstream.
@@ -313,7 +313,7 @@ pub(super) fn for_agent<'a>(
         .get("_meta")
         .and_then(|meta| serde_json::from_str(meta.get()).ok())
         .unwrap_or_default();
-    meta.insert(UPSTREAM.to_owned(), to_raw_value(upstream).map_err(invalid)?);
+    meta.insert(UPSTREAM_KEY.to_owned(), to_raw_value(upstream).map_err(invalid)?);
     members.insert("_meta".to_owned(), to_raw_value(&meta).map_err(invalid)?);
     if method == "elicitation/create" {
         let message = text(&members, "message").unwrap_or_default();

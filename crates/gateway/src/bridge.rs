@@ -37,6 +37,7 @@ use super::{
     in_flight::Entry,
     observer::CallObserver,
     options::Sampler,
+    own_keys,
     owner::Owner,
     parked_calls::{Handle, ParkedCalls},
     turns::Target,
@@ -347,6 +348,14 @@ async fn work(
         never = progress.forward() => match never {},
     };
     progress.forward_rest();
+    let outcome = match outcome {
+        Ok(result) => Ok(own_keys::removed_from_result(result)),
+        Err(ClientError::Rpc(mut error)) => {
+            error.data = error.data.map(own_keys::removed_from_error);
+            Err(ClientError::Rpc(error))
+        }
+        outcome => outcome,
+    };
     // After a closed connection the upstream cannot ask any more, either.
     if matches!(outcome, Ok(_) | Err(ClientError::Rpc(_) | ClientError::Closed(_))) {
         call.answered();

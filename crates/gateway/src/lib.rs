@@ -16,6 +16,7 @@ mod listing;
 pub mod names;
 mod observer;
 mod options;
+mod own_keys;
 mod owner;
 mod parked_calls;
 mod restart;

@@ -24,7 +24,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::options::GatewayLimits;
 
 /// Member of an error's data with the kind of the failure.
-const FAILURE_KIND: &str = "marquetry/failure";
+pub(crate) const FAILURE_KIND: &str = "marquetry/failure";
 
 /// The waiting calls: limited in number, shared between callers, and each for a limited time.
 pub(crate) struct ParkedCalls<C> {

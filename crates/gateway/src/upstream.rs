@@ -31,6 +31,7 @@ use super::{
     names::Namer,
     observer::{Observed, Observer},
     options::{GatewayLimits, GatewayOptions, HttpAccess, Transport, UpstreamOptions},
+    own_keys,
     state::UpstreamState,
     stderr::StderrLog,
 };
@@ -294,7 +295,10 @@ impl Upstream {
 
     /// Changes the lists.
     pub(super) fn update_listing(&self, change: impl FnOnce(&mut Listing)) {
-        change(Arc::make_mut(&mut self.listing.write().unwrap_or_else(PoisonError::into_inner)));
+        let mut listing = self.listing.write().unwrap_or_else(PoisonError::into_inner);
+        let listing = Arc::make_mut(&mut listing);
+        change(listing);
+        own_keys::remove_from_listing(listing);
     }
 
     /// Records that the program has exited before the handshake. Some programs of the session era
