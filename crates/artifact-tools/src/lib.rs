@@ -7,6 +7,7 @@ mod document;
 mod download;
 mod find;
 mod limits;
+mod line_index;
 mod list;
 mod read;
 mod resource;
@@ -23,6 +24,7 @@ use tokio::sync::Semaphore;
 use self::{
     delete::DeleteArguments,
     find::{QueryArguments, SearchArguments},
+    line_index::LineIndexes,
     list::ListArguments,
     read::ReadArguments,
 };
@@ -66,6 +68,8 @@ pub struct ArtifactTools {
     on_change: Arc<OnChange>,
     /// Bounds the memory of whole reads and queries; a permit is one KiB.
     whole_reads: Arc<Semaphore>,
+    /// Where the lines of texts begin that were read lately.
+    line_indexes: Arc<LineIndexes>,
 }
 
 /// An error of an artifact tool, which the model reads.
@@ -114,6 +118,7 @@ impl ArtifactTools {
             principal: None,
             whole_reads: Arc::new(limits.whole_reads()),
             limits,
+            line_indexes: Arc::default(),
             on_change: Arc::new(|_| {}),
         }
     }

@@ -48,14 +48,6 @@ pub(super) struct ReadArguments {
     info: Option<bool>,
 }
 
-/// The place of a line in a text.
-pub(super) struct Line {
-    /// Start of the line in bytes; the end of the text if there is no such line.
-    start: u64,
-    /// Number of lines of the text.
-    pub(super) total: u64,
-}
-
 impl ArtifactTools {
     pub(super) async fn read(
         &self,
@@ -181,42 +173,6 @@ impl ArtifactTools {
         part.next_line = Some(part.last_line + 1).filter(|&next| next <= lines.total);
         part.bytes = part.bytes.start + lines.start..part.bytes.end + lines.start;
         Ok(lines_answer(record, &part))
-    }
-
-    /// Finds the start of a line and counts all lines. Reads the whole text, one block at a time.
-    pub(super) async fn find_line(&self, record: &Record, line: u64) -> Result<Line, ToolError> {
-        const BLOCK: u64 = 256 << 10;
-        let Record { name, size_bytes, .. } = record;
-        let version = Version::Number(record.version);
-        let mut at = 0;
-        let mut ended = 0;
-        let mut start = (line == 1).then_some(0);
-        let mut open = false;
-        while at < *size_bytes {
-            let range = at..size_bytes.min(&(at + BLOCK)).to_owned();
-            let is_last = range.end == *size_bytes;
-            let block = self.store.read_range(&self.scope, name, version, range).await?;
-            let text = match std::str::from_utf8(&block) {
-                Ok(text) => text,
-                // The block may end within a character; the next block starts with it.
-                Err(error) if error.error_len().is_none() && !is_last => {
-                    std::str::from_utf8(&block[..error.valid_up_to()]).unwrap_or_default()
-                }
-                Err(_) => "",
-            };
-            if text.is_empty() {
-                return Err(ToolError::NotText(name.as_str().to_owned()));
-            }
-            for (offset, _) in text.match_indices('\n') {
-                ended += 1;
-                if ended + 1 == line {
-                    start = Some(at + offset as u64 + 1);
-                }
-            }
-            open = !text.ends_with('\n');
-            at += text.len() as u64;
-        }
-        Ok(Line { start: start.unwrap_or(*size_bytes), total: ended + u64::from(open) })
     }
 
     async fn read_bytes(
@@ -415,16 +371,18 @@ mod tests {
 
     use super::*;
 
-    /// A store that records the largest read.
+    /// A store that records the largest read, and the bytes of all reads.
     struct Watched {
         store: MemoryStore,
         max: Mutex<u64>,
+        total: Mutex<u64>,
     }
 
     impl Watched {
         fn saw(&self, bytes: u64) {
             let mut max = self.max.lock().unwrap();
             *max = bytes.max(*max);
+            *self.total.lock().unwrap() += bytes;
         }
     }
 
@@ -462,7 +420,7 @@ mod tests {
         content: impl Into<Bytes>,
     ) -> (ArtifactTools, Arc<Watched>) {
         let store = MemoryStore::new(MemoryLimits::default());
-        let store = Arc::new(Watched { store, max: Mutex::new(0) });
+        let store = Arc::new(Watched { store, max: Mutex::new(0), total: Mutex::new(0) });
         let name = ArtifactName::parse("a").unwrap();
         let artifact = NewArtifact::new(name, mime_type, SystemTime::UNIX_EPOCH, content.into());
         store.put(&Scope::local(), artifact).await.unwrap();
@@ -495,6 +453,22 @@ mod tests {
         assert!(max <= MAX, "{max}");
         let answer = artifacts.read(&asked(json!({"name": "a", "start_line": 200_000}))).await;
         assert_eq!(text(&answer.unwrap()), line);
+    }
+
+    #[tokio::test]
+    async fn only_the_first_read_of_lines_reads_the_whole_text() {
+        let line = |number: u64| format!("ä€ {number:07}\n");
+        let (artifacts, store) =
+            artifacts("text/plain", (1..=200_000).map(line).collect::<String>()).await;
+        artifacts.read(&asked(json!({"name": "a", "start_line": 1}))).await.unwrap();
+        for number in [1, 2, 3, 18_725, 18_726, 100_000, 199_999, 200_000] {
+            *store.total.lock().unwrap() = 0;
+            let asked = asked(json!({"name": "a", "start_line": number, "line_count": 1}));
+            let answer = artifacts.read(&asked).await.unwrap();
+            assert_eq!(text(&answer), line(number));
+            let bytes = *store.total.lock().unwrap();
+            assert!(bytes < 300 << 10, "line {number} took {bytes} bytes");
+        }
     }
 
     #[tokio::test]
