@@ -33,7 +33,7 @@ use serde_json::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
-    clients::Clients,
+    clients::{Client, Clients},
     console::{CallRecord, Recorder},
     knowledge::Knowledge,
     projections::{Projected, Projections, failed_selection},
@@ -76,10 +76,16 @@ struct CapturedCall<'a> {
 
 #[async_trait]
 impl ToolHeaders for GatewayHandler {
-    fn arguments(&self, tool: &str) -> Option<Arc<HeaderArguments>> {
+    fn arguments(
+        &self,
+        tool: &str,
+        client: Option<&Implementation>,
+    ) -> Option<Arc<HeaderArguments>> {
+        let catalog = self.gateway.catalog();
+        let own_name = self.own_name(tool, &catalog, &self.clients.of_info(client));
+        let tool = own_name.as_deref().unwrap_or(tool);
         // The built-in tools have no header arguments.
-        let custom = self.custom.header_arguments(tool);
-        custom.or_else(|| self.gateway.catalog().tool(tool)?.headers.clone())
+        self.custom.header_arguments(tool).or_else(|| catalog.tool(tool)?.headers.clone())
     }
 
     async fn known(&self, tool: &str, caller: &Caller) -> Result<(), Full> {
@@ -140,7 +146,7 @@ impl Handler for GatewayHandler {
     ) -> Result<Reply, RpcError> {
         let _in_flight = self.calls.token();
         let catalog = self.gateway.catalog();
-        if let Some(name) = self.own_name(&params.name, &catalog, cx) {
+        if let Some(name) = self.own_name(&params.name, &catalog, &self.clients.of(cx)) {
             params.name = name;
         }
         let mut record =
@@ -439,11 +445,11 @@ impl GatewayHandler {
 
     /// Returns the own name of a tool that the client calls by the name for this client. A tool is
     /// found by its own name first.
-    fn own_name(&self, name: &str, catalog: &Catalog, cx: &RequestContext) -> Option<String> {
+    fn own_name(&self, name: &str, catalog: &Catalog, client: &Client) -> Option<String> {
         if self.built_ins.has(name) || self.custom.has_tool(name) || catalog.tool(name).is_some() {
             return None;
         }
-        let names = self.clients.of(cx).tool_names(self.listed_names(catalog));
+        let names = client.tool_names(self.listed_names(catalog));
         names.original(name).map(str::to_owned)
     }
 

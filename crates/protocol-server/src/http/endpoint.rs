@@ -12,8 +12,9 @@ use http::{
 };
 use http_body::Body;
 use marquetry_protocol_wire::{
-    Era, Incoming, Message, Request, RequestId, Revision, RpcError, error_code, members::Members,
-    types::meta_key,
+    Era, Incoming, Message, Request, RequestId, Revision, RpcError, error_code,
+    members::Members,
+    types::{RequestMeta, meta_key},
 };
 use serde::Deserialize;
 use tokio::sync::mpsc::{self, error::TrySendError};
@@ -328,7 +329,7 @@ impl HttpEndpoint {
             Err(error) => return bad_request(Some(&request.id), &error),
         };
         if let Some(tool) = tool {
-            let marks = match self.header_arguments(&tool, &client.peer.caller).await {
+            let marks = match self.header_arguments(&tool, members, &client.peer.caller).await {
                 Ok(marks) => marks,
                 Err(full) => return overloaded(Some(&request.id), &full),
             };
@@ -372,6 +373,7 @@ impl HttpEndpoint {
     async fn header_arguments(
         &self,
         tool: &str,
+        members: &Members<'_>,
         caller: &Caller,
     ) -> Result<Option<Arc<HeaderArguments>>, Full> {
         let handler = &self.shared.server.shared.handler;
@@ -380,11 +382,13 @@ impl HttpEndpoint {
             let schema = handler.input_schema(tool);
             return Ok(schema.and_then(|schema| HeaderArguments::of(&schema).ok().flatten()));
         };
-        if let Some(marks) = headers.arguments(tool) {
+        let meta = members.read::<RequestMeta>("_meta").ok().flatten().unwrap_or_default();
+        let client = meta.client_info.as_ref();
+        if let Some(marks) = headers.arguments(tool, client) {
             return Ok(Some(marks));
         }
         headers.known(tool, caller).await?;
-        Ok(headers.arguments(tool))
+        Ok(headers.arguments(tool, client))
     }
 
     async fn initialize(

@@ -336,7 +336,11 @@ impl Toolbox {
 
 #[cfg(feature = "http")]
 impl super::ToolHeaders for Toolbox {
-    fn arguments(&self, tool: &str) -> Option<Arc<super::HeaderArguments>> {
+    fn arguments(
+        &self,
+        tool: &str,
+        _client: Option<&Implementation>,
+    ) -> Option<Arc<super::HeaderArguments>> {
         self.tools.iter().find(|typed| typed.tool.name == tool)?.headers.clone()
     }
 }

@@ -13,7 +13,10 @@ use marquetry_artifacts::{Audience, Settings, ViewUse, settings::ArtifactOptions
 use marquetry_client_profiles::{
     ClientOverrides, ClientProfile, ToolNames, shortened_description, simplified_schema,
 };
-use marquetry_protocol::{server::RequestContext, types::Tool};
+use marquetry_protocol::{
+    server::RequestContext,
+    types::{Implementation, Tool},
+};
 use serde_json::{Value, value::RawValue};
 
 /// Clients whose profiles are kept; names come from outside.
@@ -63,7 +66,11 @@ impl Clients {
 
     /// Returns the client of a request. Stateless requests name it each time.
     pub(crate) fn of(&self, cx: &RequestContext) -> Arc<Client> {
-        let info = cx.client();
+        self.of_info(cx.client())
+    }
+
+    /// Returns the client with this name and version.
+    pub(crate) fn of_info(&self, info: Option<&Implementation>) -> Arc<Client> {
         let name = info.map_or("", |client| client.name.as_str());
         let version = info.map_or("", |client| client.version.as_str());
         self.named(name, version)

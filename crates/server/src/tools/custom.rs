@@ -52,7 +52,7 @@ impl CustomTools {
 
     /// Returns the arguments of a tool that HTTP headers repeat.
     pub(crate) fn header_arguments(&self, tool: &str) -> Option<Arc<HeaderArguments>> {
-        self.toolboxes.iter().find_map(|toolbox| toolbox.arguments(tool))
+        self.toolboxes.iter().find_map(|toolbox| toolbox.arguments(tool, None))
     }
 
     /// Calls a tool; `None` when no toolbox has it.

@@ -27,10 +27,21 @@ const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// Sends a request without a session, with these headers in addition to those of every request.
 async fn post(server: &Running, headers: &[(&str, &str)], method: &str, params: Value) -> Answer {
-    let mut params = params;
+    post_as("test", server, headers, method, params).await
+}
+
+/// Sends such a request as the client of this name.
+async fn post_as(
+    client: &str,
+    server: &Running,
+    headers: &[(&str, &str)],
+    method: &str,
+    mut params: Value,
+) -> Answer {
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": STATELESS,
         "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": { "name": client, "version": "1" },
     });
     let name = params["name"].as_str().or(params["uri"].as_str()).unwrap_or_default().to_owned();
     let body = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
@@ -89,6 +100,33 @@ async fn headers_that_repeat_arguments_of_upstream_tools_are_checked() {
     // Requests in a session have no such headers.
     let agent = server.agent().await;
     assert!(call(&agent, "db__query", both).await.is_ok());
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn headers_are_checked_for_the_name_that_a_client_got() {
+    let tools = json!([{ "name": "query.all", "inputSchema": { "type": "object", "properties": {
+        "region": { "type": "string", "x-mcp-header": "Region" },
+    } } }]);
+    let upstream = Scripted::start(SESSION, move |method, _| {
+        let said = json!({ "content": [{ "type": "text", "text": "done" }] });
+        Ok(lists(method, &tools, &json!([]), &json!([])).unwrap_or(said))
+    })
+    .await;
+    let server = Running::start(&upstream.toml("db")).await;
+    // This client takes no dots in names.
+    const CLIENT: &str = "claude-ai";
+    let listed = post_as(CLIENT, &server, &[], "tools/list", json!({})).await.json();
+    let tools = listed["result"]["tools"].as_array().unwrap();
+    let tool = tools.iter().find(|tool| tool["_meta"]["marquetry/name"] == "db__query.all");
+    let params = json!({ "name": tool.unwrap()["name"], "arguments": { "region": "eu" } });
+    let wrong = [("Mcp-Param-Region", "us")];
+    let wrong = post_as(CLIENT, &server, &wrong, "tools/call", params.clone()).await;
+    assert_eq!((wrong.status, &wrong.json()["error"]["code"]), (400, &json!(-32020)));
+    let right = [("Mcp-Param-Region", "eu")];
+    let right = post_as(CLIENT, &server, &right, "tools/call", params).await;
+    assert_eq!(right.json()["result"]["content"][0]["text"], "done", "{right:?}");
+    assert_eq!(upstream.seen("tools/call").len(), 1, "a refused call goes nowhere");
     server.stop().await;
 }
 
