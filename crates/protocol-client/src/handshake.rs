@@ -8,9 +8,10 @@ use marquetry_protocol_wire::{
         DiscoverResult, Implementation, InitializeParams, InitializeResult, ServerCapabilities,
         meta_key,
     },
+    with_finite_numbers,
 };
-use serde::Deserialize;
-use serde_json::value::to_raw_value;
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::{
     error::ClientError,
@@ -155,7 +156,7 @@ async fn discover_once(
         }
         Err(error) => return Err(error),
     };
-    let Ok(found) = serde_json::from_str::<DiscoverResult>(result.get()) else { return Ok(None) };
+    let Ok(found) = parse::<DiscoverResult>(&result) else { return Ok(None) };
     if !found.supported_versions.iter().any(|version| version == revision.as_str()) {
         return Ok(None);
     }
@@ -191,8 +192,8 @@ async fn initialize(
     let own = RequestState::default();
     let request = link.request(&server, options, "initialize", Some(&params), &own);
     let result = request.await?;
-    let found: InitializeResult = serde_json::from_str(result.get())
-        .map_err(|error| ClientError::result("initialize", error))?;
+    let found: InitializeResult =
+        parse(&result).map_err(|error| ClientError::result("initialize", error))?;
     server.revision = match found.protocol_version.parse::<Revision>() {
         Ok(agreed) if agreed == revision => agreed,
         Ok(agreed)
@@ -213,4 +214,13 @@ async fn initialize(
     server.instructions = found.instructions;
     link.notify(&server, "notifications/initialized", None).await?;
     Ok(server)
+}
+
+/// Parses what a server says of itself. A number that is too large somewhere in its capabilities
+/// does not hide the server.
+fn parse<T: DeserializeOwned>(result: &RawValue) -> serde_json::Result<T> {
+    serde_json::from_str(result.get()).or_else(|error| match with_finite_numbers(result.get()) {
+        Some(finite) => serde_json::from_str(&finite),
+        None => Err(error),
+    })
 }

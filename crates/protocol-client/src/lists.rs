@@ -3,10 +3,12 @@
 use std::{collections::HashSet, time::Duration};
 
 use marquetry_protocol_wire::{
-    Era, Revision, error_code, shortened,
-    types::{CacheHint, CacheScope, JsonObject, Prompt, Resource, ResourceTemplate, Tool},
+    Era, Revision, error_code,
+    members::Members,
+    shortened,
+    types::{CacheHint, CacheScope, Prompt, Resource, ResourceTemplate, Tool},
+    with_finite_numbers,
 };
-use serde::Deserialize;
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
@@ -315,39 +317,36 @@ fn read_page<T: Item>(
     room: usize,
     rates: &LogRates,
 ) -> serde_json::Result<Page<T>> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Members {
-        #[serde(default)]
-        next_cursor: Value,
-        #[serde(flatten)]
-        rest: JsonObject,
-    }
-    let Members { next_cursor, mut rest } = serde_json::from_str(result.get())?;
-    let items: Vec<Value> = match rest.remove(member) {
+    let members: Members<'_> = serde_json::from_str(result.get())?;
+    // Each item is parsed alone, so that one that cannot be does not take the others with it.
+    let items: Vec<&RawValue> = match members.get(member).map(RawValue::get) {
         // Some servers send null for an empty list.
-        Some(Value::Null) => Vec::new(),
-        Some(items) => serde_json::from_value(items)?,
+        Some("null") => Vec::new(),
+        Some(items) => serde_json::from_str(items)?,
         // Templates may be missing from the list of resources.
         None if member == TEMPLATES => Vec::new(),
         None => return Err(serde::de::Error::custom(format!("no member '{member}'"))),
     };
-    let next = match next_cursor {
-        Value::Null => NextPage::End,
+    let next = match members.read::<Value>("nextCursor") {
+        Ok(None) => NextPage::End,
         // Some servers send an empty cursor with the last page.
-        Value::String(next) if next.is_empty() => NextPage::End,
-        Value::String(next) => NextPage::Cursor(next),
+        Ok(Some(Value::String(next))) if next.is_empty() => NextPage::End,
+        Ok(Some(Value::String(next))) => NextPage::Cursor(next),
         _ => NextPage::Invalid,
     };
     let items = items.into_iter().filter_map(|item| read_item(item, member, rates));
-    Ok(Page { items: items.take(room).collect(), next, hint: hint_of(&rest) })
+    Ok(Page { items: items.take(room).collect(), next, hint: hint_of(&members) })
 }
 
 /// Parses an item of a list, repaired if necessary. Logs a repair, and an item that stays invalid.
-fn read_item<T: Item>(mut item: Value, member: &str, rates: &LogRates) -> Option<T> {
+fn read_item<T: Item>(item: &RawValue, member: &str, rates: &LogRates) -> Option<T> {
     let mut repairs = Vec::new();
-    let parsed = list_item::parse(&mut item, &mut repairs);
-    let name = item.get("name").and_then(Value::as_str).map(shortened);
+    let mut members = Value::Null;
+    let parsed = read_value(item, &mut repairs).and_then(|item| {
+        members = item;
+        list_item::parse(&mut members, &mut repairs)
+    });
+    let name = members.get("name").and_then(Value::as_str).map(shortened);
     match parsed {
         Ok(item) => {
             if !repairs.is_empty()
@@ -368,11 +367,27 @@ fn read_item<T: Item>(mut item: Value, member: &str, rates: &LogRates) -> Option
     }
 }
 
+/// Parses an item. Numbers beyond the largest `double` become the largest one, which means the same
+/// in the limits of a schema.
+///
+/// # Errors
+/// Returns an error with the problem if the item cannot be parsed.
+fn read_value(item: &RawValue, repairs: &mut Vec<String>) -> Result<Value, String> {
+    let error = match serde_json::from_str(item.get()) {
+        Ok(item) => return Ok(item),
+        Err(error) => error,
+    };
+    let finite = with_finite_numbers(item.get()).ok_or_else(|| error.to_string())?;
+    let item = serde_json::from_str(&finite).map_err(|error| error.to_string())?;
+    repairs.push("numbers must be at most 1.8e308".to_owned());
+    Ok(item)
+}
+
 /// Returns the hint in a page. A missing or invalid time counts as zero, a missing or invalid scope
 /// as private.
-fn hint_of(page: &JsonObject) -> CacheHint {
-    let ttl_ms = page.get("ttlMs").and_then(Value::as_f64).unwrap_or_default();
-    let cache_scope = match page.get("cacheScope").and_then(Value::as_str) {
+fn hint_of(page: &Members<'_>) -> CacheHint {
+    let ttl_ms: f64 = page.read("ttlMs").ok().flatten().unwrap_or_default();
+    let cache_scope = match page.read("cacheScope").ok().flatten() {
         Some("public") => CacheScope::Public,
         _ => CacheScope::Private,
     };
@@ -398,6 +413,6 @@ mod tests {
     }
 
     fn hint(page: Value) -> CacheHint {
-        hint_of(page.as_object().unwrap())
+        hint_of(&Members::of(Some(&to_raw_value(&page).unwrap())))
     }
 }

@@ -14,9 +14,9 @@ use marquetry_protocol_wire::{
     DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request, RequestId,
     RpcError, envelope,
     types::{ClientCapabilities, LogLevel},
-    without_unpaired_surrogates,
+    without_non_numbers, without_unpaired_surrogates,
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 use tokio::sync::{Semaphore, broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -260,13 +260,18 @@ const MAX_ANSWERING: usize = 32;
 /// Passes every message in some bytes to `take`: one, or those of a batch (2025-03-26).
 ///
 /// Text that cannot be read does not spoil the rest of a message: bytes that are not UTF-8, which
-/// programs on Windows write, and halves of surrogate pairs become U+FFFD.
+/// programs on Windows write, and halves of surrogate pairs become U+FFFD; `NaN` and `Infinity`,
+/// which Python writes, become `null`.
 pub(super) fn each(bytes: &[u8], mut take: impl FnMut(Result<Message<'_>, EnvelopeError>)) {
     /// Maximum number of messages in a batch.
     const MAX_IN_BATCH: usize = 1_000;
     let text = String::from_utf8_lossy(bytes);
     let repaired = without_unpaired_surrogates(&text);
     let text = repaired.as_deref().unwrap_or(&text);
+    // The words may stand in a string of valid JSON, too.
+    let repaired =
+        without_non_numbers(text).filter(|_| serde_json::from_str::<IgnoredAny>(text).is_err());
+    let text = repaired.as_deref().unwrap_or(text);
     match Incoming::parse(text.as_bytes(), DEFAULT_MAX_NESTING) {
         Ok(Incoming::Batch(batch)) => match batch.messages(MAX_IN_BATCH) {
             Ok(messages) => messages.into_iter().for_each(|message| take(with_own_id(message))),

@@ -14,6 +14,7 @@ pub mod line;
 pub mod members;
 mod nesting;
 pub mod null_members;
+mod numbers;
 pub mod object;
 mod page;
 mod revision;
@@ -32,6 +33,7 @@ pub use crate::{
     error::{RpcError, error_code, shortened},
     feature::Feature,
     nesting::nested_deeper_than,
+    numbers::{with_finite_numbers, without_non_numbers},
     page::page,
     revision::{Era, Revision, UnknownRevision},
     surrogates::without_unpaired_surrogates,

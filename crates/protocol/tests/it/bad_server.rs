@@ -381,6 +381,33 @@ async fn text_that_was_cut_spoils_nothing_else() {
     assert_eq!(answer["a"], "x\u{fffd}y");
 }
 
+/// Python's `json.dumps` writes numbers that are not JSON.
+#[tokio::test]
+async fn numbers_that_cannot_be_read_spoil_nothing_else() {
+    let client = connected(|request| {
+        let tools = concat!(
+            r#"[{"name":"a","inputSchema":{"properties":{"x":{"maximum":1e400,"default":NaN}}}},"#,
+            r#"{"name":"b","description":"NaN","inputSchema":{"properties":{"x":{"#,
+            r#""maximum":18446744073709551615,"minimum":-1180591620717411303424,"multipleOf":0.01}}}}]"#,
+        );
+        format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"tools":{tools}}}}}"#, request["id"])
+    })
+    .await;
+    let tools = client.list_tools().await.unwrap();
+    assert_eq!(tools[0].input_schema["properties"]["x"]["maximum"], json!(f64::MAX));
+    assert_eq!(tools[1].description.as_deref(), Some("NaN"));
+    let limits = &tools[1].input_schema["properties"]["x"];
+    let written =
+        r#"{"maximum":18446744073709551615,"minimum":-1.1805916207174113e21,"multipleOf":0.01}"#;
+    assert_eq!(limits.to_string(), written);
+    for (line, want) in [
+        (r#"{"jsonrpc":"2.0","id":ID,"result":{"a":NaN}}"#, json!({ "a": null })),
+        (r#"{"result":{"a":[-Infinity]},"id":ID,"jsonrpc":"2.0"}"#, json!({ "a": [null] })),
+    ] {
+        assert_eq!(called(line).await.unwrap(), want, "{line}");
+    }
+}
+
 #[tokio::test]
 async fn answers_in_odd_but_clear_forms_are_read() {
     for line in [
@@ -410,8 +437,6 @@ async fn answers_in_odd_but_clear_forms_are_read() {
 #[tokio::test]
 async fn an_answer_that_cannot_be_read_ends_its_call_at_once() {
     for line in [
-        r#"{"jsonrpc":"2.0","id":ID,"result":{"a":NaN}}"#,
-        r#"{"result":{"a":Infinity},"id":ID,"jsonrpc":"2.0"}"#,
         r#"{"jsonrpc":"2.0","id":"ID","result":{"text":"cut"#,
         r#"{"jsonrpc":"2.0","result":{"text":"cut"#,
         r#"{"jsonrpc":"2.0","result":{"a":1}}"#,
