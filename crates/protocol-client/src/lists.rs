@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use marquetry_protocol_wire::{
-    Era, Revision, error_code,
+    DEFAULT_MAX_NESTING, Era, Revision, error_code,
     members::Members,
     shortened,
     types::{CacheHint, CacheScope, Prompt, Resource, ResourceTemplate, Tool},
@@ -19,6 +19,7 @@ use super::{
     CallOptions, Client, ClientError, ProtocolError,
     list_item::{self, Item},
     log_rate::LogRate,
+    shared::is_too_deep,
 };
 
 /// The member of a result that has the resource templates.
@@ -373,6 +374,9 @@ fn read_item<T: Item>(item: &RawValue, member: &str, rates: &LogRates) -> Option
 /// # Errors
 /// Returns an error with the problem if the item cannot be parsed.
 fn read_value(item: &RawValue, repairs: &mut Vec<String>) -> Result<Value, String> {
+    if is_too_deep(item) {
+        return Err(format!("nested more than {DEFAULT_MAX_NESTING} levels deep"));
+    }
     let error = match serde_json::from_str(item.get()) {
         Ok(item) => return Ok(item),
         Err(error) => error,

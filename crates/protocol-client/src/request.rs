@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
 
 use marquetry_protocol_wire::{
-    Era, Feature, RequestId, Revision, envelope, error_code,
+    DEFAULT_MAX_NESTING, Era, Feature, RequestId, Revision, envelope, error_code,
     null_members::remove_null_members,
     types::{
         CallToolParams, ClientCapabilities, JsonObject, LogLevel, ServerCapabilities,
@@ -26,7 +26,7 @@ use super::{
     options::{CallOptions, ClientOptions, ServerPeer},
     pipe::PipeLink,
     questions::{self, InputRequired},
-    shared::{Outgoing, RequestState, Shared},
+    shared::{Outgoing, RequestState, Shared, is_too_deep},
     tasks::{CancelOnDrop, TaskHandle},
     upgrade,
 };
@@ -163,6 +163,12 @@ impl Client {
                 continue;
             }
             if let Some(result) = authorized(outcome, defaults, authorizations).await? {
+                // Items of lists are measured one by one.
+                if !method.ends_with("/list") && is_too_deep(&result) {
+                    let why =
+                        format!("result is nested more than {DEFAULT_MAX_NESTING} levels deep");
+                    return Err(ProtocolError::Message(why).into());
+                }
                 return Ok(result);
             }
         }

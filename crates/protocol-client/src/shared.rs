@@ -12,7 +12,7 @@ use std::{
 
 use marquetry_protocol_wire::{
     DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request, RequestId,
-    RpcError, envelope,
+    Response, RpcError, envelope, nested_deeper_than,
     types::{ClientCapabilities, LogLevel},
     without_non_numbers, without_unpaired_surrogates,
 };
@@ -272,14 +272,39 @@ pub(super) fn each(bytes: &[u8], mut take: impl FnMut(Result<Message<'_>, Envelo
     let repaired =
         without_non_numbers(text).filter(|_| serde_json::from_str::<IgnoredAny>(text).is_err());
     let text = repaired.as_deref().unwrap_or(text);
-    match Incoming::parse(text.as_bytes(), DEFAULT_MAX_NESTING) {
+    // Results are measured where they are used: one deep item of a list can be left out.
+    match Incoming::parse(text.as_bytes(), usize::MAX) {
         Ok(Incoming::Batch(batch)) => match batch.messages(MAX_IN_BATCH) {
-            Ok(messages) => messages.into_iter().for_each(|message| take(with_own_id(message))),
+            Ok(messages) => messages.into_iter().for_each(|message| take(checked(message))),
             Err(error) => take(Err(error)),
         },
-        Ok(Incoming::Message(message)) => take(with_own_id(Ok(message))),
+        Ok(Incoming::Message(message)) => take(checked(Ok(message))),
         Err(error) => take(with_own_id(Err(error))),
     }
+}
+
+/// Refuses requests and notifications that are nested too deep, and removes such data of an error.
+fn checked(mut message: Result<Message<'_>, EnvelopeError>) -> Result<Message<'_>, EnvelopeError> {
+    let params = match &mut message {
+        Ok(Message::Request(request)) => request.params,
+        Ok(Message::Notification(notification)) => notification.params,
+        Ok(Message::Response(Response { outcome: Err(error), .. })) => {
+            error.data.take_if(|data| is_too_deep(data));
+            None
+        }
+        _ => None,
+    };
+    if params.is_some_and(is_too_deep) {
+        let why = format!("message is nested more than {DEFAULT_MAX_NESTING} levels deep");
+        let error = RpcError::invalid_request(why);
+        return Err(EnvelopeError { id: None, answers: None, error });
+    }
+    with_own_id(message)
+}
+
+/// Whether a part of a message is nested deeper than parsers of types can read.
+pub(super) fn is_too_deep(part: &RawValue) -> bool {
+    nested_deeper_than(part.get().as_bytes(), DEFAULT_MAX_NESTING)
 }
 
 /// Returns the message; the id of an answer is written as this client writes it.

@@ -6,6 +6,9 @@
 /// arbitrary, but there is no panic.
 #[must_use]
 pub fn nested_deeper_than(json: &[u8], max: usize) -> bool {
+    if json.len() <= max {
+        return false;
+    }
     let mut depth = 0_usize;
     let mut rest = json;
     while let Some((byte, after)) = rest.split_first() {

@@ -408,6 +408,36 @@ async fn numbers_that_cannot_be_read_spoil_nothing_else() {
     }
 }
 
+/// Parsers of JSON stop at some depth, and refuse the whole text.
+#[tokio::test]
+async fn an_item_that_is_nested_too_deep_hides_no_other_item() {
+    for levels in [90, 120, 5_000] {
+        let deep = format!("{}{}{}", r#"{"a":"#.repeat(levels), "{}", "}".repeat(levels));
+        let client = connected(move |request| {
+            let tools = format!(
+                r#"[{{"name":"deep","inputSchema":{{"properties":{deep}}}}},{{"name":"t","inputSchema":{{}}}}]"#
+            );
+            format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"tools":{tools}}}}}"#, request["id"])
+        })
+        .await;
+        let tools = soon("the list", client.list_tools()).await.unwrap();
+        let names: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
+        let want: &[&str] = if levels == 90 { &["deep", "t"] } else { &["t"] };
+        assert_eq!(names, want, "{levels} levels");
+    }
+    let deep = format!("{}{}", "[".repeat(120), "]".repeat(120));
+    let result = format!(r#"{{"jsonrpc":"2.0","id":ID,"result":{{"a":{deep}}}}}"#);
+    let error = called(result.leak()).await.unwrap_err();
+    assert!(error.to_string().contains("more than 100 levels deep"), "{error}");
+    let error =
+        format!(r#"{{"jsonrpc":"2.0","id":ID,"error":{{"code":1,"message":"no","data":{deep}}}}}"#);
+    let ClientError::Rpc(error) = called(error.leak()).await.unwrap_err() else {
+        panic!("no error")
+    };
+    assert_eq!(error.message, "no");
+    assert!(error.data.is_none());
+}
+
 #[tokio::test]
 async fn answers_in_odd_but_clear_forms_are_read() {
     for line in [
