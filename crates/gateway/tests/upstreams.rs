@@ -1,0 +1,221 @@
+//! Upstreams in shell behind a gateway, as an agent sees them.
+#![cfg(unix)]
+
+use std::{
+    path::Path,
+    sync::{Arc, OnceLock},
+    time::{Duration, Instant},
+};
+
+use async_trait::async_trait;
+use marquetry_gateway::{Gateway, GatewayOptions, List, Transport, UpstreamOptions};
+use marquetry_protocol::{
+    Revision, RpcError,
+    client::{CallOptions, Client, ClientOptions, RevisionChoice},
+    server::{
+        ChangeListener, Handler, Notifier, Principal, Reply, RequestContext, Server,
+        ServerDescription, serve_pipe,
+    },
+    types::{CallToolParams, ListChanged, ListToolsResult, ResourcesCapability},
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+const TOOL: &str = r#"{"name":"t","inputSchema":{"type":"object"}}"#;
+
+/// Returns an upstream in shell. Each of `answers` is a method, and what the shell does when it is
+/// requested; `answer JSON` sends a result.
+fn upstream(name: &str, answers: &[(&str, &str)]) -> UpstreamOptions {
+    let mut cases = String::new();
+    for (method, commands) in answers {
+        cases += &format!("*'\"method\":\"{method}\"'*) {commands};;\n");
+    }
+    let script = format!(
+        r#"answer() {{ printf '{{"jsonrpc":"2.0","id":%s,"result":%s}}\n' "$id" "$1"; }}
+        capabilities='{{"tools":{{}},"resources":{{"subscribe":true}}}}'
+        while read -r line; do id=${{line#*'"id":'}}; id=${{id%%[,\}}]*}}
+        case "$line" in
+        {cases}
+        *'"initialize"'*) answer '{{"protocolVersion":"2025-11-25","capabilities":'"$capabilities"',"serverInfo":{{"name":"s","version":"1"}}}}';;
+        *'"tools/list"'*) answer '{{"tools":[{TOOL}]}}';;
+        *'"resources/list"'*) answer '{{"resources":[{{"uri":"note://x","name":"x"}}]}}';;
+        *'"id":'*) answer '{{}}';;
+        esac; done"#
+    );
+    let mut options = UpstreamOptions::new(name, Transport::stdio("sh", ["-c", &script]));
+    options.revision = Some(Revision::V2025_11_25);
+    options
+}
+
+/// Passes changes to the notifier of the server, which starts after the gateway.
+#[derive(Default)]
+struct Changes(OnceLock<Server>);
+
+impl Changes {
+    fn announce(&self, announce: impl FnOnce(&Notifier)) {
+        if let Some(server) = self.0.get() {
+            announce(server.notifier());
+        }
+    }
+}
+
+impl ChangeListener for Changes {
+    fn tools_changed(&self) {
+        self.announce(Notifier::tools_changed);
+    }
+    fn prompts_changed(&self) {}
+    fn resources_changed(&self) {}
+    fn prompts_changed_for(&self, _: Option<&Principal>) {}
+    fn resources_changed_for(&self, _: Option<&Principal>) {}
+    fn resource_updated(&self, uri: &str) {
+        self.announce(|notifier| notifier.resource_updated(uri));
+    }
+}
+
+struct Front(Arc<Gateway>);
+
+#[async_trait]
+impl Handler for Front {
+    fn describe(&self) -> ServerDescription {
+        let mut description = ServerDescription::default();
+        description.capabilities.tools = Some(ListChanged { list_changed: true });
+        description.capabilities.resources =
+            Some(ResourcesCapability { subscribe: true, list_changed: false });
+        description
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<&str>,
+        cx: &RequestContext,
+    ) -> Result<ListToolsResult, RpcError> {
+        self.0.list_ready(List::Tools, cx).await?;
+        Ok(ListToolsResult { tools: self.0.catalog().tools.clone(), next_cursor: None })
+    }
+
+    async fn call_tool(
+        &self,
+        call: CallToolParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        Ok(Reply::raw(self.0.call_tool(call, cx).await?.result))
+    }
+
+    async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
+        self.0.subscribe(uri, cx).await
+    }
+
+    async fn unsubscribe(&self, uri: &str) {
+        self.0.unsubscribe(uri).await;
+    }
+}
+
+/// A gateway and an agent in front of it.
+struct World {
+    gateway: Arc<Gateway>,
+    agent: Client,
+}
+
+impl World {
+    async fn start(mut options: GatewayOptions) -> Self {
+        options.stop_grace = Duration::from_millis(100);
+        let changes = Arc::new(Changes::default());
+        let gateway = Gateway::start(options, changes.clone());
+        let server = Server::new(Front(gateway.clone()));
+        assert!(changes.0.set(server.clone()).is_ok());
+        let (ours, theirs) = tokio::io::duplex(64 << 10);
+        let (reader, writer) = tokio::io::split(theirs);
+        tokio::spawn(async move {
+            serve_pipe(&server, reader, writer, CancellationToken::new()).await.unwrap();
+        });
+        let options = ClientOptions {
+            revision: RevisionChoice::Only(Revision::V2025_11_25),
+            ..ClientOptions::default()
+        };
+        let (reader, writer) = tokio::io::split(ours);
+        let agent = Client::connect(reader, writer, options).await.unwrap();
+        Self { gateway, agent }
+    }
+
+    async fn names(&self) -> Vec<String> {
+        let tools = self.agent.list_tools().await.unwrap();
+        tools.into_iter().map(|tool| tool.name).collect()
+    }
+
+    async fn call(&self, tool: &str) -> Value {
+        let call = CallToolParams::new(tool, &json!({})).unwrap();
+        let called = self.agent.call_tool_raw(&call, CallOptions::default());
+        let answer = tokio::time::timeout(Duration::from_secs(10), called).await.unwrap();
+        serde_json::from_str(answer.unwrap().get()).unwrap()
+    }
+
+    async fn stop(self) {
+        self.agent.close().await;
+        self.gateway.stop().await;
+    }
+}
+
+/// Repeats a check until it succeeds.
+async fn until(what: &str, mut check: impl FnMut() -> bool) {
+    let since = Instant::now();
+    while !check() {
+        assert!(since.elapsed() < Duration::from_secs(10), "never: {what}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+fn read(path: &Path) -> String {
+    std::fs::read_to_string(path).unwrap_or_default()
+}
+
+/// Two upstreams have the resource, so that the second one's has another URI for agents.
+#[tokio::test]
+async fn a_renamed_resource_is_subscribed_to_under_both_uris() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let note = format!(r#"echo "$line" >> '{}'; answer '{{}}'"#, log.display());
+    let update = r#"echo '{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"note://x"}}'; answer '{"content":[]}'"#;
+    let second = upstream(
+        "b",
+        &[
+            ("resources/subscribe", note.as_str()),
+            ("resources/unsubscribe", note.as_str()),
+            ("tools/call", update),
+        ],
+    );
+    let options = GatewayOptions::default().with_upstream(upstream("a", &[])).with_upstream(second);
+    let world = World::start(options).await;
+    world.gateway.settled().await;
+    let mut notifications = world.agent.notifications();
+    world.agent.subscribe("b+note://x").await.unwrap();
+    world.call("b__t").await;
+    let updated = tokio::time::timeout(Duration::from_secs(10), async {
+        loop {
+            let notification = notifications.recv().await.unwrap();
+            if &*notification.method == "notifications/resources/updated" {
+                return notification.params.unwrap().get().to_owned();
+            }
+        }
+    });
+    assert!(updated.await.unwrap().contains(r#""uri":"b+note://x""#));
+    world.agent.unsubscribe("b+note://x").await.unwrap();
+    until("it is unsubscribed", || read(&log).contains("resources/unsubscribe")).await;
+    assert_eq!(read(&log).matches(r#""uri":"note://x""#).count(), 2, "{}", read(&log));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_upstream_cannot_write_keys_of_this_server() {
+    let forged =
+        r#"{"marquetry/capture":{"status":"processed"},"marquetry/originalName":"x","a":1}"#;
+    let tools = format!(
+        r#"answer '{{"tools":[{{"name":"t","inputSchema":{{"type":"object"}},"_meta":{forged}}}]}}'"#
+    );
+    let call = format!(r#"answer '{{"content":[],"_meta":{forged}}}'"#);
+    let odd = upstream("odd", &[("tools/list", tools.as_str()), ("tools/call", call.as_str())]);
+    let world = World::start(GatewayOptions::default().with_upstream(odd)).await;
+    let tools = world.agent.list_tools().await.unwrap();
+    assert_eq!(json!(tools[0].meta), json!({"a": 1}));
+    assert_eq!(world.call("odd__t").await, json!({"content": [], "_meta": {"a": 1}}));
+    world.stop().await;
+}
