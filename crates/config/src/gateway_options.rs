@@ -4,7 +4,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use marquetry_artifacts::settings::CaptureLevel;
 use marquetry_gateway::{GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, UpstreamOptions};
-use marquetry_protocol::client::{AuthorizationError, Authorizer, ClientError, Network};
+use marquetry_protocol::{
+    client::{AuthorizationError, Authorizer, ClientError, Network},
+    types::Root,
+};
 
 use crate::{
     Config, Transport,
@@ -70,6 +73,9 @@ impl Config {
             limited => Duration::from_millis(limited),
         };
         options.longest_call = Duration::from_millis(gateway.max_call_ms);
+        options.roots = upstream.roots.as_ref().map(|roots| {
+            roots.iter().map(|root| Root { uri: root.uri().to_owned(), name: None }).collect()
+        });
         options
     }
 
@@ -225,6 +231,18 @@ mod tests {
         assert_eq!(capture.default, None);
         assert_eq!(capture.tools["captured"].as_ref().unwrap().mcp_tool_llm_return_max_bytes, 9);
         assert_eq!(capture.tools["raw"], None);
+    }
+
+    #[test]
+    fn roots_are_absolute_paths_or_uris() {
+        let text = "[mcp_servers.a]\ncommand = 'x'\nroots = ['/srv/my shop', 'file:///b']";
+        let options = Config::from_toml(text, "test").unwrap().gateway_options(&[]);
+        let roots = options.upstreams[0].roots.as_ref().unwrap();
+        let uris: Vec<_> = roots.iter().map(|root| root.uri.as_str()).collect();
+        assert_eq!(uris, ["file:///srv/my%20shop", "file:///b"]);
+        let text = "mcp_servers.a = { command = 'x', roots = ['shop'] }";
+        let error = Config::from_toml(text, "test").unwrap_err().to_string();
+        assert!(error.contains("\"shop\" is not a root"), "{error}");
     }
 
     #[test]

@@ -10,6 +10,7 @@ use marquetry_client_files::{
 };
 use marquetry_gateway::{Namer, ToolFilter, names::is_name_char};
 use marquetry_protocol::Revision;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -46,6 +47,8 @@ pub struct UpstreamConfig {
     /// The model of `[knowledge.chat]` answers its requests for messages (`sampling/createMessage`)
     /// if the client offers none.
     pub sampling: bool,
+    /// The roots that it gets, instead of those of the client of a call.
+    pub roots: Option<Vec<RootSetting>>,
 }
 
 /// Settings of one tool of an upstream.
@@ -88,6 +91,37 @@ impl TryFrom<String> for Prefix {
     }
 }
 
+/// A root of an upstream: a `file:` URI, or an absolute path, which becomes one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String")]
+pub struct RootSetting(String);
+
+impl RootSetting {
+    /// Returns the URI.
+    #[must_use]
+    pub fn uri(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<String> for RootSetting {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        if text.starts_with("file:///") {
+            return Ok(Self(text));
+        }
+        if text.starts_with('/') {
+            return Ok(Self(format!("file://{}", utf8_percent_encode(&text, ESCAPED))));
+        }
+        Err(format!("{text:?} is not a root; expected an absolute path or a URI file:///…"))
+    }
+}
+
+/// The bytes of a path that are not part of a URI as they are (RFC 3986, 3.3).
+const ESCAPED: &AsciiSet =
+    &NON_ALPHANUMERIC.remove(b'/').remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 impl UpstreamConfig {
     /// Creates an upstream with default settings.
     #[must_use]
@@ -105,6 +139,7 @@ impl UpstreamConfig {
             start_timeout_ms: None,
             call_timeout_ms: None,
             sampling: false,
+            roots: None,
         }
     }
 
@@ -221,6 +256,10 @@ pub(crate) struct UpstreamTable {
     /// `[knowledge.chat]` apply.
     #[schemars(example = true)]
     sampling: bool,
+    /// Folders in which this server may work: the answer whenever it asks for roots, also directly
+    /// after its start, in place of the roots of the client. Absolute paths, or `file:` URIs.
+    #[schemars(example = ["/srv/projects/shop"])]
+    roots: Option<Vec<RootSetting>>,
 }
 
 impl TryFrom<UpstreamTable> for UpstreamConfig {
@@ -248,6 +287,7 @@ impl TryFrom<UpstreamTable> for UpstreamConfig {
             start_timeout_ms: table.start_timeout_ms,
             call_timeout_ms: table.call_timeout_ms,
             sampling: table.sampling,
+            roots: table.roots,
             ..Self::new(if transport.is_empty() {
                 Transport::NotGiven
             } else {

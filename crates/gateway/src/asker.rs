@@ -16,7 +16,7 @@ use marquetry_protocol::{
     client::{ClientHandler, ServerNotification},
     remove_null_members,
     server::{Announcer, RequestContext},
-    types::ClientCapabilities,
+    types::{ClientCapabilities, ListRootsResult, Root},
 };
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::{RawValue, to_raw_value};
@@ -39,6 +39,8 @@ pub(crate) struct Asker {
     pub(super) connection: Arc<dyn ConnectionEvents>,
     /// Answers requests for a message of a model, if the agent offers none.
     pub(super) sampler: Option<Arc<dyn Sampler>>,
+    /// Roots that are answered in place of the agent's.
+    pub(super) roots: Option<Vec<Root>>,
     /// Time that the sampler has.
     pub(super) sampling_time: Duration,
     /// The most questions that one call may ask.
@@ -90,9 +92,11 @@ pub(super) struct PendingQuestion {
 }
 
 impl Asker {
-    /// Whether the agent, or the model of this server, could answer such a question.
+    /// Whether the agent, or this server, could answer such a question.
     pub(super) fn can_ask(&self, question: &QuestionKind<'_>) -> bool {
-        (self.sampler.is_some() && question.method == SAMPLING) || self.check(question).is_ok()
+        (self.sampler.is_some() && question.method == SAMPLING)
+            || (self.roots.is_some() && question.method == ROOTS)
+            || self.check(question).is_ok()
     }
 
     /// Asks the agent.
@@ -105,6 +109,9 @@ impl Asker {
         method: &str,
         params: &RawValue,
     ) -> Result<Box<RawValue>, RpcError> {
+        if let Some(roots) = self.roots.as_deref().filter(|_| method == ROOTS) {
+            return list_of_roots(roots);
+        }
         let sampler = self.sampler.as_deref().filter(|_| method == SAMPLING);
         if sampler.is_none() {
             self.check(&QuestionKind::of(method, params))?;
@@ -230,7 +237,7 @@ impl Asker {
             }
             SAMPLING if with_tools => ("sampling", Some(("tools", offers.has_sampling_tools()))),
             SAMPLING => ("sampling", None),
-            "roots/list" => ("roots", None),
+            ROOTS => ("roots", None),
             _ => return Err(RpcError::method_not_found(method)),
         };
         if !offers.has(capability) {
@@ -272,6 +279,18 @@ impl<'a> QuestionKind<'a> {
 /// The method by which an upstream asks for a message of a model.
 const SAMPLING: &str = "sampling/createMessage";
 
+/// The method by which an upstream asks for the folders in which it may work.
+pub(super) const ROOTS: &str = "roots/list";
+
+/// Returns the answer to `roots/list` with the roots of the configuration.
+///
+/// # Errors
+/// Returns an error if the answer cannot be written as JSON.
+pub(super) fn list_of_roots(roots: &[Root]) -> Result<Box<RawValue>, RpcError> {
+    let result = ListRootsResult { roots: roots.to_vec() };
+    to_raw_value(&result).map_err(|error| RpcError::internal(error.to_string()))
+}
+
 /// Member of a question's `_meta` that names the upstream.
 pub(crate) const UPSTREAM_KEY: &str = "marquetry/upstream";
 
@@ -297,7 +316,7 @@ pub(super) fn for_agent<'a>(
         Some(removed) => Cow::Owned(removed),
         None => Cow::Borrowed(params),
     };
-    if method == "roots/list" {
+    if method == ROOTS {
         return Ok(params);
     }
     // The values are not parsed: they may contain more than a `Value` can represent.

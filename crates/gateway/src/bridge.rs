@@ -6,7 +6,7 @@
 //! | session | stateless | become requests to the agent; the call is sent again with the answers |
 //! | stateless | session | become the result `input_required`; the call waits, parked here |
 //! | stateless | stateless | are forwarded with the upstream's `requestState`; nothing waits here |
-//! | stateless, this server samples | stateless | are answered here, or become `input_required` |
+//! | stateless, this server samples or has roots | stateless | are answered here, or become `input_required` |
 //! | any | stateless, with a task | as those of an upstream with sessions |
 //!
 //! A request of a stateless agent ends with each question: its future is dropped, and the agent
@@ -21,7 +21,7 @@ use marquetry_protocol::{
     Era, RpcError,
     client::{CallOptions, Client, ClientError},
     server::{RequestContext, fair::Slot},
-    types::{ClientCapabilities, TASKS_EXTENSION},
+    types::{ClientCapabilities, RootsCapability, TASKS_EXTENSION},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
@@ -124,6 +124,9 @@ impl Gateway {
             if sampler.is_some() {
                 capabilities.sampling = ClientCapabilities::all().sampling;
             }
+            if upstream.options.roots.is_some() {
+                capabilities.roots = Some(RootsCapability::default());
+            }
             options.capabilities = Some(capabilities);
             options.log_level = cx.log_level();
         }
@@ -136,6 +139,7 @@ impl Gateway {
             upstream: upstream.name().to_owned(),
             connection: Arc::new(Connection { gateway: self.me.clone(), upstream: index }),
             sampler: sampler.clone(),
+            roots: upstream.options.roots.clone(),
             sampling_time: self.options.limits.question_time,
             max: self.options.limits.max_questions_per_call,
             asked: 0.into(),
@@ -148,9 +152,10 @@ impl Gateway {
         let offers_something = !bridged(cx.capabilities()).is_empty();
         // A call that continues as a task is followed here, so its questions wait here.
         let has_tasks = client.server().capabilities.has_extension(TASKS_EXTENSION);
+        let answers_here = sampler.is_some() || upstream.options.roots.is_some();
         match (agent_era, upstream_era) {
-            // Questions for our own model are answered here.
-            (Era::Stateless, Era::Stateless) if !has_tasks && sampler.is_none() => {
+            // Questions for our own model, and for roots of the configuration, are answered here.
+            (Era::Stateless, Era::Stateless) if !has_tasks && !answers_here => {
                 let (asker, options) = with_handler(options, asker);
                 let work = self.pass(upstream, client, entry, params, options, asker, carried, cx);
                 events.forward_while(pin!(work), cx).await

@@ -18,7 +18,7 @@ use tokio::sync::Notify;
 
 use super::{
     Gateway,
-    asker::{ConnectionEvents, QuestionKind, or_empty},
+    asker::{ConnectionEvents, QuestionKind, ROOTS, list_of_roots, or_empty},
     in_flight::InFlight,
     observer::Observed,
 };
@@ -55,6 +55,12 @@ impl ClientHandler for Connection {
         method: &str,
         params: Option<&RawValue>,
     ) -> Result<Box<RawValue>, RpcError> {
+        if method == ROOTS
+            && let Some(gateway) = self.gateway.upgrade()
+            && let Some(roots) = &gateway.upstreams[self.upstream].options.roots
+        {
+            return list_of_roots(roots);
+        }
         let Some(calls) = self.in_flight() else {
             return Err(RpcError::internal("the gateway is shutting down"));
         };

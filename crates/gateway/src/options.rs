@@ -8,6 +8,7 @@ use marquetry_artifacts::{Settings, glob::Glob};
 use marquetry_protocol::{
     Revision, RpcError,
     client::{AuthorizationError, Authorizer, ClientError, Network},
+    types::Root,
 };
 use serde_json::value::RawValue;
 
@@ -188,6 +189,8 @@ pub struct UpstreamOptions {
     /// Answers `sampling/createMessage` during calls of clients that do not offer sampling. Without
     /// it, such a request is an error.
     pub sampler: Option<Arc<dyn Sampler>>,
+    /// The answer to its `roots/list`, at any time. `None`: the agent of a call answers.
+    pub roots: Option<Vec<Root>>,
 }
 
 impl UpstreamOptions {
@@ -208,6 +211,7 @@ impl UpstreamOptions {
             call_timeout: Duration::from_mins(10),
             longest_call: Duration::from_hours(1),
             sampler: None,
+            roots: None,
         }
     }
 }

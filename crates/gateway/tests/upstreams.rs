@@ -16,7 +16,7 @@ use marquetry_protocol::{
         ChangeListener, Handler, Notifier, Principal, Reply, RequestContext, Server,
         ServerDescription, serve_pipe,
     },
-    types::{CallToolParams, ListChanged, ListToolsResult, ResourcesCapability},
+    types::{CallToolParams, ListChanged, ListToolsResult, ResourcesCapability, Root},
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -217,5 +217,24 @@ async fn an_upstream_cannot_write_keys_of_this_server() {
     let tools = world.agent.list_tools().await.unwrap();
     assert_eq!(json!(tools[0].meta), json!({"a": 1}));
     assert_eq!(world.call("odd__t").await, json!({"content": [], "_meta": {"a": 1}}));
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn roots_of_the_configuration_are_answered_without_a_call() {
+    let directory = tempfile::tempdir().unwrap();
+    let log = directory.path().join("log");
+    let ask = r#"echo '{"jsonrpc":"2.0","id":"r","method":"roots/list"}'"#;
+    let mut asking = upstream("asking", &[("notifications/initialized", ask)]);
+    let Transport::Stdio { args, .. } = &mut asking.transport else { panic!("a program") };
+    args[1] = args[1].replace(
+        "*'\"id\":'*) answer",
+        &format!("*'\"id\":\"r\"'*) echo \"$line\" >> '{}';;\n*'\"id\":'*) answer", log.display()),
+    );
+    asking.roots = Some(vec![Root { uri: "file:///srv/shop".to_owned(), name: None }]);
+    let world = World::start(GatewayOptions::default().with_upstream(asking)).await;
+    until("the roots arrive", || read(&log).contains('\n')).await;
+    let answer: Value = serde_json::from_str(&read(&log)).unwrap();
+    assert_eq!(answer["result"], json!({"roots": [{"uri": "file:///srv/shop"}]}));
     world.stop().await;
 }
