@@ -56,6 +56,14 @@ pub struct GatewayConfig {
     /// `marquetry/credentials` in `$XDG_STATE_HOME` or `~/.local/state`.
     #[schemars(example = &"/var/lib/marquetry/credentials")]
     pub credentials_directory: Option<PathBuf>,
+    /// Whether the list of tools shows the last known tools of an upstream that is still starting,
+    /// instead of waiting `list_wait_ms` for it. Calls wait for the upstream. Clients are told when
+    /// its tools have changed. The tools of servers with `auth` are not stored.
+    pub tool_cache: bool,
+    /// Directory for the last known tools, readable by this user only. Without it,
+    /// `marquetry/tools` in `$XDG_DATA_HOME` or `~/.local/share`.
+    #[schemars(example = &"/var/lib/marquetry/tools")]
+    pub tool_cache_directory: Option<PathBuf>,
     /// HTTP proxy for upstreams over HTTP and their authorization servers, used with `CONNECT`. The
     /// URL may contain user and password.
     #[schemars(example = &"http://proxy.example:3128")]
@@ -93,6 +101,8 @@ impl Default for GatewayConfig {
             stop_grace_ms: 2_000,
             pass_env: Vec::new(),
             credentials_directory: None,
+            tool_cache: true,
+            tool_cache_directory: None,
             proxy: None,
             no_proxy: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec(),
             ca_file: None,

@@ -44,6 +44,8 @@ impl Config {
         // An upstream may write the data of one caller to its stderr, where the other callers would
         // read it.
         options.shows_stderr = !self.auth.is_set();
+        options.tool_cache = gateway.tool_cache_directory.clone().filter(|_| gateway.tool_cache);
+        options.serves_one_user = !self.auth.is_set();
         options.limits = gateway_limits(&self.limits);
         options
     }
@@ -170,6 +172,11 @@ impl HttpAccess for ConfiguredAccess {
         let Some(login) = &self.login else { return Ok(None) };
         let oauth = login.authorizer(&self.url, self.credentials.as_deref(), None, network)?;
         Ok(Some(Arc::new(oauth)))
+    }
+
+    fn is_always_the_same_caller(&self) -> bool {
+        // Another person may have logged in.
+        self.login.is_none()
     }
 
     fn advice(&self, error: &ClientError) -> Option<String> {

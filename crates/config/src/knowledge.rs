@@ -84,6 +84,11 @@ pub(super) fn user_savings(variable: &dyn Fn(&str) -> Option<OsString>) -> Optio
     Some(user_folder(variable, "XDG_DATA_HOME", ".local/share")?.join("marquetry/savings.db"))
 }
 
+/// Returns the user's directory of the last known tools of upstreams.
+pub(super) fn user_tool_cache(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    Some(user_folder(variable, "XDG_DATA_HOME", ".local/share")?.join("marquetry/tools"))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::HashMap;

@@ -238,8 +238,8 @@ impl Config {
     }
 
     /// Stores data in the user's folders unless the configuration names another path, as the
-    /// program `marquetry` does: the database of knowledge in `$XDG_DATA_HOME/marquetry`
-    /// (`~/.local/share/marquetry`), tokens of upstreams in `$XDG_STATE_HOME/marquetry`
+    /// program `marquetry` does: the database of knowledge and the last known tools of upstreams in
+    /// `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`), tokens of upstreams in `$XDG_STATE_HOME/marquetry`
     /// (`~/.local/state/marquetry`). It also looks for `plantuml` on the `PATH` (`plantuml.engine =
     /// "auto"`). Without a call of this method, a server writes only to paths that its
     /// configuration names, and starts only programs that it names.
@@ -257,6 +257,10 @@ impl Config {
         if self.gateway.credentials_directory.is_none() {
             self.gateway.credentials_directory =
                 login::credentials_directory(&|name| std::env::var_os(name));
+        }
+        if self.gateway.tool_cache_directory.is_none() {
+            self.gateway.tool_cache_directory =
+                knowledge::user_tool_cache(&|name| std::env::var_os(name));
         }
         self.plantuml.find_engine(std::env::var_os("PATH"));
         self

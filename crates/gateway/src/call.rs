@@ -14,7 +14,7 @@ use marquetry_protocol::{
     Era, Feature, RpcError,
     client::{Client, ClientError},
     error_code,
-    server::{Caller, Reply, RequestContext, fair::Full},
+    server::{Caller, HeaderArguments, Reply, RequestContext, fair::Full},
     types::{
         CallToolParams, CompleteParams, CompleteReference, CompleteResult, GetPromptParams,
         JsonObject, ReadResourceParams,
@@ -28,7 +28,7 @@ use serde_json::{
 use tracing::Instrument as _;
 
 use super::{
-    Gateway, List, Upstream, UpstreamState,
+    Catalog, Gateway, List, ToolRoute, Upstream, UpstreamState,
     bridge::{Carried, Outgoing},
     call_error::{
         CallFailure, FORBIDDEN, Unreachable, error_for_agent, is_fault_of_upstream, is_page,
@@ -73,7 +73,7 @@ impl Gateway {
         cx: &RequestContext,
     ) -> Result<ToolAnswer, CallFailure> {
         let mut catalog = self.catalog();
-        if catalog.tool(&params.name).is_none() {
+        if self.listed_tool(&catalog, &params.name).is_none() {
             self.wait_without_slot(cx, self.tool_owners_started(&params.name)).await?;
             catalog = self.catalog();
         }
@@ -246,14 +246,31 @@ impl Gateway {
     /// Waits for the upstreams that may have a tool and are still starting, however long this
     /// server has been running: the caller knows the name, so it expects the tool.
     async fn tool_owners_started(&self, name: &str) {
-        let owners = self
-            .upstreams
-            .iter()
-            .filter(|upstream| upstream.namer.owns(name) || upstream.namer.head_chars() == 0);
-        let starts = owners.map(|upstream| {
+        // The upstream whose last run had the tool may have another one now.
+        let cached_at = self.catalog().tool(name).map(|route| route.to.upstream);
+        let owners =
+            self.upstreams.iter().enumerate().filter(|(index, upstream)| match cached_at {
+                Some(cached_at) => *index == cached_at,
+                None => upstream.namer.owns(name) || upstream.namer.head_chars() == 0,
+            });
+        let starts = owners.map(|(_, upstream)| {
             tokio::time::timeout(upstream.start_timeout(), upstream.settled(List::Tools))
         });
         join_all(starts).await;
+    }
+
+    /// Returns a tool that an upstream has listed since the start of this server; `None` if it is
+    /// only known from the upstream's last run.
+    fn listed_tool<'a>(&self, catalog: &'a Catalog, name: &str) -> Option<&'a ToolRoute> {
+        let route = catalog.tool(name)?;
+        (!self.upstreams[route.to.upstream].shows_cached_tools()).then_some(route)
+    }
+
+    /// Returns the arguments of a tool that headers repeat; `None` before its upstream has listed
+    /// it.
+    #[must_use]
+    pub fn header_arguments(&self, tool: &str) -> Option<Arc<HeaderArguments>> {
+        self.listed_tool(&self.catalog(), tool)?.headers.clone()
     }
 
     /// Waits for upstreams that are still starting, if no upstream lists the resource.
@@ -279,7 +296,7 @@ impl Gateway {
     /// # Errors
     /// Returns an error if too many requests wait.
     pub async fn tool_known(&self, name: &str, caller: &Caller) -> Result<(), Full> {
-        if self.catalog().tool(name).is_some() {
+        if self.listed_tool(&self.catalog(), name).is_some() {
             return Ok(());
         }
         let mut started = pin!(self.tool_owners_started(name));

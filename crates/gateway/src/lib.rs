@@ -28,6 +28,7 @@ mod stderr;
 mod subscriptions;
 mod supervise;
 mod template;
+mod tool_cache;
 mod tool_filter;
 mod tool_names;
 mod turns;
@@ -133,6 +134,9 @@ impl Gateway {
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),
         });
+        if gateway.upstreams.iter().any(|upstream| upstream.shows_cached_tools()) {
+            gateway.relist();
+        }
         for (index, upstream) in gateway.upstreams.iter().enumerate() {
             if upstream.is_started() {
                 gateway.tasks.spawn(supervise(gateway.clone(), index));

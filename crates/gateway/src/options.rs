@@ -54,6 +54,12 @@ pub struct GatewayOptions {
     /// Whether errors for callers contain the last standard error lines of an upstream that is
     /// down. These lines may contain data of other callers.
     pub shows_stderr: bool,
+    /// Directory of the last known tools of each upstream, which lists show while it starts. `None`:
+    /// lists wait for it.
+    pub tool_cache: Option<PathBuf>,
+    /// Whether all callers are one user. Otherwise tools that an upstream marks as private are not
+    /// stored in [`Self::tool_cache`].
+    pub serves_one_user: bool,
     /// Receives the messages between the gateway and the upstreams.
     pub observer: Option<Arc<dyn Observer>>,
     /// The limits.
@@ -77,6 +83,8 @@ impl Default for GatewayOptions {
             guard: None,
             assumes_views: false,
             shows_stderr: true,
+            tool_cache: None,
+            serves_one_user: false,
             observer: None,
             limits: GatewayLimits::default(),
         }
@@ -315,6 +323,12 @@ pub trait HttpAccess: Send + Sync {
         Ok(None)
     }
 
+    /// Returns whether the upstream sees the same caller as long as its URL and headers stay the
+    /// same. By default it does not; then its tools are not cached.
+    fn is_always_the_same_caller(&self) -> bool {
+        false
+    }
+
     /// Returns advice for the user about a failed connection.
     fn advice(&self, error: &ClientError) -> Option<String> {
         let _ = error;
@@ -326,7 +340,11 @@ pub trait HttpAccess: Send + Sync {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DirectAccess;
 
-impl HttpAccess for DirectAccess {}
+impl HttpAccess for DirectAccess {
+    fn is_always_the_same_caller(&self) -> bool {
+        true
+    }
+}
 
 /// Capture settings of one upstream's tools. `None`: answers are not captured.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -26,6 +26,10 @@ use super::{Gateway, List, Upstream, options::GatewayLimits};
 const QUIET: Duration = Duration::from_secs(1);
 const BETWEEN_MESSAGES: Duration = Duration::from_secs(5);
 
+/// Time that the list of tools waits for an upstream whose last tools are known. One that starts
+/// quickly is listed as it is now, for clients that list once.
+const WAIT_WITH_CACHED_TOOLS: Duration = Duration::from_millis(300);
+
 /// Limits the requests that wait for upstreams without a slot among the requests in flight.
 pub(super) fn limiter(limits: &GatewayLimits) -> FairLimiter {
     FairLimiter::new(FairBounds {
@@ -114,7 +118,7 @@ impl Gateway {
             return;
         }
         let each = waiting.iter().map(|upstream| {
-            timeout_at(self.started_at + self.list_wait(upstream), upstream.settled(list))
+            timeout_at(self.started_at + self.list_wait(upstream, list), upstream.settled(list))
         });
         let mut all = std::pin::pin!(join_all(each));
         let mut next = Instant::now() + QUIET;
@@ -141,9 +145,11 @@ impl Gateway {
         }
     }
 
-    /// Returns the time that lists wait for an upstream.
-    fn list_wait(&self, upstream: &Upstream) -> Duration {
-        self.options.list_wait.min(upstream.start_timeout())
+    /// Returns the time that a list waits for an upstream.
+    fn list_wait(&self, upstream: &Upstream, list: List) -> Duration {
+        let wait = self.options.list_wait.min(upstream.start_timeout());
+        let has_tools = list == List::Tools && upstream.shows_cached_tools();
+        if has_tools { wait.min(WAIT_WITH_CACHED_TOOLS) } else { wait }
     }
 }
 

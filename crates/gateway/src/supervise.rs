@@ -125,6 +125,8 @@ struct RunningUpstream {
     client: Client,
     notifications: Receiver<ServerNotification>,
     tools: Vec<Tool>,
+    /// For how long and for whom the tools may be cached.
+    cache: Option<CacheHint>,
     /// Why the tools may be incomplete.
     incomplete: Option<String>,
 }
@@ -143,16 +145,21 @@ async fn start(gateway: &Gateway, index: usize) -> Result<RunningUpstream, Clien
         .await?;
     // Subscribe before the lists are fetched, so that no change in between is missed.
     let notifications = client.notifications();
-    let (tools, incomplete) = match client.server().capabilities.tools {
-        Some(_) => {
-            let fetched = client.fetch_tools().instrument(span(upstream)).await?;
-            upstream.freshness.set_expiry(List::Tools, fetched.cache);
-            let incomplete = incomplete(&fetched);
-            (fetched.items, incomplete)
-        }
-        None => (Vec::new(), None),
+    let mut running = RunningUpstream {
+        client: client.clone(),
+        notifications,
+        tools: Vec::new(),
+        cache: None,
+        incomplete: None,
     };
-    Ok(RunningUpstream { client, notifications, tools, incomplete })
+    if client.server().capabilities.tools.is_some() {
+        let fetched = client.fetch_tools().instrument(span(upstream)).await?;
+        upstream.freshness.set_expiry(List::Tools, fetched.cache);
+        running.cache = fetched.cache;
+        running.incomplete = incomplete(&fetched);
+        running.tools = fetched.items;
+    }
+    Ok(running)
 }
 
 /// The reason why the supervision of a connection ended.
@@ -171,7 +178,7 @@ enum End {
 /// arrives does not delay the others.
 async fn watch(gateway: &Gateway, index: usize, running: RunningUpstream) -> End {
     let upstream = &*gateway.upstreams[index];
-    let RunningUpstream { client, notifications, tools, incomplete } = running;
+    let RunningUpstream { client, notifications, tools, cache, incomplete } = running;
     let server = client.server();
     tracing::info!(
         upstream = upstream.name(),
@@ -200,6 +207,7 @@ async fn watch(gateway: &Gateway, index: usize, running: RunningUpstream) -> End
     let stale = StaleMarks::default();
     let session = Session { gateway, upstream, client: &client, stale: &stale };
     let restoration = async {
+        upstream.cache_tools(cache).await;
         gateway.set_level_again(upstream, &client).await;
         gateway.subscribe_again(index, &client).await;
         std::future::pending::<()>().await;
@@ -295,11 +303,13 @@ impl Session<'_> {
             }
             match self.client.fetch_tools().instrument(span(self.upstream)).await {
                 Ok(fetched) => {
-                    self.upstream.freshness.set_expiry(List::Tools, fetched.cache);
+                    let cache = fetched.cache;
+                    self.upstream.freshness.set_expiry(List::Tools, cache);
                     self.publish(|listing| {
                         listing.set_problem("tools", incomplete(&fetched));
                         listing.tools = fetched.items;
                     });
+                    self.upstream.cache_tools(cache).await;
                 }
                 Err(ClientError::Closed(reason)) => return reason.to_string(),
                 Err(error @ (ClientError::Io { .. } | ClientError::Http { .. })) => {

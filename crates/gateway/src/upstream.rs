@@ -1,6 +1,7 @@
 //! One upstream: its options, its state and its lists.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU32, Ordering},
@@ -14,7 +15,7 @@ use marquetry_protocol::{
         Client, ClientError, ClientOptions, HttpTarget, RevisionChoice, Stderr, StdioCommand,
     },
     server::fair::{FairBounds, FairLimiter},
-    types::{ClientCapabilities, Implementation, LogLevel},
+    types::{CacheHint, ClientCapabilities, Implementation, LogLevel},
 };
 use marquetry_rate_limit::LogLimit;
 use serde_json::{Value, json};
@@ -34,6 +35,7 @@ use super::{
     own_keys,
     state::UpstreamState,
     stderr::StderrLog,
+    tool_cache::ToolCache,
 };
 
 /// An upstream MCP server.
@@ -70,6 +72,27 @@ pub struct Upstream {
     doubt: Mutex<Option<String>>,
     /// Whether it has answered a call since it was last ready.
     has_answered: AtomicBool,
+    /// Where its tools are stored for the next start of this server.
+    tool_cache: Option<ToolCache>,
+    /// Whether its tools were those of its last run at the start of this server.
+    has_cached_tools: bool,
+}
+
+/// Returns the environment of an upstream's program.
+fn environment_of(
+    upstream: &UpstreamOptions,
+    gateway: &GatewayOptions,
+) -> BTreeMap<String, String> {
+    let GatewayOptions { pass_env, secret_variables, .. } = gateway;
+    let mut variables = if upstream.inherit_env {
+        environment::inherited_variables(std::env::vars_os(), secret_variables)
+    } else {
+        environment::selected_variables(std::env::vars_os(), pass_env, secret_variables)
+    };
+    if let Transport::Stdio { env, .. } = &upstream.transport {
+        variables.extend(env.clone());
+    }
+    variables
 }
 
 fn slots(limits: &GatewayLimits) -> FairLimiter {
@@ -101,10 +124,17 @@ impl Upstream {
             _ => UpstreamState::Starting,
         };
         let UpstreamOptions { name, prefix, separator, .. } = &options;
+        let tool_cache = matches!(state, UpstreamState::Starting)
+            .then(|| ToolCache::of(&options, gateway, environment_of(&options, gateway)))
+            .flatten();
+        let cached_tools =
+            tool_cache.as_ref().and_then(|cache| cache.load(gateway.limits.max_upstream_list));
+        let has_cached_tools = cached_tools.is_some();
+        let listing = Listing { tools: cached_tools.unwrap_or_default(), ..Listing::default() };
         Self {
             namer: Namer::new(name, prefix.as_deref(), separator),
             state: watch::Sender::new(state),
-            listing: RwLock::default(),
+            listing: RwLock::new(Arc::new(listing)),
             freshness: Freshness::new(gateway.list_refetch),
             starts: AtomicU32::new(0),
             begins_with_initialize: AtomicBool::new(false),
@@ -119,6 +149,8 @@ impl Upstream {
             level: Mutex::default(),
             doubt: Mutex::default(),
             has_answered: AtomicBool::new(false),
+            tool_cache,
+            has_cached_tools,
             options,
         }
     }
@@ -182,6 +214,25 @@ impl Upstream {
     /// Returns whether its first start has succeeded or failed, and a list shows the result.
     pub(super) fn is_settled(&self, list: List) -> bool {
         !self.is_started() || self.settled[list as usize].is_cancelled()
+    }
+
+    /// Returns whether a list shows the tools of its last run, because it is still starting.
+    pub(super) fn shows_cached_tools(&self) -> bool {
+        self.has_cached_tools && !self.is_settled(List::Tools)
+    }
+
+    /// Stores the tools that it has listed for the next start of this server.
+    pub(super) async fn cache_tools(&self, hint: Option<CacheHint>) {
+        let Some(cache) = self.tool_cache.clone() else { return };
+        let listing = self.listing();
+        // An incomplete list is worth less than the last complete one.
+        if listing.left_out.iter().any(|(list, _)| *list == "tools") {
+            return;
+        }
+        let stored = tokio::task::spawn_blocking(move || cache.store(&listing.tools, hint));
+        if let Err(error) = stored.await {
+            tracing::debug!(upstream = self.name(), %error, "failed to store the list of tools");
+        }
     }
 
     /// Records that the first fetch of a list is over. The state does not show this: an upstream is
@@ -373,19 +424,10 @@ impl Upstream {
             ..ClientOptions::default()
         };
         match &self.options.transport {
-            Transport::Stdio { command, args, env, cwd } => {
+            Transport::Stdio { command, args, cwd, .. } => {
                 let mut program = StdioCommand::new(command, args);
                 program.inherit_env = false;
-                program.env = if self.options.inherit_env {
-                    environment::inherited_variables(std::env::vars_os(), &gateway.secret_variables)
-                } else {
-                    environment::selected_variables(
-                        std::env::vars_os(),
-                        &gateway.pass_env,
-                        &gateway.secret_variables,
-                    )
-                };
-                program.env.extend(env.clone());
+                program.env = environment_of(&self.options, gateway);
                 let depth = environment::depth() + 1;
                 if depth > environment::MAX_DEPTH {
                     let problem = "this server was itself started by Marquetry, several times over; does its mcp.json name Marquetry?";

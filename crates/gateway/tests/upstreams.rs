@@ -16,7 +16,7 @@ use marquetry_protocol::{
         ChangeListener, Handler, Notifier, Principal, Reply, RequestContext, Server,
         ServerDescription, serve_pipe,
     },
-    types::{CallToolParams, ListChanged, ListToolsResult, ResourcesCapability, Root},
+    types::{CallToolParams, ListChanged, ListToolsResult, ResourcesCapability, Root, Tool},
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -237,4 +237,97 @@ async fn roots_of_the_configuration_are_answered_without_a_call() {
     let answer: Value = serde_json::from_str(&read(&log)).unwrap();
     assert_eq!(answer["result"], json!({"roots": [{"uri": "file:///srv/shop"}]}));
     world.stop().await;
+}
+
+/// Returns a gateway that stores tools, and an upstream that hangs at its start while the file
+/// `hang` exists. With the file `other`, its tool has another name.
+fn cached(directory: &Path) -> GatewayOptions {
+    let path = directory.display();
+    let start = format!(
+        r#"while [ -e '{path}/hang' ]; do sleep 0.05; done; if [ -e '{path}/other' ]; then answer '{{"tools":[{{"name":"u","inputSchema":{{"type":"object"}}}}]}}'; else answer '{{"tools":[{TOOL}]}}'; fi"#
+    );
+    let call = r#"answer '{"content":[{"type":"text","text":"called"}]}'"#;
+    let slow = upstream("slow", &[("tools/list", start.as_str()), ("tools/call", call)]);
+    let mut options = GatewayOptions::default().with_upstream(slow);
+    options.tool_cache = Some(directory.join("tools"));
+    options
+}
+
+#[tokio::test]
+async fn the_last_tools_of_a_hanging_upstream_are_listed_at_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let hang = directory.path().join("hang");
+    let world = World::start(cached(directory.path())).await;
+    assert_eq!(world.names().await, ["slow__t"]);
+    let tools = directory.path().join("tools");
+    let entry = || std::fs::read_dir(&tools).ok()?.next()?.ok().map(|entry| entry.path());
+    until("they are stored", || entry().is_some_and(|it| it.extension().unwrap() == "tools")).await;
+    world.stop().await;
+
+    std::fs::write(&hang, "").unwrap();
+    let world = World::start(cached(directory.path())).await;
+    let since = Instant::now();
+    assert_eq!(world.names().await, ["slow__t"]);
+    assert!(since.elapsed() < Duration::from_secs(2), "{:?}", since.elapsed());
+    assert!(!world.gateway.is_settled());
+    // A call waits for the upstream.
+    let mut call = Box::pin(world.call("slow__t"));
+    assert!(tokio::time::timeout(Duration::from_millis(500), &mut call).await.is_err());
+    std::fs::remove_file(&hang).unwrap();
+    assert_eq!(call.as_mut().await["content"][0]["text"], "called");
+    drop(call);
+    world.stop().await;
+
+    // Another environment may mean another user, and a damaged file is none.
+    std::fs::write(&hang, "").unwrap();
+    let mut other = cached(directory.path());
+    let Transport::Stdio { env, .. } = &mut other.upstreams[0].transport else { panic!() };
+    env.insert("TOKEN".to_owned(), "x".to_owned());
+    let gateway = Gateway::start(other, Arc::new(()));
+    assert_eq!(gateway.catalog().tools, []);
+    gateway.stop().await;
+    let file = entry().unwrap();
+    std::fs::write(&file, read(&file).replace(r#""name":"t""#, r#""name":"forged""#)).unwrap();
+    let gateway = Gateway::start(cached(directory.path()), Arc::new(()));
+    assert_eq!(gateway.catalog().tools, []);
+    gateway.stop().await;
+}
+
+#[tokio::test]
+async fn tools_that_have_changed_since_the_last_run_are_announced() {
+    let directory = tempfile::tempdir().unwrap();
+    let gateway = Gateway::start(cached(directory.path()), Arc::new(()));
+    gateway.settled().await;
+    until("they are stored", || directory.path().join("tools").exists()).await;
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    gateway.stop().await;
+
+    let hang = directory.path().join("hang");
+    std::fs::write(&hang, "").unwrap();
+    std::fs::write(directory.path().join("other"), "").unwrap();
+    let world = World::start(cached(directory.path())).await;
+    let mut notifications = world.agent.notifications();
+    assert_eq!(world.names().await, ["slow__t"]);
+    std::fs::remove_file(&hang).unwrap();
+    let changed = tokio::time::timeout(Duration::from_secs(10), async {
+        while &*notifications.recv().await.unwrap().method != "notifications/tools/list_changed" {}
+    });
+    changed.await.unwrap();
+    assert_eq!(world.names().await, ["slow__u"]);
+    let call = CallToolParams::new("slow__t", &json!({})).unwrap();
+    let error = world.agent.call_tool_raw(&call, CallOptions::default()).await.unwrap_err();
+    assert!(error.to_string().contains("unknown tool 'slow__t'"), "{error}");
+    world.stop().await;
+}
+
+/// A tool must be the same after it was stored.
+#[test]
+fn tools_are_stored_as_they_are() {
+    let tool = json!({
+        "name": "t", "title": "T", "inputSchema": {"type": "object", "x": [1.5, null]},
+        "annotations": {"readOnlyHint": true, "x": 1}, "_meta": {"a": 1}, "x-more": {"b": null},
+    });
+    let tool: Tool = serde_json::from_value(tool).unwrap();
+    let stored = serde_json::to_string(&tool).unwrap();
+    assert_eq!(serde_json::from_str::<Tool>(&stored).unwrap(), tool);
 }

@@ -85,7 +85,7 @@ impl ToolHeaders for GatewayHandler {
         let own_name = self.own_name(tool, &catalog, &self.clients.of_info(client));
         let tool = own_name.as_deref().unwrap_or(tool);
         // The built-in tools have no header arguments.
-        self.custom.header_arguments(tool).or_else(|| catalog.tool(tool)?.headers.clone())
+        self.custom.header_arguments(tool).or_else(|| self.gateway.header_arguments(tool))
     }
 
     async fn known(&self, tool: &str, caller: &Caller) -> Result<(), Full> {
