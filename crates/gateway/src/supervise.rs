@@ -2,7 +2,10 @@
 //! ends.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -124,11 +127,12 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
 struct RunningUpstream {
     client: Client,
     notifications: Receiver<ServerNotification>,
-    tools: Vec<Tool>,
+    /// `None` if the list could not be read.
+    tools: Option<Vec<Tool>>,
     /// For how long and for whom the tools may be cached.
     cache: Option<CacheHint>,
-    /// Why the tools may be incomplete.
-    incomplete: Option<String>,
+    /// Why the tools are left out or may be incomplete.
+    problem: Option<String>,
 }
 
 /// Returns the span of the log lines of a connection, which know the upstream only by it.
@@ -148,16 +152,27 @@ async fn start(gateway: &Gateway, index: usize) -> Result<RunningUpstream, Clien
     let mut running = RunningUpstream {
         client: client.clone(),
         notifications,
-        tools: Vec::new(),
+        tools: Some(Vec::new()),
         cache: None,
-        incomplete: None,
+        problem: None,
     };
-    if client.server().capabilities.tools.is_some() {
-        let fetched = client.fetch_tools().instrument(span(upstream)).await?;
-        upstream.freshness.set_expiry(List::Tools, fetched.cache);
-        running.cache = fetched.cache;
-        running.incomplete = incomplete(&fetched);
-        running.tools = fetched.items;
+    if client.server().capabilities.tools.is_none() {
+        return Ok(running);
+    }
+    match client.fetch_tools().instrument(span(upstream)).await {
+        Ok(fetched) => {
+            upstream.freshness.set_expiry(List::Tools, fetched.cache);
+            running.cache = fetched.cache;
+            running.problem = incomplete(&fetched);
+            running.tools = Some(fetched.items);
+        }
+        // Its prompts and resources can still be used.
+        Err(error @ (ClientError::Rpc(_) | ClientError::Protocol(_))) => {
+            tracing::warn!(upstream = upstream.name(), %error, "failed to fetch the tools; leaving them out");
+            running.problem = Some(error.to_string());
+            running.tools = None;
+        }
+        Err(error) => return Err(error),
     }
     Ok(running)
 }
@@ -178,23 +193,28 @@ enum End {
 /// arrives does not delay the others.
 async fn watch(gateway: &Gateway, index: usize, running: RunningUpstream) -> End {
     let upstream = &*gateway.upstreams[index];
-    let RunningUpstream { client, notifications, tools, cache, incomplete } = running;
+    let RunningUpstream { client, notifications, tools, cache, problem } = running;
+    let lacks_tools = AtomicBool::new(tools.is_none());
     let server = client.server();
     tracing::info!(
         upstream = upstream.name(),
         server = server.info.name,
         version = server.info.version,
         revision = server.revision.as_str(),
-        tools = tools.len(),
+        tools = tools.as_ref().map(Vec::len),
         "upstream is ready",
     );
-    warn_of_unknown_tools(upstream, &tools);
+    if let Some(tools) = &tools {
+        warn_of_unknown_tools(upstream, tools);
+    }
     upstream.update_listing(|listing| {
-        listing.tools = tools;
+        if let Some(tools) = tools {
+            listing.tools = tools;
+        }
         listing.instructions.clone_from(&server.instructions);
         listing.has_resources = server.capabilities.resources.is_some();
         listing.left_out.clear();
-        listing.set_problem("tools", incomplete);
+        listing.set_problem("tools", problem);
     });
     // An answer that came after the last connection ended says nothing about this one.
     upstream.take_answered();
@@ -205,7 +225,8 @@ async fn watch(gateway: &Gateway, index: usize, running: RunningUpstream) -> End
     gateway.relist();
     upstream.settle(List::Tools);
     let stale = StaleMarks::default();
-    let session = Session { gateway, upstream, client: &client, stale: &stale };
+    let session =
+        Session { gateway, upstream, client: &client, stale: &stale, lacks_tools: &lacks_tools };
     let restoration = async {
         upstream.cache_tools(cache).await;
         gateway.set_level_again(upstream, &client).await;
@@ -219,6 +240,7 @@ async fn watch(gateway: &Gateway, index: usize, running: RunningUpstream) -> End
         reason = client.closed() => End::Failed(reason.to_string()),
         problem = session.listen(notifications) => End::Failed(problem),
         problem = session.refresh_tools() => End::Failed(problem),
+        () = session.request_missing_tools() => unreachable!("the loop never ends"),
         () = session.refresh_other_lists() => unreachable!("the loop never ends"),
         () = restoration => unreachable!("the loop never ends"),
     }
@@ -239,6 +261,8 @@ struct Session<'a> {
     upstream: &'a Upstream,
     client: &'a Client,
     stale: &'a StaleMarks,
+    /// Whether the tools could not be fetched since the start.
+    lacks_tools: &'a AtomicBool,
 }
 
 impl Session<'_> {
@@ -303,6 +327,7 @@ impl Session<'_> {
             }
             match self.client.fetch_tools().instrument(span(self.upstream)).await {
                 Ok(fetched) => {
+                    self.lacks_tools.store(false, Ordering::Relaxed);
                     let cache = fetched.cache;
                     self.upstream.freshness.set_expiry(List::Tools, cache);
                     self.publish(|listing| {
@@ -321,6 +346,17 @@ impl Session<'_> {
             }
             self.upstream.freshness.finish_fetch(List::Tools);
         }
+    }
+
+    /// Has the tools fetched again if they could not be fetched at the start.
+    async fn request_missing_tools(&self) {
+        let mut failures = 0;
+        while self.lacks_tools.load(Ordering::Relaxed) {
+            failures += 1;
+            tokio::time::sleep(backoff::pause(&self.gateway.options, failures)).await;
+            self.stale[List::Tools as usize].requested.notify_one();
+        }
+        std::future::pending::<()>().await;
     }
 
     /// Fetches the other lists at the start and when they are stale.

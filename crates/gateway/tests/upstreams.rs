@@ -320,6 +320,48 @@ async fn tools_that_have_changed_since_the_last_run_are_announced() {
     world.stop().await;
 }
 
+/// Returns the state of the only upstream, and why its tools are left out.
+fn tools_problem(gateway: &Gateway) -> (&'static str, Option<String>) {
+    let upstream = &gateway.upstreams()[0];
+    let listing = upstream.listing();
+    let problem = listing.left_out.iter().find(|(list, _)| *list == "tools");
+    (upstream.state().name(), problem.map(|(_, problem)| problem.clone()))
+}
+
+#[tokio::test]
+async fn tools_that_cannot_be_listed_hide_no_other_list() {
+    let directory = tempfile::tempdir().unwrap();
+    let repaired = directory.path().join("repaired");
+    for broken in [
+        r#"{"tools":"x"}"#,
+        "{}",
+        "[]",
+        // An error in place of the result.
+        r#"null,"error":{"code":-32603,"message":"no disk"}"#,
+    ] {
+        _ = std::fs::remove_file(&repaired);
+        let tools = format!(
+            "if [ -e '{}' ]; then answer '{{\"tools\":[{TOOL}]}}'; else answer '{broken}'; fi",
+            repaired.display()
+        );
+        let mut options = GatewayOptions::default()
+            .with_upstream(upstream("odd", &[("tools/list", tools.as_str())]));
+        options.restart_delay = Duration::from_millis(20);
+        options.restart_max_delay = Duration::from_millis(50);
+        let world = World::start(options).await;
+        world.gateway.settled().await;
+        let (state, problem) = tools_problem(&world.gateway);
+        assert_eq!(state, "ready", "{broken}");
+        assert!(problem.is_some(), "{broken}");
+        assert_eq!(world.gateway.catalog().resources.len(), 1, "{broken}");
+        std::fs::write(&repaired, "").unwrap();
+        until("the tools are listed", || !world.gateway.catalog().tools.is_empty()).await;
+        assert_eq!(tools_problem(&world.gateway), ("ready", None), "{broken}");
+        assert_eq!(world.gateway.upstreams()[0].restarts(), 0, "{broken}");
+        world.stop().await;
+    }
+}
+
 /// A tool must be the same after it was stored.
 #[test]
 fn tools_are_stored_as_they_are() {
