@@ -1,9 +1,9 @@
 //! Requests of a server to its client, and log levels.
 
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
-use super::JsonObject;
+use super::{JsonObject, valid_or_default};
 
 /// Severity of a log message (RFC 5424), least severe first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -214,13 +214,32 @@ pub struct CompleteResult {
 #[serde(rename_all = "camelCase")]
 pub struct Completion {
     /// The best values, at most 100.
+    #[serde(deserialize_with = "only_strings")]
     pub values: Vec<String>,
     /// Number of all possible values.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "valid_or_default"
+    )]
     pub total: Option<u64>,
     /// Whether there are more values than those in [`Self::values`].
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        default,
+        skip_serializing_if = "Option::is_none",
+        deserialize_with = "valid_or_default"
+    )]
     pub has_more: Option<bool>,
+}
+
+/// Leaves out values that are not strings, so that they do not hide the others.
+fn only_strings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
+    let values = Vec::<Value>::deserialize(deserializer)?;
+    let strings = values.into_iter().filter_map(|value| match value {
+        Value::String(string) => Some(string),
+        _ => None,
+    });
+    Ok(strings.collect())
 }
 
 #[cfg(test)]
@@ -228,6 +247,17 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn invalid_members_of_a_completion_do_not_hide_its_values() {
+        let odd = json!({ "values": [7, "a", null, "b"], "total": "2", "hasMore": "no" });
+        let completion: Completion = serde_json::from_value(odd).unwrap();
+        let values = vec!["a".to_owned(), "b".to_owned()];
+        assert_eq!(completion, Completion { values, total: None, has_more: None });
+        let right = json!({ "values": ["a"], "total": 7, "hasMore": true });
+        let completion: Completion = serde_json::from_value(right.clone()).unwrap();
+        assert_eq!(json!(completion), right);
+    }
 
     #[test]
     fn a_form_starts_with_its_defaults() {
