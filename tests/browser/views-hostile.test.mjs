@@ -324,3 +324,33 @@ test("links of a View are opened after consent, and only those of the web", { ti
   assert.ok((await dialog.count()) <= 1, `${await dialog.count()} dialogs are open`);
   await page.context().close();
 });
+
+test("a click that was meant for the View agrees to nothing", { timeout: 60_000 }, async () => {
+  const page = await opened();
+  const popups = [];
+  page.on("popup", (popup) => popups.push(popup.url()));
+  const view = await openRawView(page, server);
+  const dialog = page.locator("dialog[open]");
+  const yes = dialog.getByRole("button", { name: "Open the link" });
+  const askToOpen = () =>
+    view.frame.evaluate(() => {
+      globalThis.open1 = ask("ui/open-link", { url: "https://example.com/" });
+    });
+  await askToOpen();
+  const { x, y, width, height } = await yes.boundingBox();
+  await page.keyboard.press("Escape");
+  // The View has made the user click again and again where the button appears.
+  await askToOpen();
+  await dialog.waitFor();
+  for (let clicks = 0; clicks < 4; clicks += 1) {
+    await page.mouse.click(x + width / 2, y + height / 2);
+    assert.equal(await dialog.count(), 1, `the dialog is closed by click ${clicks}`);
+    await page.waitForTimeout(300);
+  }
+  assert.deepEqual(popups, []);
+  // A click after the question could be read counts.
+  await yes.click();
+  await dialog.waitFor({ state: "detached" });
+  assert.equal((await view.frame.evaluate(() => globalThis.open1)).error, undefined);
+  await page.context().close();
+});
