@@ -320,6 +320,15 @@ impl Catalog {
         fits.map(|(_, upstream)| *upstream)
     }
 
+    /// Returns whether an upstream lists a resource under its own URI, or has a View or a template
+    /// with that URI.
+    pub(crate) fn has_resource_at(&self, upstream: &Upstream, index: usize, uri: &str) -> bool {
+        let listing = upstream.listing();
+        listing.resources.iter().any(|resource| resource.uri == uri)
+            || views_of(upstream, &listing).any(|view| view.as_str() == uri)
+            || self.patterns.iter().any(|(pattern, at)| *at == index && pattern.matches(uri))
+    }
+
     /// Returns the upstream with resources, if there is exactly one.
     pub(crate) fn only_with_resources(&self) -> Option<usize> {
         match self.with_resources[..] {

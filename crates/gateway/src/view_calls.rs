@@ -1,5 +1,7 @@
 //! Requests of an upstream's Views for resources: of that upstream, and of no other.
 
+use std::sync::PoisonError;
+
 use marquetry_protocol::{
     RpcError, error_code,
     server::{Reply, RequestContext},
@@ -8,7 +10,7 @@ use marquetry_protocol::{
 };
 use percent_encoding::percent_decode_str;
 
-use super::{Gateway, Route};
+use super::{Gateway, List, Route, owner::Owner};
 
 /// The request header that limits `resources/read`, the lists of resources and the list of prompts
 /// to one server. Its value is the server's name in percent-encoding. A host sends it with the
@@ -38,8 +40,13 @@ impl Gateway {
     /// Reads a resource of the upstream with this index, under the upstream's own URI: a View, or a
     /// resource that a View requests.
     ///
+    /// A caller with a token reads only what the upstream offers to all callers or has linked to
+    /// this one: any client can send [`SERVER_HEADER`], and with it could read what the upstream
+    /// linked to another user.
+    ///
     /// # Errors
-    /// Returns an error if there is no such upstream, or if [`Gateway::read_resource`] returns one.
+    /// Returns an error if there is no such upstream, if it does not offer the resource to the
+    /// caller, or if [`Gateway::read_resource`] returns one.
     pub async fn read_resource_for_view(
         &self,
         upstream: usize,
@@ -49,7 +56,24 @@ impl Gateway {
         if upstream >= self.upstreams.len() {
             return Err(RpcError::resource_not_found(&params.uri));
         }
+        if cx.principal().is_some() && !self.offers_resource(upstream, &params.uri, cx) {
+            // The upstream may still be starting.
+            self.started(List::Resources, cx).await?;
+            if !self.offers_resource(upstream, &params.uri, cx) {
+                return Err(RpcError::resource_not_found(&params.uri));
+            }
+        }
         self.read_at(upstream, params, cx).await
+    }
+
+    /// Returns whether the upstream with this index lists a resource, has a View or a template with
+    /// its URI, or gave this caller a link to it.
+    fn offers_resource(&self, upstream: usize, uri: &str, cx: &RequestContext) -> bool {
+        if self.catalog().has_resource_at(&self.upstreams[upstream], upstream, uri) {
+            return true;
+        }
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        links.get(&Owner::of(cx), uri) == Some(upstream)
     }
 
     /// Reads a View or resource whose exposed URI differs from its URI at the upstream. The answer

@@ -514,6 +514,33 @@ async fn with_one_upstream_a_link_belongs_to_its_user_too() {
 }
 
 #[tokio::test]
+async fn a_request_bound_to_a_server_reads_no_link_of_another_user() {
+    let listed = json!([{ "uri": "own://listed", "name": "l" }]);
+    let template = json!([{ "uriTemplate": "own://t/{id}", "name": "t" }]);
+    let upstream = linking("up", listed, template).await;
+    let directory = tempfile::tempdir().unwrap();
+    let users = users_toml(directory.path(), &["ann", "bob"]);
+    let server = Running::start(&format!("{users}{}", upstream.toml("up"))).await;
+    let ask = async |name: &str, method: &str, params: Value| {
+        let token = format!("Bearer {}", token_of(name));
+        let headers = [("Authorization", token.as_str()), ("Marquetry-Server", "up")];
+        post(&server, &headers, method, params).await.json()
+    };
+    let link = json!({ "name": "up__link", "arguments": { "uri": "private://ann" } });
+    ask("ann", "tools/call", link).await;
+    for (name, uri, may_read) in [
+        ("ann", "private://ann", true),
+        ("bob", "private://ann", false),
+        ("bob", "own://listed", true),
+        ("bob", "own://t/1", true),
+    ] {
+        let read = ask(name, "resources/read", json!({ "uri": uri })).await;
+        assert_eq!(read["result"]["contents"][0]["text"] == "up", may_read, "{name} {uri}: {read}");
+    }
+    server.stop().await;
+}
+
+#[tokio::test]
 async fn a_result_of_unknown_type_is_an_error() {
     let upstream = Scripted::start(STATELESS, |method, _| {
         let tools = json!([{ "name": "show", "inputSchema": { "type": "object" } }]);
