@@ -24,9 +24,9 @@ pub(crate) struct Readers(Mutex<BTreeMap<String, Reader>>);
 
 /// A user, and the principal by which the server knows the user; `None` is the local user.
 #[derive(Clone)]
-struct Reader {
-    caller: Caller,
-    principal: Option<Principal>,
+pub(crate) struct Reader {
+    pub(crate) caller: Caller,
+    pub(crate) principal: Option<Principal>,
 }
 
 impl Readers {
@@ -49,13 +49,31 @@ impl Readers {
 /// Notifies a listener of changed records.
 ///
 /// A change of a list is announced to the users who see the record, because others could tell from
-/// the announcements when somebody works. An update of a record is announced to its subscribers,
-/// who could read it when they subscribed.
+/// the announcements when somebody works.
 pub(crate) struct Announcer {
+    pub(crate) updates: UpdateAnnouncer,
+    pub(crate) readers: Arc<Readers>,
+}
+
+/// Notifies a listener of changes of watched records, for those subscribers who may read the record
+/// now. A subscriber from whom a record was taken hears no more of it.
+#[derive(Clone)]
+pub(crate) struct UpdateAnnouncer {
     pub(crate) records: Records,
     pub(crate) listener: Arc<dyn ChangeListener>,
     pub(crate) watched: Arc<WatchList>,
-    pub(crate) readers: Arc<Readers>,
+}
+
+impl UpdateAnnouncer {
+    /// Announces a change of the record that is watched as `uri`.
+    pub(crate) async fn announce(&self, uri: &str, event: &RecordEvent) {
+        for Reader { caller, principal } in self.watched.watchers(uri) {
+            let names = self.records.principals(&caller).await;
+            if names.is_ok_and(|names| event.is_for(&names)) {
+                self.listener.resource_updated_for(uri, principal.as_ref());
+            }
+        }
+    }
 }
 
 impl Announcer {
@@ -67,8 +85,8 @@ impl Announcer {
                 Ok(event) => batch.push(event),
                 // The changed records are unknown.
                 Err(RecvError::Lagged(_)) => {
-                    self.listener.resources_changed();
-                    self.listener.prompts_changed();
+                    self.updates.listener.resources_changed();
+                    self.updates.listener.prompts_changed();
                     continue;
                 }
                 Err(RecvError::Closed) => return,
@@ -79,41 +97,40 @@ impl Announcer {
                 batch.push(event);
             }
             for event in &batch {
-                self.announce_update(event);
+                self.announce_update(event).await;
             }
             self.announce_lists(&batch).await;
             batch.clear();
         }
     }
 
-    fn announce_update(&self, event: &RecordEvent) {
-        let is_there = event.change != RecordChange::Deleted;
-        let revision = is_there.then_some(event.revision);
+    async fn announce_update(&self, event: &RecordEvent) {
         let media = Am7Uri::parse(&event.uri).ok().as_ref().and_then(media_uri);
         for uri in [Some(event.uri.clone()), media].into_iter().flatten() {
-            self.watched.note(&uri, revision);
-            self.listener.resource_updated(&uri);
+            self.updates.watched.note(&uri, event);
+            self.updates.announce(&uri, event).await;
         }
     }
 
     async fn announce_lists(&self, events: &[RecordEvent]) {
+        let UpdateAnnouncer { records, listener, .. } = &self.updates;
         let Some(readers) = self.readers.all() else {
-            self.listener.resources_changed();
-            self.listener.prompts_changed();
+            listener.resources_changed();
+            listener.prompts_changed();
             return;
         };
         for Reader { caller, principal } in readers {
             // A change too many costs a list, and one too few leaves an old one.
-            let names = self.records.principals(&caller).await.ok();
+            let names = records.principals(&caller).await.ok();
             let seen: Vec<_> = events
                 .iter()
                 .filter(|event| names.as_ref().is_none_or(|names| event.is_for(names)))
                 .collect();
             if seen.iter().any(|event| event.kind == PROMPT_CONFIG) {
-                self.listener.prompts_changed_for(principal.as_ref());
+                listener.prompts_changed_for(principal.as_ref());
             }
             if seen.iter().any(|event| event.change != RecordChange::Updated) {
-                self.listener.resources_changed_for(principal.as_ref());
+                listener.resources_changed_for(principal.as_ref());
             }
         }
     }

@@ -11,7 +11,7 @@ use tokio::{sync::OnceCell, task::JoinSet};
 
 use crate::{
     access::Access,
-    announce::{Announcer, Readers},
+    announce::{Announcer, Reader, Readers, UpdateAnnouncer},
     failure::{ErrorCode, Failure},
     identity::{group_uri, user_id},
     knowledge::Knowledge,
@@ -213,8 +213,10 @@ impl KnowledgeService {
             .await?
             .ok_or_else(|| Failure::new(ErrorCode::NotFound, format!("no record {uri}")))?;
         let record = access.watched(uri).await?;
-        let store = access.knowledge.records.store().clone();
-        self.watched.add(uri, &record, store, self.listener.clone());
+        let principal = cx.principal().map(|principal| (**principal).clone());
+        let watcher = Reader { caller: access.caller.clone(), principal };
+        let updates = self.updates(&access.knowledge);
+        self.watched.add(uri, &record, watcher, updates);
         Ok(())
     }
 
@@ -247,14 +249,19 @@ impl KnowledgeService {
         }
     }
 
+    fn updates(&self, knowledge: &Knowledge) -> UpdateAnnouncer {
+        UpdateAnnouncer {
+            records: knowledge.records.clone(),
+            listener: self.listener.clone(),
+            watched: self.watched.clone(),
+        }
+    }
+
     async fn opened(&self) -> Result<&Knowledge, Failure> {
         let open = async {
             let knowledge = Knowledge::open(&self.options).await?;
-            let listener = self.listener.clone();
-            let watched = self.watched.clone();
-            let readers = self.readers.clone();
-            let records = knowledge.records.clone();
-            let announcer = Announcer { records, listener, watched, readers };
+            let updates = self.updates(&knowledge);
+            let announcer = Announcer { updates, readers: self.readers.clone() };
             let events = knowledge.records.subscribe();
             let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
             tasks.spawn(announcer.run(events));

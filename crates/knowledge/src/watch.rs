@@ -2,12 +2,13 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
-use marquetry_protocol::server::ChangeListener;
-use marquetry_rag::{Record, RecordStore};
+use marquetry_rag::{Record, RecordChange, RecordEvent};
+
+use crate::announce::{Reader, UpdateAnnouncer};
 
 /// Interval at which the database is asked for changes of other processes, while records are
 /// watched.
@@ -24,38 +25,49 @@ struct WatchTable {
     is_polled: bool,
 }
 
-#[derive(Clone)]
 struct Watch {
     /// URI of the record; it may be watched by the URI of its content.
     record: String,
-    /// Number of watchers.
+    /// Number of subscriptions.
     count: usize,
-    /// The last announced revision; `None` after its removal.
-    revision: Option<u64>,
+    /// The users who have subscribed since the first subscription, by their names. A user whose
+    /// subscriptions have ended gets no announcements, and stays here until all have ended.
+    watchers: BTreeMap<String, Reader>,
+    /// The last announced change. It knows who may read the record, or could before its removal.
+    last: Option<RecordEvent>,
 }
 
 impl WatchList {
-    /// Adds a watcher of a record.
+    /// Adds a subscription of `watcher` to a record.
     pub(crate) fn add(
-        self: &Arc<Self>,
+        &self,
         uri: &str,
         record: &Record,
-        store: Arc<dyn RecordStore>,
-        listener: Arc<dyn ChangeListener>,
+        watcher: Reader,
+        updates: UpdateAnnouncer,
     ) {
         let mut state = self.state();
-        let watch = Watch {
+        let watch = state.records.entry(uri.to_owned()).or_insert_with(|| Watch {
             record: record.uri().unwrap_or_default(),
             count: 0,
-            revision: Some(record.revision),
-        };
-        state.records.entry(uri.to_owned()).or_insert(watch).count += 1;
+            watchers: BTreeMap::new(),
+            last: RecordEvent::new(RecordChange::Updated, record),
+        });
+        watch.count += 1;
+        watch.watchers.insert(watcher.caller.user.clone(), watcher);
         if !std::mem::replace(&mut state.is_polled, true) {
-            tokio::spawn(poll_changes(Arc::clone(self), store, listener));
+            tokio::spawn(poll_changes(updates));
         }
     }
 
-    /// Removes a watcher.
+    /// Returns the users who have subscribed to a record.
+    pub(crate) fn watchers(&self, uri: &str) -> Vec<Reader> {
+        let state = self.state();
+        let watch = state.records.get(uri);
+        watch.map(|watch| watch.watchers.values().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Removes a subscription.
     pub(crate) fn remove(&self, uri: &str) {
         let mut state = self.state();
         if let Some(watch) = state.records.get_mut(uri) {
@@ -66,11 +78,20 @@ impl WatchList {
         }
     }
 
-    /// Stores an announced revision, and returns whether it is new.
-    pub(crate) fn note(&self, uri: &str, revision: Option<u64>) -> bool {
+    /// Stores an announced change, and returns whether it is new.
+    pub(crate) fn note(&self, uri: &str, event: &RecordEvent) -> bool {
         let mut state = self.state();
-        let watch = state.records.get_mut(uri);
-        watch.is_some_and(|watch| std::mem::replace(&mut watch.revision, revision) != revision)
+        let Some(watch) = state.records.get_mut(uri) else { return false };
+        let is_new = watch.last.as_ref().is_none_or(|last| revision(last) != revision(event));
+        watch.last = Some(event.clone());
+        is_new
+    }
+
+    /// Returns the event of the removal of a record, for those who could read it before.
+    fn removal(&self, uri: &str) -> Option<RecordEvent> {
+        let mut event = self.state().records.get(uri)?.last.clone()?;
+        event.change = RecordChange::Deleted;
+        Some(event)
     }
 
     fn state(&self) -> MutexGuard<'_, WatchTable> {
@@ -86,13 +107,16 @@ impl WatchList {
     }
 }
 
+/// Returns the revision of a record after a change; `None` after its removal.
+fn revision(event: &RecordEvent) -> Option<u64> {
+    (event.change != RecordChange::Deleted).then_some(event.revision)
+}
+
 /// Polls for changes of other processes while there are watchers. Changes of this process are
 /// announced at once by another task.
-async fn poll_changes(
-    watched: Arc<WatchList>,
-    store: Arc<dyn RecordStore>,
-    listener: Arc<dyn ChangeListener>,
-) {
+async fn poll_changes(updates: UpdateAnnouncer) {
+    let watched = &updates.watched;
+    let store = updates.records.store().clone();
     let mut seen = None;
     loop {
         tokio::time::sleep(EVERY).await;
@@ -109,17 +133,18 @@ async fn poll_changes(
         }
         seen = version;
         for (uri, record) in records {
-            match store.get(&record).await {
-                Ok(found) => {
-                    let revision = found.map(|found| found.revision);
-                    if watched.note(&uri, revision) {
-                        listener.resource_updated(&uri);
-                        if revision.is_none() {
-                            listener.resources_changed();
-                        }
-                    }
+            let event = match store.get(&record).await {
+                Ok(Some(found)) => RecordEvent::new(RecordChange::Updated, &found),
+                Ok(None) => watched.removal(&uri),
+                Err(_) => {
+                    seen = None;
+                    continue;
                 }
-                Err(_) => seen = None,
+            };
+            let Some(event) = event.filter(|event| watched.note(&uri, event)) else { continue };
+            updates.announce(&uri, &event).await;
+            if event.change == RecordChange::Deleted {
+                updates.listener.resources_changed();
             }
         }
     }

@@ -46,6 +46,8 @@ pub trait ChangeListener: Send + Sync + 'static {
     fn resources_changed_for(&self, principal: Option<&Principal>);
     /// Announces that the resource `uri` has changed.
     fn resource_updated(&self, uri: &str);
+    /// Announces to one principal that the resource `uri` has changed.
+    fn resource_updated_for(&self, uri: &str, principal: Option<&Principal>);
 }
 
 impl ChangeListener for () {
@@ -55,6 +57,7 @@ impl ChangeListener for () {
     fn prompts_changed_for(&self, _principal: Option<&Principal>) {}
     fn resources_changed_for(&self, _principal: Option<&Principal>) {}
     fn resource_updated(&self, _uri: &str) {}
+    fn resource_updated_for(&self, _uri: &str, _principal: Option<&Principal>) {}
 }
 
 /// Announcements that wait for one client. An announcement is never queued twice: one is enough to
@@ -154,14 +157,18 @@ impl Notifier {
 
     /// Announces a change of the resource `uri` to its subscribers.
     pub fn resource_updated(&self, uri: &str) {
-        let mut params = JsonObject::new();
-        params.insert("uri".to_owned(), uri.into());
-        self.offer(&Announcement {
-            method: "notifications/resources/updated",
-            uri: Some(uri),
-            audience: Audience::All,
-            params,
-        });
+        self.announce_update(uri, Audience::All);
+    }
+
+    /// Announces a change of the resource `uri` to the subscribers of one principal alone.
+    pub fn resource_updated_for(&self, uri: &str, principal: Option<&Principal>) {
+        self.announce_update(uri, Audience::Of(principal));
+    }
+
+    fn announce_update(&self, uri: &str, audience: Audience<'_>) {
+        const METHOD: &str = "notifications/resources/updated";
+        let params = JsonObject::from_iter([("uri".to_owned(), uri.into())]);
+        self.offer(&Announcement { method: METHOD, uri: Some(uri), audience, params });
     }
 
     fn announce(&self, method: &'static str, audience: Audience<'_>) {

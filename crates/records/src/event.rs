@@ -37,7 +37,10 @@ pub enum RecordChange {
 }
 
 impl RecordEvent {
-    pub(crate) fn new(change: RecordChange, record: &Record) -> Option<Self> {
+    /// Returns the event of a change after which the record is as given. `None` if the record has
+    /// no URI.
+    #[must_use]
+    pub fn new(change: RecordChange, record: &Record) -> Option<Self> {
         let mut readers = record_readers(record);
         readers.insert(administrators(&record.organization));
         Some(Self {

@@ -1,7 +1,7 @@
 //! Changes of lists and resources, collected for notifications to clients.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::BTreeMap,
     sync::{Mutex, PoisonError},
 };
 
@@ -21,8 +21,10 @@ pub(crate) struct Changes {
     pub(crate) own_prompts: ChangedPrincipals,
     /// Resources of single principals, which others cannot see.
     pub(crate) own_resources: ChangedPrincipals,
-    /// Single resources with subscribers.
-    pub(crate) updated: UpdatedResources,
+    /// Single resources with subscribers, by URI.
+    pub(crate) updated: Pending<String, ()>,
+    /// Single resources with subscribers, by URI and principal.
+    pub(crate) own_updated: Pending<(String, Option<String>), Option<Principal>>,
 }
 
 impl Changes {
@@ -30,7 +32,7 @@ impl Changes {
     pub(crate) fn artifacts_changed(&self, whose: ChangedFor<'_>) {
         match whose {
             ChangedFor::Principal(principal) => {
-                self.own_resources.push(principal.map(|principal| &**principal));
+                self.resources_changed_for(principal.map(|principal| &**principal));
             }
             _ => self.resources.notify_one(),
         }
@@ -51,61 +53,49 @@ impl ChangeListener for Changes {
     }
 
     fn prompts_changed_for(&self, principal: Option<&Principal>) {
-        self.own_prompts.push(principal);
+        self.own_prompts.push(principal.map(Principal::id), principal.cloned());
     }
 
     fn resources_changed_for(&self, principal: Option<&Principal>) {
-        self.own_resources.push(principal);
+        self.own_resources.push(principal.map(Principal::id), principal.cloned());
     }
 
     fn resource_updated(&self, uri: &str) {
-        self.updated.push(uri);
+        self.updated.push(uri.to_owned(), ());
+    }
+
+    fn resource_updated_for(&self, uri: &str, principal: Option<&Principal>) {
+        let key = (uri.to_owned(), principal.map(Principal::id));
+        self.own_updated.push(key, principal.cloned());
     }
 }
 
-/// Principals whose own list has changed. `None` means all clients without a token.
-#[derive(Debug, Default)]
-pub(crate) struct ChangedPrincipals {
-    principals: Mutex<BTreeMap<Option<String>, Option<Principal>>>,
+/// Principals whose own list has changed, by their ids. `None` means all clients without a token.
+pub(crate) type ChangedPrincipals = Pending<Option<String>, Option<Principal>>;
+
+/// Changes that wait for a notification, by keys: changes with the same key give one notification.
+#[derive(Debug)]
+pub(crate) struct Pending<K, V> {
+    changes: Mutex<BTreeMap<K, V>>,
     /// Wakes [`Self::take`].
     added: Notify,
 }
 
-impl ChangedPrincipals {
-    /// Notes that the list of a principal has changed.
-    pub(crate) fn push(&self, principal: Option<&Principal>) {
-        let id = principal.map(Principal::id);
-        let mut principals = self.principals.lock().unwrap_or_else(PoisonError::into_inner);
-        principals.insert(id, principal.cloned());
+impl<K, V> Default for Pending<K, V> {
+    fn default() -> Self {
+        Self { changes: Mutex::default(), added: Notify::new() }
+    }
+}
+
+impl<K: Ord, V> Pending<K, V> {
+    fn push(&self, key: K, change: V) {
+        self.changes.lock().unwrap_or_else(PoisonError::into_inner).insert(key, change);
         self.added.notify_one();
     }
 
     /// Waits for changes and takes them all.
-    pub(crate) async fn take(&self) -> Vec<Option<Principal>> {
+    pub(crate) async fn take(&self) -> BTreeMap<K, V> {
         self.added.notified().await;
-        let principals = &mut *self.principals.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(principals).into_values().collect()
-    }
-}
-
-/// Single resources that have changed, by URI.
-#[derive(Debug, Default)]
-pub(crate) struct UpdatedResources {
-    uris: Mutex<BTreeSet<String>>,
-    /// Wakes [`Self::take`].
-    added: Notify,
-}
-
-impl UpdatedResources {
-    /// Notes that a resource has changed.
-    pub(crate) fn push(&self, uri: &str) {
-        self.uris.lock().unwrap_or_else(PoisonError::into_inner).insert(uri.to_owned());
-        self.added.notify_one();
-    }
-
-    /// Waits for changes and takes them all.
-    pub(crate) async fn take(&self) -> BTreeSet<String> {
-        self.added.notified().await;
-        std::mem::take(&mut *self.uris.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut *self.changes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }

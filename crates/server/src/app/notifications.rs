@@ -31,20 +31,25 @@ pub(super) async fn announce(
             }
             // Only clients of the principal see these lists, so only they list them again.
             principals = changes.own_resources.take() => {
-                for principal in &principals {
+                for principal in principals.values() {
                     notifier.resources_changed_for(principal.as_ref());
                     console.resources_changed_for(principal.as_ref());
                 }
             }
             principals = changes.own_prompts.take() => {
-                for principal in &principals {
+                for principal in principals.values() {
                     notifier.prompts_changed_for(principal.as_ref());
                     console.prompts_changed_for(principal.as_ref());
                 }
             }
-            uris = changes.updated.take() => {
-                for uri in &uris {
+            updates = changes.updated.take() => {
+                for uri in updates.keys() {
                     notifier.resource_updated(uri);
+                }
+            }
+            updates = changes.own_updated.take() => {
+                for ((uri, _), principal) in &updates {
+                    notifier.resource_updated_for(uri, principal.as_ref());
                 }
             }
             () = stop.cancelled() => return,

@@ -184,6 +184,58 @@ async fn subscribers_hear_of_changes() {
     within(stream.read_to_string(&mut said)).await.unwrap();
 }
 
+/// Two servers share the database: one hears of its own changes at once, and of those of the other
+/// by polling.
+#[tokio::test]
+async fn a_subscriber_hears_nothing_of_a_record_that_was_taken_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = server_of_two(folder.path()).await;
+    let other = server_of_two(folder.path()).await;
+    // Bob becomes a user of the database.
+    assert_eq!(one.tool(BOB, "am7_list_objects", json!({})).await.0, 200);
+    let bob = "am7://default/system.user/bob";
+    for writer in [&one, &other] {
+        let uri = one.document(ALICE, "shared", "A text.").await;
+        let change = async |change: Value| {
+            let mut arguments = json!({"uri": uri});
+            arguments.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+            assert_eq!(writer.tool(ALICE, "am7_update_object", arguments).await.0, 200);
+        };
+        change(json!({"readers": [bob]})).await;
+        let mut streams = Vec::new();
+        for token in [ALICE, BOB] {
+            let mut stream = TcpStream::connect(one.address).await.unwrap();
+            let request = format!(
+                "GET /mcp/v1/resources/subscribe?uri={uri} HTTP/1.1\r\nHost: {}\r\nAuthorization: {token}\r\n\r\n",
+                one.address
+            );
+            stream.write_all(request.as_bytes()).await.unwrap();
+            let mut said = String::new();
+            read_until(&mut stream, &mut said, ": subscribed").await;
+            streams.push((stream, said));
+        }
+        change(json!({"attributes": {"description": "for both"}})).await;
+        for (stream, said) in &mut streams {
+            read_until(stream, said, "event: resource/updated").await;
+            said.clear();
+        }
+        let [(alice, alice_heard), (bob, bob_heard)] = &mut streams[..] else { unreachable!() };
+        change(json!({"readers": []})).await;
+        read_until(alice, alice_heard, "event: resource/updated").await;
+        alice_heard.clear();
+        change(json!({"attributes": {"description": "for alice"}})).await;
+        read_until(alice, alice_heard, "event: resource/updated").await;
+        alice_heard.clear();
+        let removed = writer.tool(ALICE, "am7_delete_object", json!({"uri": uri})).await;
+        assert_eq!(removed.0, 200, "{}", removed.1);
+        read_until(alice, alice_heard, "event: resource/updated").await;
+        let more = read_until(bob, bob_heard, "event:");
+        tokio::time::timeout(std::time::Duration::from_millis(500), more).await.unwrap_err();
+    }
+    other.stop().await;
+    one.stop().await;
+}
+
 async fn read_until(stream: &mut TcpStream, said: &mut String, wanted: &str) {
     let mut buffer = [0; 4096];
     while !said.contains(wanted) {
