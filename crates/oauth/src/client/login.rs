@@ -6,7 +6,7 @@ use super::{
     LoginRequest, OAuthOptions,
     discovery::AuthorizationServer,
     random::random,
-    token::{TokenAnswer, TokenEndpoint},
+    token::{TokenAnswer, TokenEndpoint, refused},
 };
 use crate::signing_key::base64url;
 
@@ -95,8 +95,7 @@ fn code(
     }
     if let Some(error) = parameter(query, "error")? {
         let description = parameter(query, "error_description")?.unwrap_or_default();
-        let error = marquetry_protocol::shortened(&error).to_owned();
-        return Err(AuthorizationError::Denied { error, description });
+        return Err(refused(&error, &description));
     }
     parameter(query, "code")?.ok_or_else(|| answer_error("it has no code"))
 }

@@ -181,6 +181,29 @@ fn denial(answer: &Answer) -> Option<AuthorizationError> {
     }
     let Denial { error, error_description: description } =
         serde_json::from_slice(&answer.body).ok()?;
-    let error = marquetry_protocol::shortened(&error).to_owned();
-    Some(AuthorizationError::Denied { error, description })
+    Some(refused(&error, &description))
+}
+
+/// Returns the error of a refusal in which an authorization server describes a problem. Its texts
+/// become one short line: RFC 6749, section 5.2, allows no control characters, and a line break
+/// could fake a message of this program in a terminal.
+pub(super) fn refused(error: &str, description: &str) -> AuthorizationError {
+    let [error, description] = [error, description]
+        .map(|text| marquetry_protocol::shortened(text).replace(char::is_control, " "));
+    AuthorizationError::Denied { error, description }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_one_short_line() {
+        let error = refused("invalid_grant\u{1b}[2J", &format!("no\nlogged in{}", "!".repeat(500)));
+        let shown = error.to_string();
+        assert!(
+            shown.starts_with("authorization server refused: invalid_grant [2J: no logged in!")
+        );
+        assert!(shown.len() < 500 && !shown.contains(char::is_control), "{shown}");
+    }
 }
