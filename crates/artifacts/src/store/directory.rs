@@ -33,7 +33,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use cap_std::{
     ambient_authority,
-    fs::{Dir, File, OpenOptions},
+    fs::{Dir, DirBuilder, File, OpenOptions},
 };
 
 use super::{
@@ -70,8 +70,8 @@ const MAX_KNOWN_NAMES: usize = 100_000;
 pub struct DirectoryStore(Arc<SharedDirectory>);
 
 impl DirectoryStore {
-    /// Opens the store in this directory. A missing directory is created, readable by its owner
-    /// alone.
+    /// Opens the store in this directory. A missing directory is created. Only the owner of the
+    /// process can read what the store holds, even if others may read the directory.
     ///
     /// This blocks: call it at the start of a program.
     ///
@@ -101,8 +101,14 @@ impl DirectoryStore {
             }
             Err(error) => return Err(error),
         }
-        root.create_dir_all("tmp")?;
-        root.create_dir_all("scopes")?;
+        // The directory itself may be open to other users of the machine: only a missing one was
+        // created above.
+        let mut private = DirBuilder::new();
+        private.recursive(true);
+        #[cfg(unix)]
+        cap_std::fs::DirBuilderExt::mode(&mut private, 0o700);
+        root.create_dir_with("tmp", &private)?;
+        root.create_dir_with("scopes", &private)?;
         let process = getrandom::u64().map_err(|error| io::Error::other(error.to_string()))?;
         let inner = SharedDirectory {
             root,
@@ -810,6 +816,19 @@ mod tests {
             SystemTime::UNIX_EPOCH,
             content,
         )
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn other_users_of_the_machine_read_no_artifact() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let root = tempfile::tempdir().unwrap();
+        fs::set_permissions(root.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        DirectoryStore::open(root.path(), QUICK).unwrap();
+        for name in ["tmp", "scopes"] {
+            let mode = fs::metadata(root.path().join(name)).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o700, "{name}");
+        }
     }
 
     #[tokio::test]
