@@ -120,7 +120,7 @@ pub(crate) fn open_router(console: Console) -> Router {
 
 /// Refuses requests of pages of other origins.
 async fn own_origin_alone(request: Request, next: Next) -> Response {
-    if is_own_page(request.headers()) {
+    if is_own_page(&request) {
         with_json_error(next.run(request).await).await
     } else {
         ApiError::OtherOrigin.into_response()
@@ -176,7 +176,7 @@ pub(crate) fn guarded(routes: Router) -> Router {
 /// Refuses requests from pages of other origins, including other ports of this machine, and forbids
 /// caching of the other responses.
 async fn own_page_alone(request: Request, next: Next) -> Response {
-    if !is_own_page(request.headers()) {
+    if !is_own_page(&request) {
         return ApiError::OtherOrigin.into_response();
     }
     if request.extensions().get::<Viewer>().is_none() {
@@ -191,16 +191,19 @@ async fn own_page_alone(request: Request, next: Next) -> Response {
 }
 
 /// Returns whether a request comes from the console's page or from a program. Every browser names
-/// the origin of a request in `Origin`, and newer browsers also send `Sec-Fetch-Site`.
-fn is_own_page(headers: &HeaderMap) -> bool {
+/// the origin of a request in `Origin`, and newer browsers also send `Sec-Fetch-Site`. In HTTP/2,
+/// which proxies speak, the host is in `:authority`.
+fn is_own_page<B>(request: &http::Request<B>) -> bool {
     fn text<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
         headers.get(name).map(|value| value.to_str().unwrap_or("?"))
     }
+    let headers = request.headers();
+    let authority = request.uri().authority().map(http::uri::Authority::as_str);
     let is_same_site =
         text(headers, "sec-fetch-site").is_none_or(|site| site == "same-origin" || site == "none");
     let is_same_origin = text(headers, "origin").is_none_or(|origin| {
         let host = origin.split_once("://").map(|(_, host)| host);
-        host.is_some() && host == text(headers, "host")
+        host.is_some() && host == authority.or(text(headers, "host"))
     });
     is_same_site && is_same_origin
 }
@@ -442,15 +445,16 @@ mod tests {
             (None, Some("same-site"), false),
             (None, Some("cross-site"), false),
         ] {
-            let mut headers = HeaderMap::new();
-            headers.insert("host", HeaderValue::from_static("127.0.0.1:3001"));
-            if let Some(origin) = origin {
-                headers.insert("origin", HeaderValue::from_static(origin));
+            let http1 = http::Request::get("/").header("host", "127.0.0.1:3001");
+            let http2 = http::Request::get("http://127.0.0.1:3001/");
+            for mut request in [http1, http2] {
+                for (name, value) in [("origin", origin), ("sec-fetch-site", site)] {
+                    if let Some(value) = value {
+                        request = request.header(name, value);
+                    }
+                }
+                assert_eq!(is_own_page(&request.body(()).unwrap()), want, "{origin:?} {site:?}");
             }
-            if let Some(site) = site {
-                headers.insert("sec-fetch-site", HeaderValue::from_static(site));
-            }
-            assert_eq!(is_own_page(&headers), want, "{origin:?} {site:?}");
         }
     }
 }
