@@ -97,7 +97,9 @@ impl SseParser {
             self.line(line, &mut event)?;
         }
         buffer.drain(..start);
-        self.searched = buffer.iter().position(|byte| *byte == b'\r').unwrap_or(buffer.len());
+        // No line ends in what is left, unless a `\r` at its end is half of one. Searching all of
+        // it again with each piece would take time that grows with the square of the line.
+        self.searched = buffer.len() - usize::from(buffer.ends_with(b"\r"));
         self.buffer = buffer;
         if self.searched > self.max_line() { Err(TooLong) } else { Ok(()) }
     }
@@ -208,6 +210,17 @@ mod tests {
         assert_eq!(parser.push(b"data: 123456789\n\n", |_| panic!("too long")), Err(TooLong));
         let mut parser = SseParser::new(8);
         assert_eq!(parser.push(&[b'x'; 100], |_| panic!("no event")), Err(TooLong));
+    }
+
+    /// Searched anew with each piece, this line would take a minute.
+    #[test]
+    fn a_long_line_in_small_pieces_is_searched_once() {
+        let mut parser = SseParser::new(16 << 20);
+        let started = std::time::Instant::now();
+        for _ in 0..8 << 10 {
+            parser.push(&[b'x'; 1 << 10], |_| panic!("no event")).unwrap();
+        }
+        assert!(started.elapsed() < Duration::from_secs(5), "{:?}", started.elapsed());
     }
 
     proptest! {

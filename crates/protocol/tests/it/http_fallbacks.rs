@@ -2,9 +2,11 @@
 
 use std::{
     collections::HashSet,
+    future::{Future as _, poll_fn},
     io::Write as _,
+    pin::pin,
     sync::{Arc, Mutex},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use http::{Method, StatusCode};
@@ -196,8 +198,12 @@ async fn a_request_other_than_a_call_is_sent_again_if_its_connection_closes() {
     assert!(matches!(call(&client).await, Err(ClientError::Io { .. })));
 }
 
-fn compressed(mut answer: Answer, text: &str) -> Answer {
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+fn compressed(answer: Answer, text: &str) -> Answer {
+    compressed_at(flate2::Compression::fast(), answer, text)
+}
+
+fn compressed_at(level: flate2::Compression, mut answer: Answer, text: &str) -> Answer {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), level);
     encoder.write_all(text.as_bytes()).unwrap();
     answer.headers_mut().insert("content-encoding", "gzip".parse().unwrap());
     *answer.body_mut() = encoder.finish().unwrap().into();
@@ -231,6 +237,33 @@ async fn compressed_answers_are_requested_and_read() {
             Err(error) => assert!(words > 3, "{error}"),
         }
     }
+}
+
+/// Compressed, these comments are 16 kilobytes, which arrive in two or three pieces. If each piece
+/// was parsed in one go, the task would hold its thread, and its time limit could not end it.
+#[tokio::test]
+async fn a_compressed_stream_is_parsed_in_small_steps() {
+    let best = flate2::Compression::best();
+    let comments = compressed_at(best, events(""), &":\n".repeat(8 << 20));
+    let server = script(move |seen, log| match rpc(seen) {
+        "tools/call" => comments.clone(),
+        _ => session(seen, log),
+    })
+    .await;
+    let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
+    let mut call = pin!(call(&client));
+    let mut longest = Duration::ZERO;
+    let mut total = Duration::ZERO;
+    let ended = poll_fn(|context| {
+        let before = Instant::now();
+        let polled = call.as_mut().poll(context);
+        longest = longest.max(before.elapsed());
+        total += before.elapsed();
+        polled
+    })
+    .await;
+    assert!(ended.is_err(), "the stream has no answer");
+    assert!(longest < total / 4, "{longest:?} of {total:?}");
 }
 
 #[tokio::test]
