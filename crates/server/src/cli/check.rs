@@ -125,7 +125,9 @@ fn summary(config: &Config) -> String {
         .iter()
         .map(|(name, upstream)| (printable_line(name), line(upstream)))
         .collect();
-    let width = servers.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    let longest = servers.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+    // A longer name moves only its own line. `format!` panics at a width above 65,535.
+    let width = longest.min(60);
     for (name, line) in servers {
         text.push_str(&format!("  {name:width$}  {}\n", printable_line(&line)));
     }
@@ -200,6 +202,15 @@ mod tests {
         let report = summary(&Config::from_toml(text, "t").unwrap());
         let want = "\n  a\\u{1b}[31m\\u{202e}\\nb  stdio  x\\u{1b}]0;y\\u{7}, 0 arguments";
         assert!(report.contains(want), "{report}");
+    }
+
+    #[test]
+    fn a_very_long_name_is_shown() {
+        let name = "n".repeat(100_000);
+        let text = format!("[mcp_servers.{name}]\ncommand = 'x'\n[mcp_servers.b]\ncommand = 'y'\n");
+        let report = summary(&Config::from_toml(&text, "t").unwrap());
+        assert!(report.contains(&format!("  {name}  stdio  x,")), "{} bytes", report.len());
+        assert!(report.contains(&format!("  {:60}  stdio  y,", "b")), "{} bytes", report.len());
     }
 
     #[test]
