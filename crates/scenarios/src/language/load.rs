@@ -1,6 +1,7 @@
 //! Finds scenarios and reads them. Unknown keys are errors.
 
 use std::{
+    borrow::Cow,
     fmt::{self, Write as _},
     fs, io,
     path::{Path, PathBuf},
@@ -121,19 +122,23 @@ fn parse(text: &str, file: &str) -> Result<Scenario, LoadError> {
         .map_err(|error| LoadError(explain(&error, text, file)))
 }
 
+/// Longest line that an error shows, in bytes. A file that is no scenario, such as the JSON of
+/// another program, may be one line of megabytes.
+const MAX_SHOWN_LINE: usize = 500;
+
 /// Formats an error as `file:line:column: message`, with the line, a mark below it, and the nearest
 /// known key.
 fn explain(error: &YamlError, text: &str, file: &str) -> String {
     let error = error.without_snippet();
     let (message, width, hint) = match error {
         YamlError::SerdeUnknownField { field, expected, .. } => {
-            (format!("unknown key `{field}`"), field.len(), hint(field, expected))
+            (format!("unknown key `{}`", cut(field)), field.len(), hint(field, expected))
         }
         YamlError::SerdeUnknownVariant { variant, expected, .. } => {
-            (format!("unknown value `{variant}`"), variant.len(), hint(variant, expected))
+            (format!("unknown value `{}`", cut(variant)), variant.len(), hint(variant, expected))
         }
         YamlError::DuplicateMappingKey { key: Some(key), .. } => {
-            (format!("duplicate key `{key}`"), key.len(), String::new())
+            (format!("duplicate key `{}`", cut(key)), key.len(), String::new())
         }
         other => {
             let text = other.to_string();
@@ -147,13 +152,23 @@ fn explain(error: &YamlError, text: &str, file: &str) -> String {
     let line = location.line();
     let column = location.column();
     let mut shown = format!("{file}:{line}:{column}: {message}{hint}");
-    if let Some(source) = text.lines().nth(line.saturating_sub(1) as usize) {
+    let source = text.lines().nth(line.saturating_sub(1) as usize);
+    if let Some(source) = source.filter(|source| source.len() <= MAX_SHOWN_LINE) {
         let gutter = " ".repeat(line.to_string().len());
         let indent = " ".repeat(column.saturating_sub(1) as usize);
         let mark = "^".repeat(width.max(1));
         let _ = write!(shown, "\n {gutter} |\n {line} | {source}\n {gutter} | {indent}{mark}");
     }
     shown
+}
+
+/// Returns a key or a value for an error, without the end of a very long one.
+fn cut(name: &str) -> Cow<'_, str> {
+    const MAX: usize = 100;
+    match name.char_indices().nth(MAX) {
+        Some((end, _)) => format!("{}…", &name[..end]).into(),
+        None => name.into(),
+    }
 }
 
 /// Returns what to append to the error of an unknown key or value.
@@ -191,6 +206,17 @@ mod tests {
             error(&text),
             "s/a.yaml:5:5: unknown key `exepct`, did you mean `expect`?\n   |\n 5 |     exepct: {}\n   |     ^^^^^^"
         );
+    }
+
+    #[test]
+    fn a_very_long_line_is_not_shown() {
+        let found = error(&format!("{}: 1\n{GOOD}", "k".repeat(1000)));
+        let name = "k".repeat(100);
+        assert!(found.starts_with(&format!("s/a.yaml:1:1: unknown key `{name}…`; ")), "{found}");
+        assert!(!found.contains('\n'), "{found}");
+        let found = error(&format!("{{\"a\": 1, \"b\": \"{}\"}}", "x".repeat(1000)));
+        assert!(found.starts_with("s/a.yaml:1:2: unknown key `a`"), "{found}");
+        assert!(!found.contains("xxx"), "{found}");
     }
 
     #[test]
