@@ -21,15 +21,19 @@ let server;
 let browser;
 let files;
 let document;
-/** A document of one page with a text. */
-function pdfOf(text) {
-  const drawn = `BT /F1 24 Tf 40 100 Td (${text}) Tj ET`;
+/** A document with a page for each text. */
+function pdfOf(texts) {
+  const contents = texts.map((text) => `BT /F1 24 Tf 40 100 Td (${text}) Tj ET`);
+  const kids = texts.map((_, index) => `${4 + 2 * index} 0 R`).join(" ");
+  const page = "<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 200]/Resources<</Font<</F1 3 0 R>>>>/Contents";
   const objects = [
     "<</Type/Catalog/Pages 2 0 R>>",
-    "<</Type/Pages/Kids[3 0 R]/Count 1>>",
-    "<</Type/Page/Parent 2 0 R/MediaBox[0 0 300 200]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
-    `<</Length ${drawn.length}>>stream\n${drawn}\nendstream`,
+    `<</Type/Pages/Kids[${kids}]/Count ${texts.length}>>`,
     "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    ...contents.flatMap((drawn, index) => [
+      `${page} ${5 + 2 * index} 0 R>>`,
+      `<</Length ${drawn.length}>>stream\n${drawn}\nendstream`,
+    ]),
   ];
   let file = "%PDF-1.4\n";
   const places = objects.map((object, index) => {
@@ -37,8 +41,18 @@ function pdfOf(text) {
     file += `${index + 1} 0 obj\n${object}\nendobj\n`;
     return `${String(at).padStart(10, "0")} 00000 n \n`;
   });
-  const table = `xref\n0 6\n0000000000 65535 f \n${places.join("")}`;
-  return `${file}${table}trailer<</Size 6/Root 1 0 R>>\nstartxref\n${file.length}\n%%EOF\n`;
+  const size = objects.length + 1;
+  const table = `xref\n0 ${size}\n0000000000 65535 f \n${places.join("")}`;
+  return `${file}${table}trailer<</Size ${size}/Root 1 0 R>>\nstartxref\n${file.length}\n%%EOF\n`;
+}
+
+/** Waits until a canvas has dark pixels; runs in the View. */
+async function isDrawn(canvas) {
+  for (;;) {
+    const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width || 1, canvas.height || 1);
+    if (data.some((value, index) => index % 4 === 0 && data[index + 3] > 0 && value < 64)) return;
+    await new Promise((done) => setTimeout(done, 50));
+  }
 }
 
 /** The Views that show the time of their server, each made with another library. */
@@ -139,7 +153,18 @@ const EXAMPLES = {
     args: () => ({ url: `file://${document}` }),
     // Fonts that a document does not have are fetched from a host that the View declares.
     foreign: /^https:\/\/unpkg\.com\//,
-    shows: (view) => view.locator("body", { hasText: "Blue zebra" }).waitFor(),
+    shows: async (view) => {
+      await view.locator("#text-layer", { hasText: "Blue zebra" }).waitFor();
+      // The text above the picture is invisible: the page itself is drawn too.
+      await view.locator("#pdf-canvas").evaluate(isDrawn);
+      await view.locator("#next-btn").click();
+      await view.locator("#text-layer", { hasText: "Green lynx" }).waitFor();
+      await view.locator("#search-btn").click();
+      await view.locator("#search-input").fill("zebra");
+      await view.locator("#search-match-count", { hasText: "1 of 1" }).waitFor();
+      await view.locator("#search-input").press("Enter");
+      await view.locator("#text-layer", { hasText: "Blue zebra" }).waitFor();
+    },
   },
   "scenario-modeler": {
     tool: "get-scenario-data",
@@ -189,7 +214,7 @@ const EXAMPLES = {
 before(async () => {
   files = mkdtempSync(join(tmpdir(), "marquetry-pdf-"));
   document = join(files, "zebra.pdf");
-  writeFileSync(document, pdfOf("Blue zebra"));
+  writeFileSync(document, pdfOf(["Blue zebra", "Green lynx"]));
   const servers = Object.fromEntries(Object.keys(EXAMPLES).map((name) => [name, exampleServer(name)]));
   servers.pdf.args.push(document);
   [server, browser] = await Promise.all([startServer({ servers }), startBrowser()]);
