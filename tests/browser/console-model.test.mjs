@@ -55,6 +55,23 @@ test("the settings that decided are named, and another limit shows what it gives
   await page.context().close();
 });
 
+test("the size beside the limit is the one that the limit counts", { timeout: 60_000 }, async () => {
+  // Each quote has two bytes in JSON.
+  const large = await callTool(server, "lab__echo", { text: '"q" '.repeat(30_000) });
+  const page = await openPage(browser, server, `#/calls/${large.id}?tab=model`);
+  await page.getByText("The limit counts the text alone.").waitFor();
+  const columns = await page.locator("thead th").allTextContents();
+  assert.deepEqual(columns.slice(1, 3), ["JSON, whole", "Text, which the limit counts"]);
+  const sizes = async (row) => {
+    const cells = await page.locator("tbody tr", { hasText: row }).locator("td").allTextContents();
+    return cells.slice(1, 3).map((it) => Number(it.match(/^([\d.]+) KiB$/)[1]));
+  };
+  assert.deepEqual(await sizes("Upstream sent"), [176, 117]);
+  const [json, counted] = await sizes("Model sees");
+  assert.ok(counted > 10 && counted <= LIMIT / 1024 && json > 1.4 * counted, `${json} and ${counted} KiB`);
+  await page.context().close();
+});
+
 test("a saved scenario needs no server, since the recorded answer stands in for it", { timeout: 120_000 }, async () => {
   const calls = [
     ["lab__echo", { text: 'at 2026-11-22T10:00:00Z "quoted" ${x}' }],

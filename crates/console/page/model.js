@@ -12,10 +12,13 @@ export function modelView(record) {
   const said = capture?.estimated_tokens ?? (upstream && Math.ceil(upstream.bytes / 4));
   const seen = upstream ? said - (record.kept_tokens ?? 0) : model && Math.ceil(model.bytes / 4);
   const tokens = (count) => (count === undefined || count === null ? "" : `about ${count.toLocaleString("en")}`);
+  // The limit counts the bytes of texts. In JSON, a line break or a quote has two bytes.
+  const cut = capture?.truncated;
   const rows = [
-    ["Upstream sent", upstream ? bytes(upstream.bytes) : "–", tokens(said)],
-    ["Model sees", model ? bytes(model.bytes) : "–", tokens(seen)],
+    ["Upstream sent", upstream ? bytes(upstream.bytes) : "–", ...(cut ? [bytes(cut.total_bytes)] : []), tokens(said)],
+    ["Model sees", model ? bytes(model.bytes) : "–", ...(cut ? [bytes(cut.shown_bytes)] : []), tokens(seen)],
   ];
+  const head = ["What", "JSON, whole", ...(cut ? ["Text, which the limit counts"] : []), "Tokens, estimated"];
   const why = !upstream
     ? "The tool belongs to this server: its answer goes to the model as it is."
     : record.same
@@ -33,7 +36,10 @@ export function modelView(record) {
       { class: "small" },
     );
   return [
-    table("Sizes", ["What", "Bytes", "Tokens, estimated"], rows),
+    table("Sizes", head, rows),
+    cut
+      ? h("p.muted", "The limit counts the text alone. Marks of JSON, the notice and the report add to what is sent.")
+      : null,
     h("p", why),
     decided.length
       ? h(
