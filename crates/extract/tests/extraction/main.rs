@@ -14,6 +14,8 @@ mod mail;
 mod open_document;
 #[cfg(feature = "pdf")]
 mod pdf;
+#[cfg(feature = "pdf")]
+mod pdf_corpus;
 mod properties;
 mod rtf;
 mod seed;

@@ -1,0 +1,1 @@
+"""The five producers; each module writes a document."""
