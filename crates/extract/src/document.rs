@@ -125,12 +125,55 @@ pub enum Problem {
         /// The reason.
         reason: String,
     },
+    /// Pages, or a document without pages, that have pictures and no text. Text in pictures is not
+    /// recognised.
+    #[error("{}", pictures(.pages))]
+    Pictures {
+        /// Page numbers, from 1, in order; empty for a document without pages.
+        pages: Vec<u32>,
+    },
+    /// Parts that are left out because they are not text: data in base64, pictures of a notebook.
+    #[error("{reason}")]
+    NotText {
+        /// What is left out.
+        reason: String,
+    },
     /// A problem of another kind.
     #[error("{reason}")]
     Other {
         /// The reason, with its position.
         reason: String,
     },
+}
+
+impl Problem {
+    /// Returns whether a text that a reader of the document sees may be missing.
+    pub fn is_loss(&self) -> bool {
+        match self {
+            Self::InvalidBytes { .. }
+            | Self::Page { .. }
+            | Self::Pictures { .. }
+            | Self::Other { .. } => true,
+            Self::Nul { .. }
+            | Self::Hidden { .. }
+            | Self::TakenAsText { .. }
+            | Self::NotText { .. } => false,
+        }
+    }
+}
+
+fn pictures(pages: &[u32]) -> String {
+    /// Maximum number of pages that are named.
+    const NAMED: usize = 10;
+    let named: Vec<String> = pages.iter().take(NAMED).map(u32::to_string).collect();
+    let named = named.join(", ");
+    let place = match pages {
+        [] => "it has".to_owned(),
+        [_] => format!("page {named} has"),
+        _ if pages.len() <= NAMED => format!("pages {named} have"),
+        _ => format!("{} pages ({named}, …) have", pages.len()),
+    };
+    format!("{place} pictures and no text; text in pictures is not recognised")
 }
 
 /// Returns the problem of readings above characters, which would stand within words.

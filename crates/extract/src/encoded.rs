@@ -25,7 +25,7 @@ pub(crate) fn cut(extracted: &mut Extracted) {
     cut_out(extracted, &passages);
     let reason =
         format!("{} passages of data in base64 are left out, {bytes} characters", passages.len());
-    extracted.problems.push(Problem::Other { reason });
+    extracted.problems.push(Problem::NotText { reason });
 }
 
 /// Returns the passages of encoded data.

@@ -35,7 +35,7 @@ pub enum ExtractError {
         media_type: String,
     },
     /// The document is declared as text, but its bytes are not text.
-    #[error("there is no text in it")]
+    #[error("it is declared as text, and its bytes are not text")]
     NoText,
     /// The document is encrypted.
     #[error("the document is encrypted, and needs a password")]

@@ -39,7 +39,7 @@ impl Extractor for Notebook {
         let mut extracted = markdown::read(Extracted { content: text, ..decoded }, source)?;
         if pictures > 0 {
             let reason = format!("{pictures} pictures in results are left out");
-            extracted.problems.push(Problem::Other { reason });
+            extracted.problems.push(Problem::NotText { reason });
         }
         Ok(extracted)
     }

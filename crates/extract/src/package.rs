@@ -52,6 +52,19 @@ pub(crate) fn is_office_open_xml(bytes: &[u8], folder: &str) -> bool {
     has_folder && has_types
 }
 
+/// Returns whether this is an archive with a picture. Thumbnails are made from the document.
+pub(crate) fn has_pictures(bytes: &[u8]) -> bool {
+    const ENDINGS: [&str; 9] =
+        [".png", ".jpeg", ".jpg", ".gif", ".tiff", ".bmp", ".emf", ".wmf", ".svg"];
+    if !bytes.starts_with(b"PK\x03\x04") {
+        return false;
+    }
+    let Ok(archive) = ZipArchive::new(Cursor::new(bytes)) else { return false };
+    archive.file_names().flatten().map(|name| normalized(&name)).any(|name| {
+        !name.contains("thumbnail") && ENDINGS.iter().any(|ending| name.ends_with(ending))
+    })
+}
+
 /// Returns the form of a part's name by which it is found. Names differ in case (ECMA-376 part 2,
 /// 6.2.2.3), some programs for Windows write backslashes, and either side may be percent-encoded.
 fn normalized(name: &str) -> String {

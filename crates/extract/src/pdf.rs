@@ -177,6 +177,8 @@ fn read(
     let mut extracted = Extracted { wrapped: true, ..Extracted::default() };
     let mut cache = InterpreterCache::new();
     let mut unknown = 0;
+    let mut images: Vec<u32> = Vec::new();
+    let mut drawings: Vec<u32> = Vec::new();
     for (number, page) in (1..).zip(pages.iter()) {
         let mut text = PageText::new(stop.clone(), *limits);
         let done = catch_unwind(AssertUnwindSafe(|| {
@@ -201,10 +203,18 @@ fn read(
         };
         stop.check()?;
         unknown += text.unknown();
+        let has_images = text.has_images();
+        let has_shapes = text.has_shapes();
         let content = &mut extracted.content;
         let text = with_notes(text.finish(), &notes);
         let before = content.len();
         if text.is_empty() {
+            if has_images {
+                images.push(number);
+            }
+            if has_images || has_shapes {
+                drawings.push(number);
+            }
             extracted.pages.push(Page { number, span: before..before });
             continue;
         }
@@ -220,6 +230,12 @@ fn read(
     if unknown > 0 {
         let reason = format!("{unknown} characters without a meaning in their fonts");
         extracted.problems.push(Problem::Other { reason });
+    }
+    // A page of a text may have nothing but a frame or a line. In a document without any text, the
+    // shapes are outlines of letters, or a drawing.
+    let pages = if extracted.content.is_empty() { drawings } else { images };
+    if !pages.is_empty() {
+        extracted.problems.push(Problem::Pictures { pages });
     }
     properties(pdf.metadata(), &mut extracted);
     Ok(extracted)

@@ -111,6 +111,10 @@ impl Registry {
         hint.limits.check_content(extracted.content.len())?;
         extracted.source_uri = hint.source_uri.map(str::to_owned);
         extracted.mime_type = media_type;
+        #[cfg(any(feature = "docx", feature = "spreadsheet"))]
+        if extracted.content.trim().is_empty() && super::package::has_pictures(bytes) {
+            extracted.problems.push(Problem::Pictures { pages: Vec::new() });
+        }
         finish(&mut extracted);
         Ok(extracted)
     }

@@ -16,8 +16,8 @@ use indicatif::{HumanBytes, HumanCount, ProgressBar, ProgressStyle};
 use marquetry_knowledge::{DatabaseLocation, Knowledge};
 use marquetry_printable::printable_line;
 use marquetry_rag::{
-    ChunkOptions, ExtractError, FileEvent, FileOptions, FileOutcome, FileProblem, IndexError,
-    IndexReport, Indexer, Refused, Strategy, file_uri,
+    ChunkOptions, ExtractError, FileEvent, FileOptions, FileOutcome, FileProblem, IncompleteFile,
+    IndexError, IndexReport, Indexer, Refused, Strategy, file_uri,
 };
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -330,6 +330,8 @@ const MAX_FAILURES: usize = 50;
 /// Maximum number of skipped files in folders that are printed as they occur. Files that were named
 /// are all printed.
 const MAX_SKIPS: usize = 5;
+/// Maximum number of files that are printed because a part of them was not read.
+const MAX_INCOMPLETE: usize = 20;
 
 /// Indexes once. The first run of a command shows a progress bar and prints failures as they occur.
 async fn once(
@@ -355,6 +357,8 @@ struct Progress {
     failures: usize,
     /// Number of skipped files in folders so far.
     skips: usize,
+    /// Number of files so far of which a part was not read.
+    incomplete: usize,
 }
 
 impl Progress {
@@ -365,6 +369,7 @@ impl Progress {
             is_verbose: arguments.verbose,
             failures: 0,
             skips: 0,
+            incomplete: 0,
         }
     }
 
@@ -373,6 +378,7 @@ impl Progress {
             FileEvent::Counted(files) => self.bar.counted(*files),
             FileEvent::Found => self.bar.found(),
             FileEvent::Listed => self.bar.listed(),
+            FileEvent::Incomplete(file) if self.prints_files => self.show_incomplete(file),
             FileEvent::Done { path, is_named, outcome, .. } => {
                 self.bar.done(path, outcome);
                 if self.prints_files {
@@ -380,6 +386,16 @@ impl Progress {
                 }
             }
             _ => {}
+        }
+    }
+
+    fn show_incomplete(&mut self, file: &IncompleteFile) {
+        self.incomplete += 1;
+        if self.is_verbose || self.incomplete <= MAX_INCOMPLETE {
+            let losses = file.losses.join("; ");
+            self.bar.print(&format!("warning: {}: {losses}", file.path.display()));
+        } else if self.incomplete == MAX_INCOMPLETE + 1 {
+            self.bar.print("further warnings are only counted; --verbose lists them all");
         }
     }
 
@@ -557,6 +573,15 @@ fn as_text(report: &IndexReport, arguments: &IndexArgs) -> String {
             .map(|(code, count)| format!("{} {}", HumanCount(*count), skip_reason(code, *count)));
         text.push_str(&format!("  skipped: {}\n", reasons.collect::<Vec<_>>().join(", ")));
     }
+    if report.incomplete > 0 {
+        let incomplete = report.incomplete;
+        let would = if arguments.dry_run { " would be" } else { "" };
+        text.push_str(&format!(
+            "  incomplete: {} file{}{would} indexed without a part of what a reader sees\n",
+            HumanCount(incomplete),
+            plural(incomplete)
+        ));
+    }
     if report.left > 0 {
         let gone = match report.left {
             1 => "1 indexed file no longer exists; --prune removes it".to_owned(),
@@ -596,7 +621,9 @@ fn skip_reason(code: &str, count: u64) -> &str {
         "special" if count == 1 => "special file",
         "special" => "special files",
         "database" => "of the database itself",
-        "no_text" => "without text",
+        "no_text" if count == 1 => "empty file",
+        "no_text" => "empty files",
+        "binary" => "declared as text, but not text",
         "vanished" => "deleted meanwhile",
         "unsupported" => "of formats that are not read",
         other => other,
@@ -617,6 +644,8 @@ fn as_json(report: &IndexReport, arguments: &IndexArgs) -> Value {
         "failures": refused_as_json(&report.failures),
         "skipped": report.skipped,
         "skips": refused_as_json(&report.skips),
+        "incomplete": report.incomplete,
+        "incompleteFiles": incomplete_as_json(&report.incomplete_files),
         "gone": gone,
         "excluded": report.excluded,
         "removed": report.removed,
@@ -636,6 +665,15 @@ fn refused_as_json(files: &[Refused]) -> Vec<Value> {
                 "code": problem.code(),
                 "message": reason(problem),
             })
+        })
+        .collect()
+}
+
+fn incomplete_as_json(files: &[IncompleteFile]) -> Vec<Value> {
+    files
+        .iter()
+        .map(|IncompleteFile { path, losses, .. }| {
+            json!({ "path": path.to_string_lossy(), "uri": file_uri(path), "notRead": losses })
         })
         .collect()
 }

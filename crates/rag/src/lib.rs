@@ -95,8 +95,8 @@ pub use marquetry_records::{PostgresRecords, PostgresRecordsOptions};
 #[cfg(feature = "files")]
 #[doc(hidden)]
 pub use crate::files::{
-    FILE_MEDIA_TYPE, FileEvent, FileOutcome, FileProblem, IndexError, Indexer, Refused,
-    file_record_uri, file_uri,
+    FILE_MEDIA_TYPE, FileEvent, FileOutcome, FileProblem, IncompleteFile, IndexError, Indexer,
+    Refused, file_record_uri, file_uri,
 };
 #[doc(hidden)]
 pub use crate::{

@@ -40,6 +40,8 @@ pub(super) struct PageText {
     depth: usize,
     replaced: Option<Replacement>,
     unknown: usize,
+    has_images: bool,
+    has_shapes: bool,
     stop: Stop,
     limits: Limits,
 }
@@ -66,6 +68,8 @@ impl PageText {
             depth: 0,
             replaced: None,
             unknown: 0,
+            has_images: false,
+            has_shapes: false,
             stop,
             limits,
         }
@@ -74,6 +78,16 @@ impl PageText {
     /// Number of glyphs without a Unicode character.
     pub(super) fn unknown(&self) -> usize {
         self.unknown
+    }
+
+    /// Returns whether an image was drawn.
+    pub(super) fn has_images(&self) -> bool {
+        self.has_images
+    }
+
+    /// Returns whether a shape was drawn, which may be the outline of a letter.
+    pub(super) fn has_shapes(&self) -> bool {
+        self.has_shapes
     }
 
     /// Returns the text in reading order.
@@ -315,6 +329,7 @@ impl Device<'_> for PageText {
 
     fn draw_path(&mut self, _: &BezPath, _: DrawProps<'_>, _: &DrawMode) {
         self.check();
+        self.has_shapes = true;
     }
 
     fn push_clip_path(&mut self, _: &ClipPath) {
@@ -327,6 +342,7 @@ impl Device<'_> for PageText {
 
     fn draw_image(&mut self, _: Image<'_, '_>, _: ImageDrawProps<'_>) {
         self.check();
+        self.has_images = true;
     }
 
     fn pop_clip(&mut self) {}

@@ -281,3 +281,14 @@ fn symbols_are_characters_and_readings_do_not_split_words() {
     let reason = "1 readings above characters (ruby) are left out".to_owned();
     assert_eq!(read.problems, [Problem::Other { reason }]);
 }
+
+#[test]
+fn a_document_of_pictures_says_that_it_has_no_text() {
+    let picture = [("word/media/image1.png", "picture")];
+    let problems = file("a.docx", with_parts(&paragraph(""), &[], &picture)).problems;
+    assert_eq!(problems, [Problem::Pictures { pages: Vec::new() }]);
+    let text = "it has pictures and no text; text in pictures is not recognised";
+    assert_eq!(problems[0].to_string(), text);
+    assert!(file("a.docx", with_parts(&paragraph("One"), &[], &picture)).problems.is_empty());
+    assert!(file("a.docx", with_parts(&paragraph(""), &[], &[])).problems.is_empty());
+}

@@ -307,6 +307,39 @@ fn damaged_documents_are_reported() {
     assert_eq!(error.to_string(), "invalid PDF: it does not begin with %PDF-");
 }
 
+/// A page that is a picture.
+const PICTURE: &[u8] = b"q 90 0 0 90 9 9 cm BI /W 1 /H 1 /BPC 8 /CS /G ID \x80 EI Q";
+
+/// Returns the problems of a document whose pages have these contents. All are losses.
+fn losses(contents: &[&[u8]]) -> Vec<String> {
+    let mut writer = Writer::new();
+    for content in contents {
+        let content = writer.stream("", content);
+        writer.page(content);
+    }
+    let problems = file("a.pdf", writer.finish("")).problems;
+    assert!(problems.iter().all(marquetry_extract::Problem::is_loss), "{problems:?}");
+    problems.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn pictures_without_text_are_reported() {
+    let only = "page 1 has pictures and no text; text in pictures is not recognised";
+    assert_eq!(losses(&[PICTURE]), [only]);
+    // Letters that are drawn as shapes.
+    assert_eq!(losses(&[b"9 9 m 90 9 l 9 90 l f"]), [only]);
+    // In a text, a picture beside words and a line on an empty page are no problem.
+    let word = b"BT /F 9 Tf 9 9 Td (One) Tj ET".as_slice();
+    let both = [PICTURE, b" ", word].concat();
+    assert!(losses(&[word, &both, b"9 9 m 90 9 l S"]).is_empty());
+    let scans = [&[word][..], &[PICTURE; 11]].concat();
+    let many = "11 pages (2, 3, 4, 5, 6, 7, 8, 9, 10, 11, …) have pictures and no text; text in \
+                pictures is not recognised";
+    assert_eq!(losses(&scans), [many]);
+    // An empty page has nothing to read.
+    assert!(losses(&[b" "]).is_empty());
+}
+
 #[test]
 fn a_password_is_asked_for() {
     let mut writer = Writer::new();

@@ -15,7 +15,7 @@ use tokio::{
 };
 
 use super::{
-    FileEvent, FileOptions, FileOutcome, FileProblem, IndexError, IndexReport,
+    FileEvent, FileOptions, FileOutcome, FileProblem, IncompleteFile, IndexError, IndexReport,
     location::{Target, path_of, resolved},
     read::{FileReader, ReadFile, Stamp, result_of},
     walk::{MissingFile, PathKey, Scope, WalkEntry, Walked, find_unlisted, key, walk},
@@ -388,6 +388,12 @@ impl<W: FnMut(&FileEvent<'_>)> Run<W> {
         let chunks = file.chunks.len() as u64;
         self.report.chunks += chunks;
         self.report.bytes += file.bytes;
+        if !file.losses.is_empty() {
+            let incomplete =
+                IncompleteFile { path: file.path.clone(), losses: file.losses.clone() };
+            (self.watch)(&FileEvent::Incomplete(&incomplete));
+            self.report.add_incomplete(incomplete);
+        }
         let outcome = if file.is_new {
             self.report.indexed += 1;
             FileOutcome::Indexed(chunks)
@@ -402,6 +408,7 @@ impl<W: FnMut(&FileEvent<'_>)> Run<W> {
     fn subtract(&mut self, file: &PreparedFile) {
         self.report.chunks -= file.chunks.len() as u64;
         self.report.bytes -= file.bytes;
+        self.report.remove_incomplete(&file.path);
         if file.is_new {
             self.report.indexed -= 1;
         } else {

@@ -17,7 +17,7 @@ pub use self::{
     location::{file_record_uri, file_uri},
     options::FileOptions,
     problem::FileProblem,
-    report::{FileEvent, FileOutcome, IndexReport, Refused},
+    report::{FileEvent, FileOutcome, IncompleteFile, IndexReport, Refused},
     structure::{remove_stale_structure, restore_structure},
     writer::FILE_MEDIA_TYPE,
 };

@@ -26,9 +26,12 @@ pub enum FileProblem {
     /// The file belongs to the database that holds the index.
     #[error("a part of the database itself")]
     Database,
-    /// The document has no text; it may have images of text.
+    /// The document is empty.
     #[error("there is no text in it")]
     NoText,
+    /// The document has content, and none of it was read as text.
+    #[error("no text was found in it: {0}")]
+    Unread(String),
     /// The file changed while it was read.
     #[error("it changed while it was read; index it again")]
     Changing,
@@ -65,7 +68,8 @@ pub enum FileProblem {
 }
 
 impl FileProblem {
-    /// Returns whether this is a failure; otherwise the file is of a kind that is not indexed.
+    /// Returns whether this is a failure; otherwise the file is empty, or of a kind that is not
+    /// indexed.
     pub fn is_failure(&self) -> bool {
         !matches!(
             self,
@@ -87,7 +91,9 @@ impl FileProblem {
             Self::Link => "link",
             Self::Special(_) => "special",
             Self::Database => "database",
-            Self::NoText | Self::Extract(ExtractError::NoText) => "no_text",
+            Self::NoText => "no_text",
+            Self::Unread(_) => "unread",
+            Self::Extract(ExtractError::NoText) => "binary",
             Self::Changing => "changing",
             Self::Vanished => "vanished",
             Self::Time(_)

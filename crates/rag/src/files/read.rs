@@ -23,8 +23,8 @@ use super::{
     writer::{PreparedFile, set_name},
 };
 use crate::{
-    Caller, Document, ExtractLimits, Extracted, Hint, NewChunk, Pipeline, RecordError, Stop,
-    extract,
+    Caller, Document, ExtractLimits, Extracted, Hint, NewChunk, Pipeline, Problem, RecordError,
+    Stop, extract,
 };
 
 /// Reads files, and prepares them to be stored: the data that the workers share.
@@ -115,12 +115,14 @@ impl FileReader {
         if chunks.is_empty() && is_new {
             return Err(FileProblem::NoText);
         }
+        let losses = losses(&extracted);
         Ok(Some(Box::new(PreparedFile {
             path: path.to_owned(),
             source,
             object_id,
             uri,
             extracted,
+            losses,
             chunks,
             hash,
             settings: self.settings.clone(),
@@ -168,7 +170,9 @@ impl FileReader {
         let stop = Stop::never();
         // If the run ends early, this ends the work on blocking threads.
         let _caller = stop.on_drop();
-        let name = file.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        // A file without bytes is an empty text, and no damaged document.
+        let path = if bytes.is_empty() { Path::new("") } else { file.path };
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let source_uri = file.source.to_owned();
         let extracting = stop.clone();
         let extracted: Extracted = blocking(&self.options, move || {
@@ -194,6 +198,16 @@ impl FileReader {
                 &stop.and_within(limits.max_time),
             )
             .await?;
+        if chunks.is_empty() {
+            // Hidden text alone leaves an empty document; data and pictures do not.
+            let content = (extracted.problems.iter())
+                .filter(|it| it.is_loss() || matches!(it, Problem::NotText { .. }));
+            let reasons: Vec<String> =
+                content.take(PreparedFile::MAX_LOSSES).map(ToString::to_string).collect();
+            if !reasons.is_empty() {
+                return Err(FileProblem::Unread(reasons.join("; ")));
+            }
+        }
         Ok((extracted, chunks))
     }
 
@@ -204,6 +218,13 @@ impl FileReader {
             && self.tags.is_subset(&before.tags)
             && self.options.readers.is_subset(&before.readers)
     }
+}
+
+/// Returns what a reader of a document sees that is not in its text: the first
+/// [`PreparedFile::MAX_LOSSES`].
+fn losses(extracted: &Extracted) -> Vec<String> {
+    let losses = extracted.problems.iter().filter(|problem| problem.is_loss());
+    losses.take(PreparedFile::MAX_LOSSES).map(ToString::to_string).collect()
 }
 
 /// Runs blocking work with a time limit.

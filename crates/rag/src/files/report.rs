@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -21,10 +21,12 @@ pub enum FileEvent<'a> {
     Found,
     /// The walk is complete.
     Listed,
+    /// A file is indexed, and a part of it was not read. [`Self::Done`] follows.
+    Incomplete(&'a IncompleteFile),
     /// A file is finished. It may not be stored yet.
     Done {
         /// Path of the file.
-        path: &'a std::path::Path,
+        path: &'a Path,
         /// Whether the file itself was named, and not a folder above it.
         is_named: bool,
         /// Outcome of the file.
@@ -59,6 +61,16 @@ pub struct Refused {
     pub problem: Arc<FileProblem>,
 }
 
+/// A file that was indexed without a part of it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct IncompleteFile {
+    /// Path of the file.
+    pub path: PathBuf,
+    /// What the file shows and its indexed text does not have: the first ten reasons.
+    pub losses: Vec<String>,
+}
+
 /// The report of a run.
 #[derive(Debug, Default)]
 #[non_exhaustive]
@@ -73,6 +85,11 @@ pub struct IndexReport {
     pub chunks: u64,
     /// Size of the new and changed files, in bytes.
     pub bytes: u64,
+    /// New and changed files of which a part was not read, in the order of their paths: the first
+    /// [`Self::MAX_NAMED`].
+    pub incomplete_files: Vec<IncompleteFile>,
+    /// Number of new and changed files of which a part was not read.
+    pub incomplete: u64,
     /// Files that failed, in the order of their paths: the first [`Self::MAX_NAMED`].
     pub failures: Vec<Refused>,
     /// Number of files that failed.
@@ -112,14 +129,30 @@ impl IndexReport {
         named.push(Refused { path, problem });
         // Sorting at twice the length takes little time for each file.
         if named.len() >= 2 * Self::MAX_NAMED {
-            keep_first(named);
+            keep_first(named, |file| &file.path);
         }
+    }
+
+    pub(super) fn add_incomplete(&mut self, file: IncompleteFile) {
+        self.incomplete += 1;
+        self.incomplete_files.push(file);
+        if self.incomplete_files.len() >= 2 * Self::MAX_NAMED {
+            keep_first(&mut self.incomplete_files, |file| &file.path);
+        }
+    }
+
+    /// Takes out a file that was not stored after all.
+    pub(super) fn remove_incomplete(&mut self, path: &Path) {
+        let before = self.incomplete_files.len();
+        self.incomplete_files.retain(|file| file.path != path);
+        self.incomplete -= (before - self.incomplete_files.len()) as u64;
     }
 
     /// Sorts and cuts the lists at the end of a run.
     pub(super) fn end(&mut self, started: Instant) {
-        keep_first(&mut self.failures);
-        keep_first(&mut self.skips);
+        keep_first(&mut self.failures, |file| &file.path);
+        keep_first(&mut self.skips, |file| &file.path);
+        keep_first(&mut self.incomplete_files, |file| &file.path);
         self.elapsed = started.elapsed();
     }
 
@@ -135,8 +168,8 @@ impl IndexReport {
 
 /// Keeps the first files in the order of their paths. Files end in any order, and the list of a run
 /// is compared with that of the run before.
-fn keep_first(named: &mut Vec<Refused>) {
-    named.sort_by(|left, right| left.path.cmp(&right.path));
+fn keep_first<T>(named: &mut Vec<T>, path: impl Fn(&T) -> &Path) {
+    named.sort_by(|left, right| path(left).cmp(path(right)));
     named.truncate(IndexReport::MAX_NAMED);
 }
 

@@ -29,6 +29,8 @@ pub(super) struct PreparedFile {
     pub(super) object_id: String,
     pub(super) uri: String,
     pub(super) extracted: Extracted,
+    /// What the document shows and its text does not have.
+    pub(super) losses: Vec<String>,
     pub(super) chunks: Vec<NewChunk>,
     /// Hash of the file's bytes, in hexadecimal.
     pub(super) hash: String,
@@ -46,6 +48,8 @@ impl PreparedFile {
     pub(super) const SOURCE: &str = "source";
     /// The key of the options of indexing in the metadata.
     pub(super) const SETTINGS: &str = "indexed";
+    /// Maximum length of the list of losses.
+    pub(super) const MAX_LOSSES: usize = 10;
     /// The chunk options, for a later update of the chunks after a change of the record.
     const CHUNKING: &str = "chunking";
 
@@ -57,6 +61,7 @@ impl PreparedFile {
             u64::try_from(since.as_millis()).ok()
         });
         let author = metadata.get("author");
+        let losses = (!self.losses.is_empty()).then_some(&self.losses);
         let attributes = json!({
             "fileName": file_name(&self.path),
             "path": self.path.to_string_lossy(),
@@ -69,6 +74,7 @@ impl PreparedFile {
             "author": author,
             "pageCount": page_count,
             "encoding": encoding,
+            "notRead": losses,
         });
         match attributes {
             Value::Object(attributes) => attributes,

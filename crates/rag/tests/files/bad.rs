@@ -131,7 +131,50 @@ async fn junk_is_refused_under_any_name() {
     }
     let report = world.index(FileOptions::default()).await;
     assert_eq!((report.indexed, report.failed), (0, 0), "{:?}", refused(&report));
-    assert_eq!(report.skipped["no_text"], 4);
+    assert_eq!(report.skipped["binary"], 4);
+}
+
+/// Returns a document whose pages are a picture, after pages with these words.
+fn scan(words: &[&str]) -> Vec<u8> {
+    let mut writer = pdf::Writer::new();
+    words.iter().for_each(|word| writer.text_page(&[word]));
+    let picture = b"q 90 0 0 90 9 9 cm BI /W 1 /H 1 /BPC 8 /CS /G ID \x80 EI Q";
+    let picture = writer.stream("", picture);
+    writer.page(picture);
+    writer.finish("")
+}
+
+#[tokio::test]
+async fn content_without_text_is_a_failure_and_an_empty_file_is_none() {
+    let world = World::new(&[("empty.txt", ""), ("empty.pdf", ""), ("empty.docx", "")]);
+    world.write("scan.pdf", scan(&[]));
+    world.write("text.pdf", scan(&["One."]));
+    let report = world.index(FileOptions::default()).await;
+    let want = [
+        "empty.docx no_text: there is no text in it",
+        "empty.pdf no_text: there is no text in it",
+        "empty.txt no_text: there is no text in it",
+        "scan.pdf unread: no text was found in it: page 1 has pictures and no text; text in \
+         pictures is not recognised",
+    ];
+    assert_eq!(refused(&report), want);
+    assert_eq!((report.indexed, report.failed, report.incomplete), (1, 1, 1));
+    // A part of a document: it is indexed, and its record says what is missing.
+    let loss = "page 2 has pictures and no text; text in pictures is not recognised";
+    assert_eq!(report.incomplete_files[0].path, world.path("text.pdf"));
+    assert_eq!(report.incomplete_files[0].losses, [loss]);
+    let uri = world.uri("text.pdf");
+    let record = world.records.get(&world.me, &uri).await.unwrap();
+    assert_eq!(record.attributes["notRead"], serde_json::json!([loss]));
+    // A scan replaces a text: the text stays. A whole text has nothing that is not read.
+    world.write("text.pdf", scan(&[]));
+    let report = world.index(FileOptions::default()).await;
+    assert!(refused(&report)[4].ends_with("its earlier index entries are kept"));
+    assert_eq!((report.failed, report.incomplete), (2, 0));
+    world.write("text.pdf", pdf::pages(&[&["Two."]]));
+    world.index(FileOptions::default()).await;
+    let record = world.records.get(&world.me, &uri).await.unwrap();
+    assert_eq!(record.attributes.get("notRead"), None);
 }
 
 #[tokio::test]

@@ -195,7 +195,9 @@ Examples:
     /// Index files and folders, so that agents can find, read and cite them.
     ///
     /// Unchanged files are skipped; changed files replace their old text and passages as a whole.
-    /// Unreadable files are reported with a reason, indexing continues, and the exit code is 1.
+    /// Unreadable files, and files whose content gave no text (such as scans), are reported with a
+    /// reason, indexing continues, and the exit code is 1. Files of which only a part was not read
+    /// are indexed with a warning. Empty files and files of other formats are skipped.
     #[command(after_help = "\
 Examples:
   marquetry index ~/notes ~/papers/*.pdf

@@ -118,6 +118,36 @@ fn skipped_and_failed_files_are_named() {
     );
 }
 
+/// A file with content that gives no text must not look like a success.
+#[test]
+fn scans_fail_and_parts_that_are_not_read_are_named() {
+    let world = World::new();
+    world.write("in/empty.txt", "");
+    check(&world.run(&["index", "in"]), 0, "  skipped: 1 empty file\n", "");
+    let head = "Subject: Bread\nContent-Type: multipart/mixed; boundary=x\n\n";
+    let parts =
+        "--x\n\nIt rises.\n--x\nContent-Disposition: attachment; filename=a.pdf\n\n-\n--x--\n";
+    world.write("in/mail.eml", format!("{head}{parts}"));
+    let output = world.run(&["index", "in"]);
+    check(&output, 0, "  incomplete: 1 file indexed without a part of what a reader sees\n", "");
+    let path = world.path("in/mail.eml");
+    check(&output, 0, "", &format!("warning: {}: 1 attachments are not read", path.display()));
+    let scan = b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj \
+        2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj \
+        3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>>endobj \
+        4 0 obj<</Length 48>>stream\n9 0 0 9 0 0 cm BI /W 1 /H 1 /BPC 8 /CS /G ID \x80 EI\nendstream endobj \
+        trailer<</Root 1 0 R>>";
+    world.write("in/scan.pdf", scan);
+    let why = "no text was found in it: page 1 has pictures and no text; text in pictures is not recognised";
+    let output = world.run(&["index", "in"]);
+    check(&output, 1, ", 1 failed\n", &format!("{}: {why}", world.path("in/scan.pdf").display()));
+    let (report, code) = world.json(&["index", "in", "--dry-run"]);
+    assert_eq!(
+        (&report["failed"], &report["failures"][0]["code"], code),
+        (&json!(1), &json!("unread"), 1)
+    );
+}
+
 #[test]
 fn indexed_files_are_found_shown_and_removed() {
     let world = World::new();
