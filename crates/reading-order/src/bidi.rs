@@ -174,6 +174,7 @@ fn from_left(line: &Line) -> Vec<String> {
     let (marks, mut letters): (Vec<&LineGlyph>, Vec<&LineGlyph>) =
         line.glyphs.iter().partition(|glyph| glyph.text.chars().all(is_combining_mark));
     letters.sort_by(|left, right| left.start.total_cmp(&right.start));
+    remove_covered_spaces(&mut letters);
     let mut texts: Vec<String> = letters.iter().map(|glyph| glyph.text.clone()).collect();
     for mark in marks {
         let next = letters.partition_point(|letter| letter.start <= mark.start);
@@ -191,6 +192,30 @@ fn from_left(line: &Line) -> Vec<String> {
     items
 }
 
+/// Removes spaces that letters cover. Some programs draw the space at the end of a line again at its
+/// left end.
+fn remove_covered_spaces(glyphs: &mut Vec<&LineGlyph>) {
+    let covered: Vec<bool> = (0..glyphs.len())
+        .map(|at| {
+            let last = at.checked_sub(1).and_then(|last| glyphs.get(last));
+            let mut beside = [last, glyphs.get(at + 1)].into_iter().flatten();
+            is_space(glyphs[at]) && beside.any(|other| covers(other, glyphs[at]))
+        })
+        .collect();
+    let mut covered = covered.into_iter();
+    glyphs.retain(|_| !covered.next().unwrap_or(false));
+}
+
+fn is_space(glyph: &LineGlyph) -> bool {
+    glyph.text.chars().all(char::is_whitespace)
+}
+
+/// Returns whether a letter takes most of the place of a space.
+fn covers(letter: &LineGlyph, space: &LineGlyph) -> bool {
+    let shared = space.end.min(letter.end) - space.start.max(letter.start);
+    !is_space(letter) && shared > 0.5 * (space.end - space.start)
+}
+
 /// Returns whether a space is between two glyphs that is not a glyph itself.
 fn is_space_between(last: &LineGlyph, next: &LineGlyph) -> bool {
     // Spaces between words are a quarter of the font size and more; gaps between letters are seldom
@@ -205,19 +230,20 @@ fn from_left_to_right(glyphs: &[LineGlyph]) -> String {
     let mut text = String::new();
     let mut has_accents = false;
     let mut last: Option<&LineGlyph> = None;
-    let mut rest = glyphs.iter().peekable();
-    while let Some(glyph) = rest.next() {
-        if last.is_some_and(|last| is_space_between(last, glyph)) {
+    let noted = first_after_mark(glyphs);
+    let mut rest = glyphs.iter().enumerate().peekable();
+    while let Some((at, glyph)) = rest.next() {
+        if noted == Some(at) || last.is_some_and(|last| is_space_between(last, glyph)) {
             text.push(' ');
         }
         // TeX draws an accent and a letter at the same place.
         let accent = combining_accent(&glyph.text);
         match (accent, rest.peek()) {
-            (Some(accent), Some(next)) if is_over(glyph, next) => {
+            (Some(accent), Some((_, next))) if is_over(glyph, next) => {
                 text.push_str(with_dot(&next.text));
                 text.push(accent);
                 has_accents = true;
-                last = rest.next();
+                last = rest.next().map(|(_, next)| next);
                 continue;
             }
             (Some(accent), _) if last.is_some_and(|last| is_over(glyph, last)) => {
@@ -230,6 +256,18 @@ fn from_left_to_right(glyphs: &[LineGlyph]) -> String {
         last = Some(glyph);
     }
     if has_accents { text.nfc().collect() } else { text }
+}
+
+/// Returns the first letter of a footnote, whose small raised number may stand beside it without a
+/// space.
+fn first_after_mark(glyphs: &[LineGlyph]) -> Option<usize> {
+    let digits = glyphs.iter().take_while(|glyph| glyph.text.chars().all(char::is_numeric)).count();
+    let first = glyphs.get(digits)?;
+    let is_mark = digits > 0
+        && glyphs[..digits]
+            .iter()
+            .all(|mark| mark.size < 0.85 * first.size && mark.base < first.base - 0.1 * first.size);
+    (is_mark && first.text.starts_with(char::is_alphabetic)).then_some(digits)
 }
 
 /// Returns whether an accent is drawn over or below a letter.

@@ -65,6 +65,32 @@ pub(crate) fn is_upright(character: char) -> bool {
         | '\u{20000}'..='\u{3134f}')
 }
 
+/// The sign that lengthens the line between two Arabic letters.
+pub const KASHIDA: char = '\u{640}';
+
+/// Returns whether a character is an Arabic letter, which may be joined with the next one.
+#[must_use]
+pub fn is_joined(character: char) -> bool {
+    matches!(character, '\u{620}'..='\u{64a}' | '\u{66e}'..='\u{6d3}')
+}
+
+/// Removes the signs that lengthen words. They change no word. A last one stands for a letter that
+/// is written alone, as in the abbreviation of the Hijri era.
+pub(crate) fn without_kashidas(text: String) -> String {
+    if !text.contains(KASHIDA) {
+        return text;
+    }
+    let mut short = String::with_capacity(text.len());
+    let mut rest = text.chars().peekable();
+    while let Some(character) = rest.next() {
+        let is_within = rest.peek().is_some_and(|next| is_joined(*next));
+        if character != KASHIDA || !is_within {
+            short.push(character);
+        }
+    }
+    short
+}
+
 /// Returns the combining form of an accent that is drawn by itself.
 pub(crate) fn combining_accent(text: &str) -> Option<char> {
     Some(match text {

@@ -38,7 +38,7 @@ pub(crate) fn without_hyphens(text: &str) -> String {
         match join(line, next, &words) {
             Join::Line => joined.push('\n'),
             Join::WithHyphen => {}
-            Join::Word => _ = joined.pop(),
+            Join::Word => joined.truncate(joined.trim_end_matches(is_hyphen).len()),
         }
     }
     joined.retain(|character| character != SOFT);
@@ -57,10 +57,13 @@ enum Join {
 
 fn join(line: &str, next: &str, words: &HashMap<&str, usize>) -> Join {
     let Some(before) = line.strip_suffix(is_hyphen) else { return Join::Line };
+    // Browsers draw a soft hyphen without a width, and a visible one beside it.
+    let is_soft = line.ends_with(SOFT) || before.ends_with(SOFT);
+    let before = if is_soft { before.trim_end_matches(is_hyphen) } else { before };
     if !before.ends_with(char::is_alphanumeric) || !next.starts_with(char::is_alphanumeric) {
         return Join::Line;
     }
-    if line.ends_with(SOFT) {
+    if is_soft {
         return Join::Word;
     }
     let first = before.rsplit(|at: char| !at.is_alphanumeric()).next().unwrap_or(before);
@@ -96,6 +99,10 @@ mod tests {
         check("the cli-\nmate ex-\nplained", "the climate explained");
         check("Donau\u{2010}\ndampf\u{ad}\nschiff", "Donaudampfschiff");
         check("soft\u{ad}ware", "software");
+        check(
+            "Sonnen\u{ad}\u{2010}\nschein und Sand\u{2010}\u{ad}\nbank",
+            "Sonnenschein und Sandbank",
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@
 
 use crate::{
     bidi::{Drawn, is_mostly_right_to_left, logical},
+    characters::without_kashidas,
     columns::{columns, downwards},
     hyphens::{is_hyphen, without_hyphens},
     lines::Line,
@@ -51,7 +52,7 @@ fn text_of_direction(lines: Vec<Line>) -> String {
         text.push_str(content);
         last = Some(row);
     }
-    without_hyphens(&text)
+    without_kashidas(without_hyphens(&text))
 }
 
 /// Returns the separator between two lines: the end of a line or of a paragraph.

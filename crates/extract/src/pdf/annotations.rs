@@ -124,7 +124,11 @@ fn add_lines(content: &str, rect: Rect, transform: Affine, text: &mut PageText) 
     let other = transform * Point::new(rect.x1, rect.y1);
     let low = Point::new(one.x.min(other.x), one.y.min(other.y));
     let high = Point::new(one.x.max(other.x), one.y.max(other.y));
-    if !low.is_finite() || !high.is_finite() || text.shows(content, low, high) {
+    if !low.is_finite() || !high.is_finite() {
+        return;
+    }
+    if text.shows(content, low, high) {
+        text.move_to_line(low, high);
         return;
     }
     let lines: Vec<&str> = content.lines().map(str::trim).filter(|it| !it.is_empty()).collect();

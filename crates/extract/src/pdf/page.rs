@@ -13,7 +13,7 @@ use hayro_interpret::{
     hayro_syntax::object::{Dict, String as PdfString},
     kurbo::{Affine, BezPath, Point, Vec2},
 };
-use marquetry_reading_order::{PlacedGlyph, push_plain};
+use marquetry_reading_order::{KASHIDA, PlacedGlyph, is_joined, push_plain};
 
 use super::strings;
 use crate::{ExtractError, Limits, Stop};
@@ -42,6 +42,7 @@ pub(super) struct PageText {
     unknown: usize,
     has_images: bool,
     has_shapes: bool,
+    has_spaces: bool,
     stop: Stop,
     limits: Limits,
 }
@@ -70,6 +71,7 @@ impl PageText {
             unknown: 0,
             has_images: false,
             has_shapes: false,
+            has_spaces: false,
             stop,
             limits,
         }
@@ -119,21 +121,45 @@ impl PageText {
         drawn.collect::<String>().contains(&letters.collect::<String>())
     }
 
-    /// Adds a text that the interpreter does not draw, behind the text before it in its line, or
-    /// behind the last text above it.
+    /// Adds a text that the interpreter does not draw to its line.
     pub(super) fn add_text(&mut self, text: &str, origin: Point, end: Point, size: f64) {
         let mut plain = String::new();
         push_plain(text, &mut plain);
         let direction = Vec2::new(1.0, 0.0);
-        let glyph = PlacedGlyph { text: plain, origin, end, direction, size };
+        self.length += plain.len();
+        self.insert(vec![PlacedGlyph { text: plain, origin, end, direction, size }]);
+    }
+
+    /// Moves the glyphs of a rectangle to their line. Values of forms are drawn after the page.
+    pub(super) fn move_to_line(&mut self, low: Point, high: Point) {
+        let (moved, others) = std::mem::take(&mut self.glyphs).into_iter().partition(|glyph| {
+            let Point { x, y } = glyph.origin;
+            (low.x..=high.x).contains(&x) && (low.y..=high.y).contains(&y)
+        });
+        self.glyphs = others;
+        self.insert(moved);
+    }
+
+    /// Inserts glyphs behind the text before them in their line, or behind the last text above them.
+    fn insert(&mut self, glyphs: Vec<PlacedGlyph>) {
+        let Some(PlacedGlyph { origin, size, .. }) = glyphs.first() else { return };
         let beside = self.glyphs.iter().rposition(|other| {
             (other.origin.y - origin.y).abs() < 0.8 * size && other.end.x <= origin.x + size
         });
         let before =
             beside.or_else(|| self.glyphs.iter().rposition(|other| other.origin.y < origin.y));
         let at = before.map_or(0, |at| at + 1);
-        self.length += glyph.text.len();
-        self.glyphs.insert(at, glyph);
+        self.glyphs.splice(at..at, glyphs);
+    }
+
+    /// Returns whether a glyph without a meaning is one that lengthens the line between two Arabic
+    /// letters (kashida). LibreOffice writes it so in justified text. Where spaces have no meaning
+    /// either, it may be a space.
+    fn is_kashida(&self, advance: f64) -> bool {
+        /// Widest kashida, in thousandths of the font size. Letters are wider.
+        const WIDEST: f64 = 400.0;
+        let last = self.glyphs.last().and_then(|last| last.text.chars().next_back());
+        advance < WIDEST && self.has_spaces && last.is_some_and(is_joined)
     }
 
     /// Ends the reading of the page if its limits are reached.
@@ -156,6 +182,7 @@ impl PageText {
             return;
         }
         self.length += glyph.text.len();
+        self.has_spaces |= glyph.text == " ";
         self.glyphs.push(glyph);
         // A single run may have any length.
         if self.glyphs.len() >= 2 * MAX_GLYPHS {
@@ -295,6 +322,7 @@ impl Device<'_> for PageText {
                 Some(BfString::String(text)) => text,
                 // The text of the marked content is known.
                 None if self.replaced.is_some() => "\u{fffd}".to_owned(),
+                None if self.is_kashida(advance(glyph)) => KASHIDA.to_string(),
                 None => {
                     self.unknown += 1;
                     continue;
