@@ -131,6 +131,7 @@ test("history, comparison and the test of a judge read the database", { skip }, 
   const same = await command(["compare"], { own });
   assert.equal(same.code, 0, same.stderr);
   assert.match(same.stdout, /verdict: no change/);
+  assert.doesNotMatch(same.stdout, /not the same case/);
   // A judge that always says yes notices no fault.
   const check = await command(["judge-check", cases, "--json"], { own });
   assert.equal(check.code, 1, check.stderr);
@@ -178,6 +179,13 @@ test("a run that has become worse is a regression", { skip }, async (t) => {
   const worse = await command(["compare"], { own: [] });
   assert.equal(worse.code, 1);
   assert.match(worse.stdout, /writes a file: 100 % .* -> 0 % .* regression/);
+  // The rates of a case that was changed say little about the program.
+  await writeFile(cases, CASES.replace("prompt: ", "prompt: Now! "));
+  assert.equal((await command([cases, "--repeat", "2"])).code, 1);
+  const other = await command(["compare"], { own: [] });
+  assert.match(other.stdout, /^not the same case in both runs: writes a file \(prompt\)$/m);
+  const json = await command(["compare", "--json"], { own: [] });
+  assert.deepEqual(JSON.parse(json.stdout).changedCases, { "writes a file": ["prompt"] });
   answer = undefined;
   assert.equal((await command([cases])).code, 3);
   const none = await command(["compare"], { own: [] });

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod cases;
+mod changed;
 mod configuration;
 mod database;
 mod failed;

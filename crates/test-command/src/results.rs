@@ -20,6 +20,7 @@ use tokio::runtime::Runtime;
 use crate::{
     Environment, Failed,
     arguments::{DatabaseArgs, ModelName},
+    changed::changed_cases,
     database::{self, Missing},
     progress::Spinner,
     summary::one_line,
@@ -160,17 +161,22 @@ pub(crate) fn compare(
     environment: Environment<'_>,
 ) -> Result<(), Failed> {
     let runtime = Runtime::new().map_err(Failed::error)?;
-    let comparison = runtime.block_on(async {
+    let (comparison, changed) = runtime.block_on(async {
         let store = database::open(database, environment, Missing::Refuse).await?;
         let before = run_id(&*store, before).await?;
         let after = run_id(&*store, after).await?;
-        store::compare(&*store, &before, &after).await.map_err(|error| match error {
-            StoreError::NotFound { .. } => Failed::usage(error),
-            error => Failed::error(error),
-        })
+        let comparison =
+            store::compare(&*store, &before, &after).await.map_err(|error| match error {
+                StoreError::NotFound { .. } => Failed::usage(error),
+                error => Failed::error(error),
+            })?;
+        let changed = changed_cases(&*store, &before, &after).await.map_err(Failed::error)?;
+        Ok((comparison, changed))
     })?;
     if as_json {
-        print(&pretty(&comparison));
+        let mut whole = json!(comparison);
+        whole["changedCases"] = json!(changed);
+        print(&pretty(&whole));
     } else {
         let mut text = String::new();
         for (names, run) in [(&comparison.only_base, "earlier"), (&comparison.only_new, "later")] {
@@ -178,6 +184,10 @@ pub(crate) fn compare(
                 let names: Vec<String> = names.iter().map(|name| one_line(name)).collect();
                 _ = writeln!(text, "only in the {run} run: {}", names.join(", "));
             }
+        }
+        for (name, members) in &changed {
+            let name = one_line(name);
+            _ = writeln!(text, "not the same case in both runs: {name} ({})", members.join(", "));
         }
         for case in &comparison.cases {
             let name = one_line(&case.test_name);
