@@ -9,7 +9,7 @@
 use std::{
     collections::{BTreeMap, VecDeque},
     fs, io,
-    path::{Path, PathBuf},
+    path::Path,
     sync::{Arc, Mutex, PoisonError},
 };
 

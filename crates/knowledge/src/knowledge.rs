@@ -5,9 +5,8 @@ use std::{collections::BTreeSet, path::Path, sync::Arc};
 use marquetry_atomic_file::create_folder;
 use marquetry_rag::{
     Caller, DatabaseError, EmbedError, Embedder, Filter, LibsqlOptions, LibsqlRecords,
-    LibsqlRecordsOptions, LibsqlStore, MemoryRecords, MemoryStore, Pipeline, Prefixed,
-    RecordError, RecordFilter, RecordLimits, RecordStoreError, Records, RemoteEmbedder,
-    StaticModel, StoreError,
+    LibsqlRecordsOptions, LibsqlStore, MemoryRecords, MemoryStore, Pipeline, Prefixed, RecordError,
+    RecordFilter, RecordLimits, RecordStoreError, Records, RemoteEmbedder, StaticModel, StoreError,
 };
 
 use crate::{

@@ -178,7 +178,7 @@ impl Outcome {
                 text.push_str("\nfailures:\n");
             }
             let case = &finished.case;
-            let report = self.plain_report(finished, failure);
+            let report = self.failure_report(case, failure);
             let _ = write!(text, "\n---- {case} ----\n{report}");
             let _ = writeln!(names, "    {case}");
         }
@@ -223,15 +223,17 @@ impl Outcome {
         format!("{} {case}", self.rerun)
     }
 
+    fn failure_report(&self, case: &Case, failure: &Failure) -> String {
+        failure.report(&case.loaded.file, &self.rerun_of(case), 110)
+    }
+
     /// Returns why a case did not pass.
     fn reason(&self, finished: &FinishedCase) -> Option<String> {
         match &finished.status {
             Status::Passed => None,
-            Status::Failed(failure) | Status::Error(failure) => Some(failure.report(
-                &finished.case.loaded.file,
-                &self.rerun_of(&finished.case),
-                110,
-            )),
+            Status::Failed(failure) | Status::Error(failure) => {
+                Some(self.failure_report(&finished.case, failure))
+            }
             Status::Skipped(why) => Some(why.clone()),
         }
     }
