@@ -68,6 +68,13 @@ pub struct Limits {
     pub max_receive_bytes: NonZeroUsize,
     /// The same for one caller, in bytes.
     pub max_receive_bytes_per_caller: NonZeroUsize,
+    /// Memory of the work on requests, for all clients together, in bytes: values in arguments and
+    /// bodies, answers of upstreams, contents of records. Requests wait for it up to ten times as
+    /// long as `queue_ms`, answers of upstreams up to the time limit of their call.
+    pub max_work_bytes: NonZeroUsize,
+    /// The same for one caller, in bytes. A request that needs more runs when its caller has no
+    /// other in work, but arguments and bodies that take more once they are parsed are refused.
+    pub max_work_bytes_per_caller: NonZeroUsize,
     /// Time after which an idle HTTP session ends, in milliseconds.
     pub session_idle_ms: NonZeroU64,
     /// Sent messages that an HTTP session stores for a client whose connection breaks, in bytes.
@@ -169,6 +176,8 @@ impl Default for Limits {
             max_send_bytes_per_caller: count(64 << 20),
             max_receive_bytes: count(256 << 20),
             max_receive_bytes_per_caller: count(64 << 20),
+            max_work_bytes: count(128 << 20),
+            max_work_bytes_per_caller: count(64 << 20),
             session_idle_ms: ms(3_600_000),
             replay_bytes: 1 << 20,
             replay_total_bytes: 64 << 20,

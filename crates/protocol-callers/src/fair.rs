@@ -8,6 +8,9 @@
 //! A request for many slots (a large message) fits more rarely than one for few. Smaller requests
 //! may overtake it for a quarter of its maximum wait ([`FairBounds::wait`]). After that, free slots
 //! are reserved for it. Each caller gets at most one such reservation in that time.
+//!
+//! A holder that needs more slots ([`Need::More`]) waits with slots in its hands. So that holders
+//! never wait for each other, one of them at a time may exceed the bounds.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -34,7 +37,8 @@ pub struct FairBounds {
     /// Slots of one caller. Callers on this machine without a token are bounded by the total alone.
     pub per_caller: usize,
     /// Largest number of slots that callers may wait for, in total. One caller can wait for at most
-    /// its own bound.
+    /// its own bound. [`usize::MAX`] means no limit, also for one caller: for requests that hold
+    /// nothing while they wait, and whose number has a limit of its own.
     pub queued: usize,
     /// Longest wait of a caller for a slot; then it is refused.
     pub wait: Duration,
@@ -61,6 +65,8 @@ struct SlotUsage {
     callers: HashMap<Caller, Share>,
     waiting: Vec<Waiter>,
     next_ticket: u64,
+    /// Whether a holder has taken slots over the bounds.
+    exceeded: bool,
 }
 
 #[derive(Debug, Default)]
@@ -76,8 +82,18 @@ struct Waiter {
     ticket: u64,
     caller: Caller,
     weight: usize,
+    need: Need,
     since: Instant,
     hand_over: oneshot::Sender<Slot>,
+}
+
+/// What a request for slots follows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Need {
+    /// The caller's request holds no slots of the limiter.
+    First,
+    /// It holds some, and cannot finish without more.
+    More,
 }
 
 /// Whether a request may take slots that are reserved for a larger one.
@@ -93,6 +109,8 @@ pub struct Slot {
     shared: Arc<Shared>,
     caller: Caller,
     weight: usize,
+    /// Whether these slots exceed the bounds; see [`Need::More`].
+    exceeds: bool,
 }
 
 /// A slot that its request can release for a while; see [`ReturnableSlot::released_while`].
@@ -173,6 +191,16 @@ pub enum Full {
         /// The setting of this bound.
         setting: &'static str,
     },
+    /// The caller may never hold so many.
+    #[error("{bytes} bytes of memory are more than {max} ({setting})")]
+    TooLarge {
+        /// The bytes of the request.
+        bytes: usize,
+        /// The bound.
+        max: usize,
+        /// The setting of this bound.
+        setting: &'static str,
+    },
 }
 
 impl FairLimiter {
@@ -201,20 +229,38 @@ impl FairLimiter {
     /// # Errors
     /// Returns an error if a bound is still reached after the wait, or if the queue is full.
     pub async fn enter(&self, caller: &Caller, weight: usize) -> Result<Slot, Full> {
+        self.enter_within(caller, weight, Need::First, self.shared.bounds.wait).await
+    }
+
+    /// Enters as [`Self::enter`] does, but waits up to `wait`.
+    ///
+    /// # Errors
+    /// Returns an error as [`Self::enter`] does.
+    pub async fn enter_within(
+        &self,
+        caller: &Caller,
+        weight: usize,
+        need: Need,
+        wait: Duration,
+    ) -> Result<Slot, Full> {
         let bounds = &self.shared.bounds;
         let (full, ticket, slot) = {
             let mut state = self.shared.state();
             let weight = self.shared.clamped(caller, weight);
             let full = match self.shared.take(&mut state, caller, weight, Overtaking::Refused) {
                 Ok(slot) => return Ok(slot),
+                Err(_) if need == Need::More && !state.exceeded => {
+                    return Ok(self.shared.give_over(&mut state, caller.clone(), weight));
+                }
                 Err(full) => full,
             };
-            let max = if caller.is_bounded() { bounds.per_caller } else { bounds.queued };
+            let is_limited = caller.is_bounded() && bounds.queued < usize::MAX;
+            let max = if is_limited { bounds.per_caller } else { bounds.queued };
             let queued = state.callers.get(caller).map_or(0, |share| share.queued);
             // A large request may fill the queue alone, so requests that wait because of its
             // reservation may use as much room again.
             let times = if self.shared.has_room(&state, caller, weight) { 2 } else { 1 };
-            if bounds.wait.is_zero()
+            if wait.is_zero()
                 || state.queued.saturating_add(weight) > bounds.queued.saturating_mul(times)
                 || queued.saturating_add(weight) > max.saturating_mul(times)
             {
@@ -227,14 +273,21 @@ impl FairLimiter {
             state.queued += weight;
             state.callers.entry(caller.clone()).or_default().queued += weight;
             let since = Instant::now();
-            state.waiting.push(Waiter { ticket, caller: caller.clone(), weight, since, hand_over });
+            let caller = caller.clone();
+            state.waiting.push(Waiter { ticket, caller, weight, need, since, hand_over });
             (full, ticket, slot)
         };
         let _leave = LeaveQueue { shared: &self.shared, ticket };
-        match tokio::time::timeout(bounds.wait, slot).await {
+        match tokio::time::timeout(wait, slot).await {
             Ok(Ok(slot)) => Ok(slot),
             _ => Err(full),
         }
+    }
+
+    /// Returns how many slots this caller can hold at once.
+    #[must_use]
+    pub fn bound_of(&self, caller: &Caller) -> usize {
+        self.shared.bound_of(caller)
     }
 
     /// Returns the bounds.
@@ -304,7 +357,15 @@ impl Shared {
             let share = Share { used: weight, ..Share::default() };
             state.callers.insert(caller.clone(), share);
         }
-        Slot { shared: self.clone(), caller, weight }
+        Slot { shared: self.clone(), caller, weight, exceeds: false }
+    }
+
+    /// Gives slots over the bounds, for [`Need::More`].
+    fn give_over(self: &Arc<Self>, state: &mut SlotUsage, caller: Caller, weight: usize) -> Slot {
+        state.exceeded = true;
+        let mut slot = self.give(state, caller, weight);
+        slot.exceeds = true;
+        slot
     }
 
     /// Returns the next waiter to serve: of those that fit, the first waiter of the caller with the
@@ -312,8 +373,9 @@ impl Shared {
     fn next(&self, state: &SlotUsage) -> Option<usize> {
         let overdue = self.overdue(state);
         let fitting = state.waiting.iter().enumerate().filter(|(_, waiter)| {
-            self.has_room(state, &waiter.caller, waiter.weight)
-                && !self.leaves_to_larger(state, &overdue, &waiter.caller, waiter.weight)
+            (waiter.need == Need::More && !state.exceeded)
+                || self.has_room(state, &waiter.caller, waiter.weight)
+                    && !self.leaves_to_larger(state, &overdue, &waiter.caller, waiter.weight)
         });
         fitting.min_by_key(|(_, waiter)| state.used_by(&waiter.caller)).map(|(index, _)| index)
     }
@@ -369,7 +431,11 @@ impl Shared {
         while let Some(index) = self.next(state) {
             let was_overdue = self.is_overdue(state, &state.waiting[index]);
             let Waiter { caller, weight, hand_over, .. } = state.remove(index);
-            let slot = self.give(state, caller, weight);
+            let slot = if self.has_room(state, &caller, weight) {
+                self.give(state, caller, weight)
+            } else {
+                self.give_over(state, caller, weight)
+            };
             if was_overdue && let Some(share) = state.callers.get_mut(&slot.caller) {
                 share.favoured = Some(Instant::now());
             }
@@ -405,6 +471,7 @@ impl SlotUsage {
 impl Drop for Slot {
     fn drop(&mut self) {
         let mut state = self.shared.state();
+        state.exceeded &= !self.exceeds;
         state.used -= self.weight;
         if let Some(share) = state.callers.get_mut(&self.caller) {
             share.used -= self.weight;
@@ -562,6 +629,44 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(1)).await;
         assert!(small.is_finished() && small.await.unwrap().is_ok());
         drop(held);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn holders_never_wait_for_each_other() {
+        let limiter = limiter(4, 4);
+        let [ann, bob] = ["ann", "bob"].map(caller);
+        let wait = Duration::from_secs(1);
+        let anns = limiter.enter(&ann, 2).await.unwrap();
+        let bobs = limiter.enter(&bob, 2).await.unwrap();
+        // The first goes over the bound, the second waits for it.
+        let more = limiter.enter_within(&ann, 2, Need::More, wait).await.unwrap();
+        assert_eq!(limiter.used(), 6);
+        let other = limiter.clone();
+        let second =
+            tokio::spawn(
+                async move { other.enter_within(&caller("bob"), 2, Need::More, wait).await },
+            );
+        tokio::time::sleep(wait / 2).await;
+        assert!(!second.is_finished());
+        assert!(limiter.try_enter(&caller("cleo"), 1).is_err());
+        drop((anns, more));
+        let second = second.await.unwrap().unwrap();
+        assert_eq!(limiter.used(), 4);
+        drop((bobs, second));
+        assert_eq!(limiter.used(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_queue_may_be_unlimited() {
+        let limiter =
+            FairLimiter::new(FairBounds { queued: usize::MAX, ..*limiter(4, 4).bounds() });
+        let held = limiter.try_enter(&caller("ann"), 4).unwrap();
+        let waits: Vec<_> = (0..9).map(|_| spawn_enter(&limiter, &caller("ann"), 4)).collect();
+        tokio::task::yield_now().await;
+        drop(held);
+        for wait in waits {
+            assert!(wait.await.unwrap().is_ok(), "each waits for the one before");
+        }
     }
 
     #[test]

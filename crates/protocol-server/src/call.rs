@@ -18,12 +18,13 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Caller, Handler, Reply, RequestContext, Server,
+    Caller, Handler, Reply, RequestContext, RequestMemory, Server,
     ask::stateless::{self, Rounds},
     context::RequestParts,
     conversation::{ClientFacts, Conversation},
     fair::{Full, Slot},
     in_flight::InFlightGuard,
+    in_place,
     method_table::{Method, MethodCall},
     outgoing::Outgoing,
     peer::Peer,
@@ -56,6 +57,11 @@ impl Server {
         slot.map_err(|full| RpcError::too_many_requests(full.to_string()))
     }
 
+    /// Returns the account of the memory of a request.
+    pub(super) fn memory_of(&self, caller: &Caller) -> RequestMemory {
+        RequestMemory::new(&self.shared.shares.working, caller)
+    }
+
     /// Accepts a request of `peer`; [`Accepted::run`] does the work. The request keeps `slot` until
     /// its answer is sent.
     ///
@@ -81,6 +87,7 @@ impl Server {
         members: &Members<'_>,
         slot: Option<Slot>,
     ) -> Result<Accepted, RpcError> {
+        members.check_size()?;
         let principal = peer.principal.as_ref();
         let meta = request_meta(members)?;
         let revision = revision_of(&meta, conversation, request)?;
@@ -129,6 +136,7 @@ impl Server {
             sending: Some(self.shared.shares.sending.clone()),
             rounds,
             question_timeout: self.shared.limits.question_timeout,
+            memory: self.memory_of(&peer.caller),
             tasks: (revision.era() == Era::Stateless && method.name == "tools/call")
                 .then(|| self.shared.tasks.clone()),
         });
@@ -215,7 +223,10 @@ impl Accepted {
         let name = method.name;
         let cx = RequestContext::new(parts, outbound, in_flight.cancel.clone());
         async move {
-            let work = method.call(MethodCall { server, cx: cx.clone(), raw_params });
+            let work = async {
+                reserve_params(&cx).await?;
+                method.call(MethodCall { server, cx: cx.clone(), raw_params }).await
+            };
             let asked = async {
                 match &rounds {
                     Some(rounds) => rounds.asked().await,
@@ -241,19 +252,21 @@ impl Accepted {
                 },
                 () = cut.cancelled() => Err(cut_off()),
             };
-            let answer = match outcome.and_then(|reply| reply.shaped(name, revision)) {
-                Ok(reply) => Outgoing::result(match revision.era() {
-                    Era::Session => reply.write(&id),
-                    Era::Stateless => {
-                        let hint = cache_hint(name, reply.cache(), &*handler);
-                        // The result of `server/discover` has the complete server information
-                        // already.
-                        let server_info = (name != "server/discover").then_some(&*server_info);
-                        reply.write_stamped(&id, &Stamp { hint, server_info })
-                    }
-                }),
-                Err(error) => Outgoing::error(Some(&id), &with_code_of(error, revision)),
-            };
+            let length = outcome.as_ref().map_or(0, Reply::text_len);
+            let answer =
+                in_place(length, || match outcome.and_then(|reply| reply.shaped(name, revision)) {
+                    Ok(reply) => Outgoing::result(match revision.era() {
+                        Era::Session => reply.write(&id),
+                        Era::Stateless => {
+                            let hint = cache_hint(name, reply.cache(), &*handler);
+                            // The result of `server/discover` has the complete server information
+                            // already.
+                            let server_info = (name != "server/discover").then_some(&*server_info);
+                            reply.write_stamped(&id, &Stamp { hint, server_info })
+                        }
+                    }),
+                    Err(error) => Outgoing::error(Some(&id), &with_code_of(error, revision)),
+                });
             let answer = match answer.charge(&sending, &caller).await {
                 Ok(answer) => answer,
                 Err(full) => {
@@ -281,6 +294,15 @@ pub(super) fn cut_off() -> RpcError {
 /// Polls a future once: work that is ready immediately needs no task.
 pub(super) async fn poll_once<F: Future + Unpin>(mut work: F) -> Poll<F::Output> {
     poll_fn(|cx| Poll::Ready(Pin::new(&mut work).poll(cx))).await
+}
+
+/// Reserves the memory that long parameters take beside their message.
+async fn reserve_params(cx: &RequestContext) -> Result<(), RpcError> {
+    let Some(params) = cx.params() else { return Ok(()) };
+    let size = in_place(params.text_len(), || params.memory(cx.method()));
+    let memory = cx.memory();
+    let reserved = memory.reserve(size, memory.usual_wait()).await;
+    reserved.map_err(|full| RpcError::too_many_requests(format!("{full}; call again later")))
 }
 
 /// Boxed: it is large, and passes through several results.

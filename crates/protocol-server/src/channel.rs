@@ -6,7 +6,9 @@ use marquetry_protocol_wire::{Incoming, Message, members::Members};
 use tokio::sync::mpsc::{self, error::TrySendError};
 use tokio_util::task::TaskTracker;
 
-use super::{Server, call::poll_once, conversation::Conversation, outgoing::Outgoing, peer::Peer};
+use super::{
+    Server, call::poll_once, conversation::Conversation, in_place, outgoing::Outgoing, peer::Peer,
+};
 
 /// The channel of one client.
 pub(super) struct Channel {
@@ -47,7 +49,8 @@ impl Channel {
 
     /// Handles bytes from `peer`, whose token may have changed since the first message.
     pub(super) async fn take_from(&self, peer: &Peer, bytes: &[u8]) {
-        match Incoming::parse(bytes, self.server.limits().max_nesting) {
+        let max_nesting = self.server.limits().max_nesting;
+        match in_place(bytes.len(), || Incoming::parse(bytes, max_nesting)) {
             Ok(Incoming::Message(Message::Request(request))) => {
                 let members = Members::of(request.params);
                 let slot = self.server.shared.shares.calls.try_enter(&peer.caller, 1).ok();

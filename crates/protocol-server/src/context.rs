@@ -11,6 +11,8 @@ use marquetry_protocol_wire::{
     envelope::write_notification,
     error_code,
     members::OwnedMembers,
+    parsed_size,
+    question::QuestionKind,
     types::{
         ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult,
         Implementation, ListRootsResult, LogLevel,
@@ -27,10 +29,11 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFuture};
 #[cfg(feature = "typed")]
 use super::states::States;
 use super::{
-    Caller, Principal,
-    ask::{question::QuestionKind, stateless::Rounds},
+    Caller, Principal, RequestMemory,
+    ask::stateless::Rounds,
     conversation::{ClientFacts, Conversation, ConversationId},
     fair::{FairLimiter, ReturnableSlot},
+    in_place,
     notifier::{Announcer, Notifier},
     outgoing::{Outgoing, detached},
     tasks::{Job, Tasks},
@@ -79,6 +82,7 @@ pub(super) struct RequestParts {
     /// Answers of earlier rounds, in the stateless era, for methods that may ask the client.
     pub(super) rounds: Option<Arc<Rounds>>,
     pub(super) question_timeout: Duration,
+    pub(super) memory: RequestMemory,
     /// Tasks, in the stateless era, for methods that may be answered with a task.
     pub(super) tasks: Option<Arc<Tasks>>,
 }
@@ -124,6 +128,7 @@ impl RequestContext {
             sending: None,
             rounds: None,
             question_timeout: request.question_timeout,
+            memory: request.memory.clone(),
             tasks: None,
         });
         let cancel = job.cancellation().clone();
@@ -240,6 +245,30 @@ impl RequestContext {
     #[must_use]
     pub fn caller(&self) -> &Caller {
         &self.request().caller
+    }
+
+    /// Returns the memory that the request holds beside its message. A handler reserves memory here
+    /// before it takes much of it. It is counted until the request has been answered.
+    #[must_use]
+    pub fn memory(&self) -> &RequestMemory {
+        &self.request().memory
+    }
+
+    /// Parses JSON of the request, such as the arguments of a tool, within the limits of memory.
+    ///
+    /// # Errors
+    /// Returns the reason if it is not JSON, or takes too much memory.
+    #[cfg(any(feature = "typed", feature = "schema"))]
+    pub(super) async fn parse(&self, json: &RawValue) -> Result<serde_json::Value, String> {
+        /// Shorter texts are not counted: the number of requests limits them.
+        const FREE: usize = 8 << 10;
+        let json = json.get();
+        if json.len() > FREE {
+            // The value, and the type that is made of it.
+            let size = 2 * in_place(json.len(), || parsed_size(json.as_bytes()));
+            self.memory().reserve_all(size).await.map_err(|full| full.to_string())?;
+        }
+        in_place(json.len(), || serde_json::from_str(json)).map_err(|error| error.to_string())
     }
 
     /// Returns the client's capabilities.

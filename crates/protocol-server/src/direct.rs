@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Peer, Principal, Reply, RequestContext, Server,
+    Peer, Principal, Reply, RequestContext, RequestMemory, Server,
     call::{cut_off, no_room},
     context::RequestParts,
     conversation::{ClientFacts, Conversation},
@@ -33,6 +33,7 @@ pub struct DirectCall {
     peer: Peer,
     capabilities: ClientCapabilities,
     slot: Arc<ReturnableSlot>,
+    memory: RequestMemory,
 }
 
 impl Server {
@@ -45,7 +46,8 @@ impl Server {
     pub async fn direct_call(&self, peer: Peer) -> Result<DirectCall, RpcError> {
         let slot = ReturnableSlot::new(Some(self.slot(&peer.caller).await?));
         let capabilities = ClientCapabilities::default();
-        Ok(DirectCall { server: self.clone(), peer, capabilities, slot })
+        let memory = self.memory_of(&peer.caller);
+        Ok(DirectCall { server: self.clone(), peer, capabilities, slot, memory })
     }
 
     /// Subscribes `peer` to the resource `uri`. This counts as one of its caller's clients that
@@ -61,7 +63,9 @@ impl Server {
         let time_left = peer.principal.as_deref().and_then(Principal::time_left);
         let end = time_left.and_then(|left| Instant::now().checked_add(left));
         let capabilities = ClientCapabilities::default();
-        let cx = self.direct_context(&peer, "resources/subscribe", None, capabilities, Weak::new());
+        let memory = self.memory_of(&peer.caller);
+        let method = "resources/subscribe";
+        let cx = self.direct_context(&peer, method, None, capabilities, Weak::new(), memory);
         // It listens before it is subscribed, so that no change is missed in between.
         let listener = self.notifier().listen(
             Filter::Listen {
@@ -83,6 +87,7 @@ impl Server {
         params: Option<&RawValue>,
         capabilities: ClientCapabilities,
         slot: Weak<ReturnableSlot>,
+        memory: RequestMemory,
     ) -> RequestContext {
         let conversation = Conversation::new(None, self.limits().max_in_flight);
         let principal = peer.principal.clone();
@@ -105,6 +110,7 @@ impl Server {
             conversation: Arc::new(Conversation { principal, ..conversation }),
             rounds: None,
             question_timeout: self.shared.limits.question_timeout,
+            memory,
             tasks: None,
         };
         RequestContext::new(Box::new(parts), detached(), CancellationToken::new())
@@ -119,10 +125,17 @@ impl DirectCall {
         Self { capabilities, ..self }
     }
 
+    /// Returns the memory that the request holds; see [`RequestContext::memory`].
+    #[must_use]
+    pub fn memory(&self) -> &RequestMemory {
+        &self.memory
+    }
+
     fn context(&self, method: &'static str, params: Option<&RawValue>) -> RequestContext {
         let capabilities = self.capabilities.clone();
         let slot = Arc::downgrade(&self.slot);
-        self.server.direct_context(&self.peer, method, params, capabilities, slot)
+        let memory = self.memory.clone();
+        self.server.direct_context(&self.peer, method, params, capabilities, slot, memory)
     }
 
     /// Runs work for the caller that is not a method of the protocol, such as a call of one
@@ -187,7 +200,8 @@ impl DirectCall {
     /// # Errors
     /// Returns an error if the limit of unsent bytes is exceeded.
     pub async fn answer(self, bytes: Vec<u8>) -> Result<Bytes, RpcError> {
-        let Self { server, peer, slot, .. } = self;
+        // The memory of the work is counted until the bytes are.
+        let Self { server, peer, slot, memory: _memory, .. } = self;
         let sending = &server.shared.shares.sending;
         match Outgoing::result(bytes).charge(sending, &peer.caller).await {
             Ok(Outgoing { bytes, mut charged, .. }) => {

@@ -26,8 +26,6 @@ mod peer;
 mod pipe;
 mod reply;
 mod run_as_task;
-#[cfg(feature = "http")]
-mod session_slots;
 #[cfg(feature = "typed")]
 mod states;
 mod subscriptions;
@@ -55,7 +53,7 @@ pub use self::tool_schema::{SchemaError, ToolSchema};
 pub use self::toolbox::{Json, ToolOutput, Toolbox};
 use self::{ask::stateless::Sealer, limits::Shares, methods::Tables, tasks::Tasks};
 #[doc(inline)]
-pub use marquetry_protocol_callers::{Caller, Principal, fair};
+pub use marquetry_protocol_callers::{Caller, Principal, RequestMemory, fair, in_place};
 pub use marquetry_protocol_wire::page;
 
 #[cfg(feature = "http")]

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use super::fair::{FairBounds, FairLimiter};
 #[cfg(feature = "http")]
-use super::session_slots::SessionSlots;
+use marquetry_protocol_callers::session_slots::SessionSlots;
+
+use super::fair::{FairBounds, FairLimiter};
 
 /// Limits on what clients can make a server store. A client over a limit gets an error that names
 /// it; other work continues.
@@ -50,6 +51,15 @@ pub struct Limits {
     pub max_receive_bytes: usize,
     /// Such bytes of one caller: 64 MiB.
     pub max_receive_bytes_per_caller: usize,
+    /// Memory of the work on requests, of all clients together: 128 MiB. It is reserved before it
+    /// is taken ([`RequestContext::memory`]), so requests wait for it up to ten times as long as
+    /// [`Self::queue_time`].
+    ///
+    /// [`RequestContext::memory`]: super::RequestContext::memory
+    pub max_work_bytes: usize,
+    /// Such memory of one caller: 64 MiB. A request that needs more than that in all runs when its
+    /// caller holds nothing else; arguments that take more when they are parsed are refused.
+    pub max_work_bytes_per_caller: usize,
     /// Time after which an idle HTTP session ends: 1 hour.
     pub session_idle: Duration,
     /// Unread messages of each stream: 64. A handler that sends more waits.
@@ -103,6 +113,8 @@ impl Default for Limits {
             max_send_bytes_per_caller: 64 << 20,
             max_receive_bytes: 256 << 20,
             max_receive_bytes_per_caller: 64 << 20,
+            max_work_bytes: 128 << 20,
+            max_work_bytes_per_caller: 64 << 20,
             session_idle: Duration::from_hours(1),
             max_queued_messages: 64,
             max_queued_notifications: 256,
@@ -144,6 +156,8 @@ pub(super) struct Shares {
     /// Bytes of HTTP bodies.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP uses it"))]
     pub(super) receiving: FairLimiter,
+    /// Bytes of memory of the work on requests.
+    pub(super) working: FairLimiter,
 }
 
 impl Shares {
@@ -186,6 +200,16 @@ impl Shares {
             queued: limits.max_receive_bytes,
             wait: limits.queue_time,
         };
+        let working = FairBounds {
+            what: "bytes of memory are in use for requests",
+            total_setting: "max_work_bytes",
+            per_caller_setting: "max_work_bytes_per_caller",
+            total: limits.max_work_bytes,
+            per_caller: limits.max_work_bytes_per_caller,
+            // What waits is not in memory yet, and the number of requests is limited.
+            queued: usize::MAX,
+            wait: limits.queue_time * 10,
+        };
         Self {
             calls: FairLimiter::new(calls),
             listening: FairLimiter::new(FairBounds { what: "clients listen", ..sessions }),
@@ -193,6 +217,7 @@ impl Shares {
             sessions: SessionSlots::new(FairLimiter::new(sessions)),
             sending: FairLimiter::new(sending),
             receiving: FairLimiter::new(receiving),
+            working: FairLimiter::new(working),
         }
     }
 }

@@ -181,7 +181,7 @@ fn common() -> MethodTable {
         let params = call.tool_call()?;
         let handler = &call.server.shared.handler;
         let tool = CheckedTool::of(&**handler, &params);
-        if let Some(refusal) = tool.refusal(&params) {
+        if let Some(refusal) = tool.refusal(&params, &call.cx).await {
             return Reply::json(&refusal);
         }
         match handler.task_options(&params.name) {
@@ -240,9 +240,13 @@ impl CheckedTool {
         Self { schema: schema.map(|schema| (params.name.clone(), schema)) }
     }
 
-    fn refusal(&self, params: &CallToolParams) -> Option<CallToolResult> {
+    async fn refusal(
+        &self,
+        params: &CallToolParams,
+        cx: &RequestContext,
+    ) -> Option<CallToolResult> {
         let (name, schema) = self.schema.as_ref()?;
-        schema.refusal_of_raw(name, params.arguments.as_deref())
+        schema.refusal_of_raw(name, params.arguments.as_deref(), cx).await
     }
 
     fn checked(&self, reply: Reply) -> Result<Reply, RpcError> {
@@ -259,7 +263,7 @@ impl CheckedTool {
         Self {}
     }
 
-    fn refusal(&self, _: &CallToolParams) -> Option<CallToolResult> {
+    async fn refusal(&self, _: &CallToolParams, _: &RequestContext) -> Option<CallToolResult> {
         None
     }
 

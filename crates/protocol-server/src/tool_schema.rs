@@ -5,9 +5,9 @@ use marquetry_protocol_wire::{
     schema::Schema,
     types::{CallToolResult, Tool},
 };
-use serde_json::{Value, value::RawValue};
+use serde_json::{Value, json, value::RawValue};
 
-use super::reply::Reply;
+use super::{RequestContext, reply::Reply};
 
 /// The compiled schemas of a tool, for its arguments and results. Create it together with the tool,
 /// and return it from [`Handler::tool_schema`](super::Handler::tool_schema).
@@ -51,15 +51,16 @@ impl ToolSchema {
     }
 
     /// Checks as [`Self::refusal`] does, for arguments that are not parsed yet.
-    pub(super) fn refusal_of_raw(
+    pub(super) async fn refusal_of_raw(
         &self,
         tool: &str,
         arguments: Option<&RawValue>,
+        cx: &RequestContext,
     ) -> Option<CallToolResult> {
-        let arguments = arguments.map_or("{}", RawValue::get);
-        match serde_json::from_str(arguments) {
+        let Some(arguments) = arguments else { return self.refusal(tool, &json!({})) };
+        match cx.parse(arguments).await {
             Ok(arguments) => self.refusal(tool, &arguments),
-            Err(error) => Some(CallToolResult::error(format!("arguments are not valid: {error}"))),
+            Err(why) => Some(CallToolResult::error(format!("arguments are not valid: {why}"))),
         }
     }
 

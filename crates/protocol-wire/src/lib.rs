@@ -17,6 +17,8 @@ pub mod null_members;
 mod numbers;
 pub mod object;
 mod page;
+mod parsed_size;
+pub mod question;
 mod revision;
 mod scan;
 #[cfg(feature = "schema")]
@@ -35,6 +37,7 @@ pub use crate::{
     nesting::nested_deeper_than,
     numbers::{with_finite_numbers, without_non_numbers},
     page::page,
+    parsed_size::parsed_size,
     revision::{Era, Revision, UnknownRevision},
     surrogates::without_unpaired_surrogates,
 };

@@ -21,6 +21,8 @@ pub(crate) fn protocol_limits(limits: &Limits, grace: Duration) -> ProtocolLimit
         max_send_bytes_per_caller: limits.max_send_bytes_per_caller.get(),
         max_receive_bytes: limits.max_receive_bytes.get(),
         max_receive_bytes_per_caller: limits.max_receive_bytes_per_caller.get(),
+        max_work_bytes: limits.max_work_bytes.get(),
+        max_work_bytes_per_caller: limits.max_work_bytes_per_caller.get(),
         session_idle: Duration::from_millis(limits.session_idle_ms.get()),
         replay_bytes: limits.replay_bytes,
         replay_total_bytes: limits.replay_total_bytes,

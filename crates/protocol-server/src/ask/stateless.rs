@@ -12,7 +12,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use marquetry_protocol_wire::{Request, RpcError, members::Members};
+use marquetry_protocol_wire::{Request, RpcError, members::Members, parsed_size};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::Notify;
@@ -167,6 +167,9 @@ impl Rounds {
     }
 }
 
+/// Memory of the largest value that is compared as a value, in bytes.
+const MAX_PARSED: usize = 4 << 20;
+
 /// Hashes a request without its rounds: principal, method and parameters. This takes as long as the
 /// rest of a call, so only requests that ask do it.
 pub(crate) fn about<'a>(
@@ -176,10 +179,14 @@ pub(crate) fn about<'a>(
 ) -> String {
     let members: BTreeMap<&str, serde_json::Value> = members
         .filter(|(name, _)| !["_meta", "inputResponses", "requestState"].contains(name))
-        // Values that cannot be parsed, such as numbers out of range, must return as the same text.
+        // Values that cannot be parsed, such as numbers out of range, must return as the same text,
+        // and so must those that would take much memory.
         .map(|(name, value)| {
-            let read = serde_json::from_str(value.get());
-            (name, read.unwrap_or_else(|_| serde_json::json!({ "as it was written": value.get() })))
+            let text = value.get();
+            let is_small =
+                text.len() < MAX_PARSED / 64 || parsed_size(text.as_bytes()) < MAX_PARSED;
+            let read = is_small.then(|| serde_json::from_str(text).ok()).flatten();
+            (name, read.unwrap_or_else(|| serde_json::json!({ "as it was written": text })))
         })
         .collect();
     let mut hasher = blake3::Hasher::new();

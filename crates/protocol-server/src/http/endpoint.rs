@@ -11,6 +11,7 @@ use http::{
     HeaderMap, HeaderValue, Method, Request as HttpRequest, StatusCode, header, request::Parts,
 };
 use http_body::Body;
+use marquetry_protocol_callers::session_slots::IdleSessions as _;
 use marquetry_protocol_wire::{
     Era, Incoming, Message, Request, RequestId, Revision, RpcError, error_code,
     members::Members,
@@ -39,10 +40,10 @@ use crate::{
     call::stateless_revision,
     conversation::Conversation,
     fair::Full,
+    in_place,
     notifier::Listener,
     outgoing::{Kind, Outgoing, detached},
     peer::Peer,
-    session_slots::IdleSessions as _,
 };
 
 /// Options of an HTTP endpoint.
@@ -233,7 +234,9 @@ impl HttpEndpoint {
             Ok(received) => received,
             Err(response) => return *response,
         };
-        match Incoming::parse(received.bytes(), self.shared.server.limits().max_nesting) {
+        let bytes = received.bytes();
+        let max_nesting = server.limits().max_nesting;
+        match in_place(bytes.len(), || Incoming::parse(bytes, max_nesting)) {
             Ok(Incoming::Message(Message::Request(request))) => {
                 self.request(&client, headers, &request, accepts).await
             }
@@ -256,7 +259,11 @@ impl HttpEndpoint {
         request: &Request<'_>,
         accepts: Accepts,
     ) -> Response {
-        let members = Members::of(request.params);
+        let length = request.params.map_or(0, |params| params.get().len());
+        let members = in_place(length, || Members::of(request.params));
+        if let Err(error) = members.check_size() {
+            return bad_request(Some(&request.id), &error);
+        }
         match version_in_meta(&members) {
             Some(version) => {
                 self.stateless(client, headers, request, &members, &version, accepts).await

@@ -5,10 +5,12 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use http_body::Body;
 use http_body_util::BodyExt as _;
+use marquetry_protocol_wire::parsed_size;
 
 use crate::{
-    Peer, Server,
+    Peer, RequestMemory, Server,
     fair::{Full, Slot},
+    in_place,
     outgoing::Outgoing,
 };
 
@@ -17,6 +19,8 @@ use crate::{
 pub struct Received {
     bytes: Bytes,
     _slots: Vec<Slot>,
+    /// Memory of its values.
+    _memory: Option<RequestMemory>,
 }
 
 impl Received {
@@ -58,6 +62,34 @@ impl Server {
         let answer = Outgoing::notification(bytes);
         let charged = answer.charge(&self.shared.shares.sending, &peer.caller).await?;
         Ok(charged.into_counted_bytes())
+    }
+
+    /// Receives a body as [`Self::receive`] does, of a route that parses it as JSON: its values count
+    /// for [`Limits::max_work_bytes`](crate::Limits::max_work_bytes), too.
+    ///
+    /// # Errors
+    /// Returns an error as [`Self::receive`] does, or if the values take too much memory.
+    pub async fn receive_json<B>(
+        &self,
+        peer: &Peer,
+        body: B,
+        max: usize,
+        timeout: Duration,
+    ) -> Result<Received, ReceiveError>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        /// Shorter bodies are not counted: the number of connections limits them.
+        const FREE: usize = 8 << 10;
+        let received = self.receive(peer, body, max, timeout).await?;
+        let bytes = received.bytes();
+        if bytes.len() <= FREE {
+            return Ok(received);
+        }
+        let memory = self.memory_of(&peer.caller);
+        memory.reserve_all(in_place(bytes.len(), || parsed_size(bytes))).await?;
+        Ok(Received { _memory: Some(memory), ..received })
     }
 
     /// Receives a request's body of at most `max` bytes within `timeout`. Its bytes count for
@@ -115,7 +147,7 @@ impl Server {
                 }
             }
             let bytes = if whole.is_empty() { first } else { whole.freeze() };
-            Ok(Received { bytes, _slots: slots })
+            Ok(Received { bytes, _slots: slots, _memory: None })
         };
         tokio::time::timeout(timeout, read).await.unwrap_or(Err(ReceiveError::Late))
     }

@@ -6,6 +6,7 @@ use std::{
     time::Duration,
 };
 
+use marquetry_protocol_callers::session_slots::{IdleSessions, SessionSlots};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +15,6 @@ use crate::{
     Caller, Principal,
     conversation::Conversation,
     fair::{Full, Slot},
-    session_slots::{IdleSessions, SessionSlots},
 };
 
 /// The open sessions. A session ends after a limited time without a request.

@@ -109,6 +109,14 @@ impl Reply {
         Self { cache: Some(hint), ..self }
     }
 
+    /// Returns the length of its text in bytes.
+    pub(crate) fn text_len(&self) -> usize {
+        match &self.content {
+            ReplyContent::Json(json) => json.get().len(),
+            ReplyContent::Text { text, .. } | ReplyContent::Edited { text, .. } => text.len(),
+        }
+    }
+
     pub(crate) fn cache(&self) -> Option<CacheHint> {
         self.cache
     }

@@ -313,14 +313,14 @@ impl Toolbox {
         cx: &RequestContext,
     ) -> Option<CallToolResult> {
         let typed = self.tools.iter().find(|typed| typed.tool.name == name)?;
-        let arguments = match arguments
-            .map(|arguments| serde_json::from_str::<Value>(arguments.get()))
-        {
+        let arguments = match arguments {
             None => json!({}),
-            Some(Ok(arguments)) => arguments,
-            Some(Err(error)) => {
-                return Some(CallToolResult::error(format!("arguments are not valid: {error}")));
-            }
+            Some(arguments) => match cx.parse(arguments).await {
+                Ok(arguments) => arguments,
+                Err(why) => {
+                    return Some(CallToolResult::error(format!("arguments are not valid: {why}")));
+                }
+            },
         };
         if let Some(refusal) = typed.schema.refusal(name, &arguments) {
             return Some(refusal);

@@ -12,6 +12,7 @@ use axum::{
 use marquetry_config::sections::Limits;
 use marquetry_protocol::server::{
     Peer, Principal, Server,
+    fair::Full,
     http::{ReceiveError, Received},
 };
 use serde_json::json;
@@ -38,7 +39,7 @@ impl BodyReceiver {
         let (head, body) = request.into_parts();
         let principal = head.extensions.get::<Arc<Principal>>().cloned();
         let peer = Peer::over_http(principal, &head.extensions);
-        let received = self.server.receive(&peer, body, self.max_bytes, self.timeout).await?;
+        let received = self.server.receive_json(&peer, body, self.max_bytes, self.timeout).await?;
         let body = Body::from(received.bytes().clone());
         Ok((Request::from_parts(head, body), received))
     }
@@ -91,7 +92,9 @@ async fn counted(server: &Server, peer: &Peer, response: Response<Body>) -> Resp
 
 fn refusal(error: &ReceiveError) -> Response<Body> {
     let status = match error {
-        ReceiveError::TooLong { .. } => StatusCode::PAYLOAD_TOO_LARGE,
+        ReceiveError::TooLong { .. } | ReceiveError::Full(Full::TooLarge { .. }) => {
+            StatusCode::PAYLOAD_TOO_LARGE
+        }
         ReceiveError::Late => StatusCode::REQUEST_TIMEOUT,
         ReceiveError::Full(_) => StatusCode::SERVICE_UNAVAILABLE,
         _ => StatusCode::BAD_REQUEST,

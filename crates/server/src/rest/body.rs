@@ -5,6 +5,7 @@ use std::{borrow::Cow, time::Duration};
 use axum::{body::Body, http::Request};
 use marquetry_protocol::server::{
     Peer, Server,
+    fair::Full,
     http::{ReceiveError, Received},
 };
 
@@ -22,9 +23,12 @@ pub(super) async fn read(
     limits: &Limits,
 ) -> Result<Received, RestError> {
     let time = Duration::from_millis(limits.max_body_ms.get());
-    server.receive(peer, request.into_body(), limit, time).await.map_err(|error| match error {
+    server.receive_json(peer, request.into_body(), limit, time).await.map_err(|error| match error {
         ReceiveError::TooLong { .. } => RestError::BodyTooLarge,
         ReceiveError::Late => RestError::BodyTimeout,
+        ReceiveError::Full(full @ Full::TooLarge { .. }) => RestError::BodyTakesMemory(format!(
+            "the values of the body take too much memory: {full}"
+        )),
         ReceiveError::Full(full) => RestError::Busy(full.to_string()),
         // The connection broke: the client does not read the answer.
         _ => RestError::InvalidJson,

@@ -21,6 +21,8 @@ pub(crate) enum RestError {
     InvalidJson,
     /// The body is larger than any diagram within the limit could be.
     BodyTooLarge,
+    /// The values of the body take more memory than a caller may have.
+    BodyTakesMemory(String),
     /// The body did not arrive in time.
     BodyTimeout,
     /// The body is compressed, by this method.
@@ -76,6 +78,9 @@ impl RestError {
             Self::BodyTooLarge => {
                 let message = DiagramError::TooLarge.to_string();
                 (StatusCode::PAYLOAD_TOO_LARGE, "CODE_TOO_LARGE", message.into())
+            }
+            Self::BodyTakesMemory(why) => {
+                (StatusCode::PAYLOAD_TOO_LARGE, "LIMIT_EXCEEDED", why.clone().into())
             }
             Self::BodyTimeout => (
                 StatusCode::REQUEST_TIMEOUT,
@@ -195,6 +200,7 @@ mod tests {
             DiagramError::Argument("what".into()).into(),
             RestError::InvalidJson,
             RestError::BodyTooLarge,
+            RestError::BodyTakesMemory("why".into()),
             RestError::BodyTimeout,
             RestError::BodyEncoded("gzip".into()),
             RestError::ToolNotFound("unknownTool".into()),
@@ -225,6 +231,7 @@ mod tests {
                     )
                     | RestError::InvalidJson
                     | RestError::BodyTooLarge
+                    | RestError::BodyTakesMemory(_)
                     | RestError::BodyTimeout
                     | RestError::BodyEncoded(_)
                     | RestError::ToolNotFound(_)
@@ -252,6 +259,7 @@ mod tests {
             400 INVALID_ARGUMENT: what
             400 INVALID_JSON: Request body is not valid JSON
             413 CODE_TOO_LARGE: PlantUML code exceeds maximum size of 50KB
+            413 LIMIT_EXCEEDED: why
             408 REQUEST_TIMEOUT: Request body did not arrive in time
             415 UNSUPPORTED_ENCODING: Content-Encoding 'gzip' is not supported; send the body uncompressed
             404 TOOL_NOT_FOUND: Tool 'unknownTool' not found

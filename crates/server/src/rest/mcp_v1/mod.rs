@@ -19,8 +19,8 @@ use axum::{
 use marquetry_config::sections::Limits;
 use marquetry_protocol::server::http::ConnectionInfo;
 use marquetry_protocol::{
-    ObjectText, RpcError,
-    server::{Principal, Reply, Server},
+    ObjectText, RpcError, parsed_size,
+    server::{Principal, Reply, RequestMemory, Server, in_place},
     types::{CallToolResult, ListResourcesResult, ReadResourceResult},
 };
 use serde::Deserialize;
@@ -144,7 +144,9 @@ async fn answer(
             _ => serde_json::from_slice(body),
         };
         let raw: Box<RawValue> = raw.map_err(|error| RpcError::internal(error.to_string()))?;
-        result(method, &call.request(method, Some(&raw)).await?)?
+        let reply = call.request(method, Some(&raw)).await?;
+        reserve_values(&reply, call.memory()).await?;
+        result(method, &reply)?
     };
     let body = call.answer(result.into_bytes()).await?;
     Ok(json_bytes_response(StatusCode::OK, body))
@@ -154,6 +156,19 @@ async fn answer(
 fn add_required_members(params: &mut Map<String, Value>) {
     params.entry("protocolVersion").or_insert(REVISION.into());
     params.entry("clientInfo").or_insert(json!({"name": "unknown", "version": "0"}));
+}
+
+/// Reserves the memory of a result as a value.
+async fn reserve_values(reply: &Reply, memory: &RequestMemory) -> Result<(), RpcError> {
+    /// Shorter results are not counted: the number of requests limits them.
+    const FREE: usize = 8 << 10;
+    let text = reply.get().get();
+    if text.len() <= FREE {
+        return Ok(());
+    }
+    let size = in_place(text.len(), || parsed_size(text.as_bytes()));
+    let reserved = memory.reserve(size, memory.usual_wait()).await;
+    reserved.map_err(|full| RpcError::too_many_requests(format!("{full}; call again later")))
 }
 
 /// Converts a result to the form of this facade; a failed tool call becomes an error. Values stay as

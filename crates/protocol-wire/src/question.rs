@@ -1,21 +1,25 @@
 //! The questions that a server may ask its client: elicitation, sampling and roots.
 
-use marquetry_protocol_wire::{
-    RpcError,
-    types::{ClientCapabilities, CreateMessageResult, ElicitResult, ListRootsResult},
-};
 use serde::{
     Deserialize,
     de::{DeserializeOwned, IgnoredAny},
 };
 use serde_json::{Value, json, value::RawValue};
 
+use crate::{
+    RpcError,
+    types::{ClientCapabilities, CreateMessageResult, ElicitResult, ListRootsResult},
+};
+
 /// A kind of question, and whether the client supports it.
-pub(crate) struct QuestionKind {
-    pub(crate) method: &'static str,
-    pub(crate) is_supported: bool,
+#[derive(Clone, Debug)]
+pub struct QuestionKind {
+    /// The method of the question.
+    pub method: &'static str,
+    /// Whether the client supports it.
+    pub is_supported: bool,
     /// The capabilities that a client needs, in the form of `requiredCapabilities`.
-    pub(crate) required_capabilities: Value,
+    pub required_capabilities: Value,
     validate: fn(&str) -> serde_json::Result<()>,
 }
 
@@ -34,7 +38,7 @@ impl QuestionKind {
     ///
     /// # Errors
     /// Returns an error if the method is not a question, or the parameters are not an object.
-    pub(crate) fn of(
+    pub fn of(
         method: &str,
         params: &RawValue,
         capabilities: &ClientCapabilities,
@@ -81,7 +85,10 @@ impl QuestionKind {
     }
 
     /// Checks that an answer is valid for this question.
-    pub(crate) fn check(&self, answer: &RawValue) -> serde_json::Result<()> {
+    ///
+    /// # Errors
+    /// Returns an error if it is not.
+    pub fn check(&self, answer: &RawValue) -> serde_json::Result<()> {
         (self.validate)(answer.get())
     }
 }

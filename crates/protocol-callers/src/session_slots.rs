@@ -4,20 +4,20 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use tokio::time::Instant;
 
-use super::{
+use crate::{
     Caller,
     fair::{FairLimiter, Full, Slot},
 };
 
 /// Limits the sessions of all endpoints together, in total and of one caller. Cheap to clone.
 #[derive(Clone)]
-pub(super) struct SessionSlots {
+pub struct SessionSlots {
     slots: FairLimiter,
     tables: Arc<Mutex<Vec<Weak<dyn IdleSessions>>>>,
 }
 
 /// The sessions of one endpoint; idle ones make room for others.
-pub(super) trait IdleSessions: Send + Sync {
+pub trait IdleSessions: Send + Sync {
     /// Ends expired sessions; returns whether there were any.
     fn end_expired(&self) -> bool;
 
@@ -29,12 +29,14 @@ pub(super) trait IdleSessions: Send + Sync {
 }
 
 impl SessionSlots {
-    pub(super) fn new(slots: FairLimiter) -> Self {
+    /// Creates the slots from those of a limiter.
+    #[must_use]
+    pub fn new(slots: FairLimiter) -> Self {
         Self { slots, tables: Arc::default() }
     }
 
     /// Adds the sessions of an endpoint, as long as it exists.
-    pub(super) fn register(&self, table: Weak<dyn IdleSessions>) {
+    pub fn register(&self, table: Weak<dyn IdleSessions>) {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
         tables.retain(|table| table.strong_count() > 0);
         tables.push(table);
@@ -45,7 +47,7 @@ impl SessionSlots {
     ///
     /// # Errors
     /// Returns an error if the limit is exceeded and no session of the caller is idle.
-    pub(super) fn enter(&self, caller: &Caller) -> Result<Slot, Full> {
+    pub fn enter(&self, caller: &Caller) -> Result<Slot, Full> {
         loop {
             let full = match self.slots.try_enter(caller, 1) {
                 Ok(slot) => return Ok(slot),
@@ -62,5 +64,11 @@ impl SessionSlots {
             let (_, table) = idle.min_by_key(|(since, _)| *since).ok_or(full)?;
             table.end_longest_idle(caller);
         }
+    }
+}
+
+impl std::fmt::Debug for SessionSlots {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("SessionSlots").field("slots", &self.slots).finish_non_exhaustive()
     }
 }
