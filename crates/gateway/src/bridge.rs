@@ -19,13 +19,16 @@ use futures_util::FutureExt as _;
 use marquetry_apps_ext::types::{declare_client, is_ui_enabled};
 use marquetry_protocol::{
     Era, RpcError,
-    client::{CallOptions, Client, ClientError},
-    server::{RequestContext, fair::Slot},
+    client::{AnswerMemory, CallOptions, Client, ClientError},
+    server::{RequestContext, RequestMemory, fair::Slot},
     types::{ClientCapabilities, RootsCapability, TASKS_EXTENSION},
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::{RawValue, to_raw_value};
-use tokio::sync::{mpsc, watch};
+use tokio::{
+    sync::{mpsc, watch},
+    time::Instant,
+};
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use tracing::Instrument as _;
 
@@ -63,6 +66,8 @@ pub(super) struct Call {
     /// Number of questions so far, which names the next one.
     asked: usize,
     events: CallEvents,
+    /// The account of the request that began the call.
+    memory: RequestMemory,
 }
 
 /// Content of our `requestState` between the rounds of a stateless agent.
@@ -115,6 +120,10 @@ impl Gateway {
             // The time of questions does not count, so this function measures the time itself.
             timeout: Some(Duration::MAX),
             progress: cx.wants_progress().then_some(sender.progress),
+            memory: Some(AnswerMemory {
+                account: cx.memory().clone(),
+                until: answer_limit(upstream),
+            }),
             ..CallOptions::default()
         };
         if upstream_era == Era::Stateless {
@@ -179,6 +188,7 @@ impl Gateway {
                     open: Vec::new(),
                     asked: 0,
                     events,
+                    memory: cx.memory().clone(),
                 };
                 self.attend(call, cx).await
             }
@@ -204,7 +214,9 @@ impl Gateway {
             cancelled: cx.cancellation(),
         };
         let ParkOnDrop {
-            call: Some(Call { work, questions, open, asked, events }), handle, ..
+            call: Some(Call { work, questions, open, asked, events, memory }),
+            handle,
+            ..
         } = &mut parking
         else {
             unreachable!("the call was set above")
@@ -222,6 +234,7 @@ impl Gateway {
                     // An upstream that has answered no longer needs answers to its questions.
                     biased;
                     outcome = &mut *work => {
+                        cx.memory().adopt(memory);
                         return outcome.unwrap_or_else(|error| Err(ClientError::Rpc(RpcError::internal(error.to_string()))));
                     }
                     Some(question) = questions.recv() => {
@@ -316,6 +329,12 @@ fn name_question(
 ) {
     *asked += 1;
     open.push((format!("question-{asked}"), question));
+}
+
+/// Returns the time until which a call may wait for memory for its answer: the upstream has begun to
+/// answer, so the error must not be that it has not.
+fn answer_limit(upstream: &Upstream) -> Instant {
+    Instant::now() + upstream.call_timeout() * 9 / 10
 }
 
 /// Returns the model that answers the upstream's requests for messages in place of an agent that

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 #[cfg(feature = "http")]
+mod answer_memory;
 mod authorization;
 #[cfg(feature = "http")]
 mod authorizer;
@@ -56,6 +57,15 @@ pub use marquetry_redact::url_without_secrets as without_secrets;
 
 #[cfg(feature = "skills")]
 pub use self::skills::{LoadedSkill, SKILLS_EXTENSION, SkillEntry, SkillError, SkillFile};
+pub use self::{
+    answer_memory::AnswerMemory,
+    error::{ClientError, ProtocolError},
+    events::{CloseReason, Progress, ServerNotification},
+    handler::ClientHandler,
+    lists::Fetched,
+    options::{CallOptions, ClientOptions, RevisionChoice, ServerPeer},
+    tasks::{StartedCall, TaskHandle},
+};
 #[cfg(feature = "http")]
 pub use self::{
     authorizer::{AuthorizationError, Authorizer, Interaction, Refusal},
@@ -68,14 +78,6 @@ pub use self::{
     child::{Stderr, StdioCommand},
     environment::{is_default_variable, variable_matches},
     program::{ProgramError, check_program},
-};
-pub use self::{
-    error::{ClientError, ProtocolError},
-    events::{CloseReason, Progress, ServerNotification},
-    handler::ClientHandler,
-    lists::Fetched,
-    options::{CallOptions, ClientOptions, RevisionChoice, ServerPeer},
-    tasks::{StartedCall, TaskHandle},
 };
 use self::{request::Link, shared::Shared};
 

@@ -9,12 +9,13 @@ use marquetry_protocol_wire::{
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-#[cfg(feature = "http")]
-use super::{authorizer::Authorizer, network::Network};
 use super::{
+    answer_memory::AnswerMemory,
     events::Progress,
     handler::{ClientHandler, NoHandler},
 };
+#[cfg(feature = "http")]
+use super::{authorizer::Authorizer, network::Network};
 
 /// Options of a client: its name, its capabilities and its limits.
 #[derive(Clone)]
@@ -142,4 +143,6 @@ pub struct CallOptions {
     /// Returns a stateless server's questions to the caller, as the result `input_required`,
     /// instead of answering them.
     pub pass_questions: bool,
+    /// Counts the memory of the answer for the call's caller; it is not counted without it.
+    pub memory: Option<AnswerMemory>,
 }

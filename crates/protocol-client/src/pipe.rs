@@ -7,6 +7,7 @@ use std::{
     time::Duration,
 };
 
+use marquetry_protocol_callers::in_place;
 use marquetry_protocol_wire::{
     EnvelopeError, Message, RequestId, RpcError,
     envelope::{self, looks_like_answer},
@@ -18,11 +19,13 @@ use serde_json::{json, value::RawValue};
 use tokio::{
     io::{AsyncRead, AsyncWrite, BufReader},
     sync::{Notify, mpsc, oneshot},
+    time::Instant,
 };
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Instrument as _;
 
 use super::{
+    answer_memory::{AnswerCount, AnswerMemory},
     error::{ClientError, ProtocolError},
     events::{CloseReason, Progress},
     log_rate::LogRate,
@@ -50,8 +53,23 @@ struct Pending {
 }
 
 struct Waiting {
-    answer: oneshot::Sender<Result<Box<RawValue>, ClientError>>,
+    answer: oneshot::Sender<Answer>,
     progress: Option<mpsc::Sender<Progress>>,
+    memory: Option<AnswerMemory>,
+}
+
+type Answer = Result<Box<RawValue>, ClientError>;
+
+impl Waiting {
+    /// Takes the answer from a line of `length` bytes, when there is memory for it. The next answer
+    /// of the server is not read before, so one caller must not wait for long.
+    async fn take(self, answer: Answer, length: usize) {
+        const PATIENCE: Duration = Duration::from_secs(2);
+        let until = Instant::now() + PATIENCE;
+        let memory = self.memory.map(|memory| AnswerMemory { until, ..memory });
+        let counted = AnswerCount::new(memory.as_ref()).count(length).await;
+        _ = self.answer.send(counted.map_err(ClientError::Rpc).and(answer));
+    }
 }
 
 /// An in-flight request. If it is dropped before the answer, the request is cancelled at the
@@ -142,7 +160,11 @@ impl PipeLink {
         let (sender, answer) = oneshot::channel();
         let request = self.pending.enter(
             outgoing.id,
-            Waiting { answer: sender, progress: outgoing.own.progress.clone() },
+            Waiting {
+                answer: sender,
+                progress: outgoing.own.progress.clone(),
+                memory: outgoing.own.memory.clone(),
+            },
             self.output.clone(),
             outgoing.method != "initialize",
         );
@@ -281,7 +303,15 @@ impl Reading {
             match read.await {
                 // The call was failed when the limit was exceeded.
                 Ok(Line::TooLong) if reported => {}
-                Ok(Line::Whole) => each(&buffer, |message| self.message(message, &buffer)),
+                Ok(Line::Whole) => {
+                    let mut answers = Vec::new();
+                    in_place(buffer.len(), || {
+                        each(&buffer, |message| answers.extend(self.message(message, &buffer)));
+                    });
+                    for (waiting, answer) in answers {
+                        waiting.take(answer, buffer.len()).await;
+                    }
+                }
                 Ok(Line::Blank) => {}
                 Ok(Line::TooLong) => {
                     let why = self.too_long();
@@ -336,8 +366,13 @@ impl Reading {
         }
     }
 
-    /// Handles a message that was read from `line`.
-    fn message(&self, message: Result<Message<'_>, EnvelopeError>, line: &[u8]) {
+    /// Handles a message that was read from `line`; returns an answer with the request that waits
+    /// for it.
+    fn message(
+        &self,
+        message: Result<Message<'_>, EnvelopeError>,
+        line: &[u8],
+    ) -> Option<(Waiting, Answer)> {
         match message {
             Ok(Message::Response(response)) => {
                 // These errors may have no id. Others without one may answer a notification.
@@ -351,13 +386,12 @@ impl Reading {
                 let id = response.id.or_else(|| self.pending.only().filter(|_| is_unread));
                 let Some(id) = id else {
                     tracing::warn!(error = ?response.outcome.err(), "server could not parse one of our messages");
-                    return;
+                    return None;
                 };
                 // Either the request was cancelled, or its answer is late.
-                let Some(waiting) = self.pending.take(&id) else { return };
-                _ = waiting
-                    .answer
-                    .send(response.outcome.map(ToOwned::to_owned).map_err(ClientError::Rpc));
+                let waiting = self.pending.take(&id)?;
+                let answer = response.outcome.map(ToOwned::to_owned).map_err(ClientError::Rpc);
+                return Some((waiting, answer));
             }
             Ok(Message::Notification(notification)) => {
                 self.shared.notified(&notification, None, |token, progress| {
@@ -395,6 +429,7 @@ impl Reading {
                 }
             }
         }
+        None
     }
 }
 

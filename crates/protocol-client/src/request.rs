@@ -3,6 +3,7 @@
 
 use std::{collections::BTreeMap, pin::Pin, sync::Arc, time::Duration};
 
+use marquetry_protocol_callers::in_place;
 use marquetry_protocol_wire::{
     DEFAULT_MAX_NESTING, Era, Feature, RequestId, Revision, envelope, error_code,
     null_members::remove_null_members,
@@ -69,10 +70,25 @@ impl Client {
     ) -> Result<Box<RawValue>, ClientError> {
         let cancel = options.cancel.unwrap_or_default();
         let CallOptions {
-            timeout, progress, handler, capabilities, log_level, pass_questions, ..
+            timeout,
+            progress,
+            handler,
+            capabilities,
+            log_level,
+            pass_questions,
+            memory,
+            ..
         } = options;
         let over = CancellationToken::new();
-        let own = RequestState { progress, handler, capabilities, log_level, pass_questions, over };
+        let own = RequestState {
+            progress,
+            handler,
+            capabilities,
+            log_level,
+            pass_questions,
+            memory,
+            over,
+        };
         let work = async {
             let result = self.rounds(method, params, timeout, &own).await?;
             if !self.is_task(&result) {
@@ -94,7 +110,9 @@ impl Client {
         tokio::select! {
             biased;
             () = cancel.cancelled() => Err(ClientError::Cancelled),
-            result = work => result.map(|result| self.without_nulls(method, result)),
+            result = work => result.map(|result| {
+                in_place(result.get().len(), || self.without_nulls(method, result))
+            }),
         }
     }
 

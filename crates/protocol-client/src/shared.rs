@@ -22,6 +22,7 @@ use tokio::sync::{Semaphore, broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    answer_memory::AnswerMemory,
     events::{CloseReason, Progress, ServerNotification},
     handler::ClientHandler,
     log_rate::LogRate,
@@ -62,6 +63,7 @@ pub(super) struct RequestState {
     pub(super) capabilities: Option<ClientCapabilities>,
     pub(super) log_level: Option<LogLevel>,
     pub(super) pass_questions: bool,
+    pub(super) memory: Option<AnswerMemory>,
     /// Cancelled when the call has ended; ends the questions that came on its stream, too.
     pub(super) over: CancellationToken,
 }

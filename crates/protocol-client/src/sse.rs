@@ -58,6 +58,11 @@ impl SseParser {
         *self = Self { last_id: self.last_id.take(), retry: self.retry, ..fresh };
     }
 
+    /// Returns the bytes of the event that is not complete.
+    pub(super) fn held(&self) -> usize {
+        self.buffer.len() + self.next.data.len()
+    }
+
     /// Parses a piece; passes each completed event to `event`.
     pub(super) fn push(
         &mut self,

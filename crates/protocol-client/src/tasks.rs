@@ -19,8 +19,8 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    CallOptions, Client, ClientError, ClientHandler, Progress, ProtocolError, questions,
-    shared::RequestState,
+    CallOptions, Client, ClientError, ClientHandler, Progress, ProtocolError,
+    answer_memory::AnswerMemory, questions, shared::RequestState,
 };
 
 /// The first answer to a tool call.
@@ -42,6 +42,7 @@ pub struct TaskHandle {
     /// The handler of the call, if it has its own.
     handler: Option<Arc<dyn ClientHandler>>,
     capabilities: Option<Arc<ClientCapabilities>>,
+    memory: Option<AnswerMemory>,
 }
 
 /// Poll interval if the server names none.
@@ -67,10 +68,25 @@ impl Client {
         let params = to_raw_value(call).map_err(ClientError::params)?;
         let cancel = options.cancel.unwrap_or_default();
         let CallOptions {
-            timeout, progress, handler, capabilities, log_level, pass_questions, ..
+            timeout,
+            progress,
+            handler,
+            capabilities,
+            log_level,
+            pass_questions,
+            memory,
+            ..
         } = options;
         let over = CancellationToken::new();
-        let own = RequestState { progress, handler, capabilities, log_level, pass_questions, over };
+        let own = RequestState {
+            progress,
+            handler,
+            capabilities,
+            log_level,
+            pass_questions,
+            memory,
+            over,
+        };
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(ClientError::Cancelled),
@@ -93,6 +109,7 @@ impl Client {
             pause: Duration::ZERO,
             handler: None,
             capabilities: None,
+            memory: None,
         }
     }
 }
@@ -118,6 +135,7 @@ impl TaskHandle {
             id: first.task_id,
             handler: own.handler.clone(),
             capabilities: own.capabilities.clone().map(Arc::new),
+            memory: own.memory.clone(),
         })
     }
 
@@ -271,6 +289,7 @@ impl TaskHandle {
         let params = to_raw_value(params).map_err(protocol)?;
         let mut own = RequestState::default();
         own.capabilities = self.capabilities.as_deref().cloned();
+        own.memory = self.memory.clone();
         self.client.once(method, Some(&params), None, &own, &mut 0).await
     }
 }

@@ -6,7 +6,10 @@ use bytes::{Bytes, BytesMut};
 use flate2::write::MultiGzDecoder;
 use http::{HeaderMap, HeaderValue, header};
 use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
+use marquetry_protocol_wire::RpcError;
+
+use crate::answer_memory::AnswerCount;
 
 /// The encodings that this client asks for.
 pub(super) const ACCEPTED: HeaderValue = HeaderValue::from_static("gzip");
@@ -26,6 +29,21 @@ pub(super) struct Body {
 #[derive(Default)]
 struct Turn {
     bytes: usize,
+}
+
+/// Why a body was not received as a whole.
+#[derive(Debug)]
+pub(super) enum WholeError {
+    /// The connection broke, or the body is too long.
+    Io(io::Error),
+    /// Other requests use the memory.
+    Memory(RpcError),
+}
+
+impl WholeError {
+    fn too_long() -> Self {
+        Self::Io(io::Error::other("length limit exceeded"))
+    }
 }
 
 /// A compressed body.
@@ -91,19 +109,51 @@ impl Body {
         }
     }
 
-    /// Returns the whole body.
+    /// Returns the length of the body, if it is known before it arrives.
+    fn length(&self) -> Option<usize> {
+        let length = self.gzip.is_none().then(|| self.incoming.size_hint().exact())??;
+        usize::try_from(length).ok()
+    }
+
+    /// Returns the whole body, and counts its bytes before they are in memory.
     ///
     /// # Errors
-    /// Returns an error as [`Self::next`] does, or if there are more than `max` bytes.
-    pub(super) async fn whole(mut self, max: usize) -> io::Result<Bytes> {
-        let mut whole = BytesMut::new();
-        while let Some(piece) = self.next().await? {
-            if whole.len() + piece.len() > max {
-                return Err(io::Error::other("length limit exceeded"));
+    /// Returns an error as [`Self::next`] does, or if there are more than `max` bytes, or no memory
+    /// for them.
+    pub(super) async fn whole(
+        mut self,
+        max: usize,
+        mut count: AnswerCount<'_>,
+    ) -> Result<Bytes, WholeError> {
+        let length = self.length().unwrap_or_default();
+        if length > max {
+            return Err(WholeError::too_long());
+        }
+        count.count(length).await.map_err(WholeError::Memory)?;
+        let mut whole = BytesMut::with_capacity(length);
+        while let Some(piece) = self.next().await.map_err(WholeError::Io)? {
+            let length = whole.len() + piece.len();
+            if length > max {
+                return Err(WholeError::too_long());
             }
+            count.count(length).await.map_err(WholeError::Memory)?;
             whole.extend_from_slice(&piece);
         }
         Ok(whole.freeze())
+    }
+
+    /// Returns the beginning of the body, at most `max` bytes, and drops the rest.
+    ///
+    /// # Errors
+    /// Returns an error as [`Self::next`] does.
+    pub(super) async fn beginning(mut self, max: usize) -> io::Result<Bytes> {
+        let mut beginning = BytesMut::new();
+        while beginning.len() < max
+            && let Some(piece) = self.next().await?
+        {
+            beginning.extend_from_slice(&piece[..piece.len().min(max - beginning.len())]);
+        }
+        Ok(beginning.freeze())
     }
 }
 

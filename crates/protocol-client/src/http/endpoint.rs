@@ -10,6 +10,7 @@ use http::{
 use http_body_util::Full;
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client as HyperClient;
+use marquetry_protocol_callers::in_place;
 use marquetry_protocol_wire::{Era, Message, Revision, RpcError, envelope};
 use marquetry_redact::url_without_secrets;
 use serde::Deserialize;
@@ -17,11 +18,12 @@ use serde_json::value::RawValue;
 
 use super::{
     address::resolved,
-    body::{self, Body},
+    body::{self, Body, WholeError},
     headers::{Marks, standard_headers},
     session::{Session, SessionStatus, is_temporary},
 };
 use crate::{
+    answer_memory::AnswerCount,
     authorizer::{Authorizer, Refusal},
     error::{ClientError, ProtocolError},
     network::Connector,
@@ -158,7 +160,7 @@ impl Endpoint {
             Some(mut refusal) => {
                 let status = response.status();
                 if let ClientError::Http { body, .. } =
-                    http_error(status, &self.whole(response).await?)
+                    http_error(status, &self.beginning(response).await?)
                 {
                     refusal.body = body;
                 }
@@ -294,17 +296,20 @@ impl Endpoint {
         if status.is_success() && is_events(&response) {
             return self.answer_from_events(revision, response, outgoing).await;
         }
-        let body = self.whole(response).await?;
+        let memory = AnswerCount::new(outgoing.own.memory.as_ref());
+        let body = self.whole(response, memory).await?;
         let mut answer = None;
         let mut fault = None;
-        each(&body, |message| match message {
-            Ok(Message::Response(found))
-                if found.id.as_ref().is_none_or(|id| *id == outgoing.id) =>
-            {
-                answer = Some((found.id.is_some(), found.outcome.map(ToOwned::to_owned)));
-            }
-            Ok(message) => self.handle_message(revision, message, Some(outgoing)),
-            Err(error) => fault = Some(error),
+        in_place(body.len(), || {
+            each(&body, |message| match message {
+                Ok(Message::Response(found))
+                    if found.id.as_ref().is_none_or(|id| *id == outgoing.id) =>
+                {
+                    answer = Some((found.id.is_some(), found.outcome.map(ToOwned::to_owned)));
+                }
+                Ok(message) => self.handle_message(revision, message, Some(outgoing)),
+                Err(error) => fault = Some(error),
+            });
         });
         match (answer, fault) {
             (Some((_, Ok(result))), _) if status.is_success() => Ok(result),
@@ -318,13 +323,30 @@ impl Endpoint {
         }
     }
 
-    pub(super) async fn whole(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
-        let max = self.max_message_bytes;
+    pub(super) async fn whole(
+        &self,
+        response: Response<Incoming>,
+        count: AnswerCount<'_>,
+    ) -> Result<Bytes, ClientError> {
         let (head, body) = response.into_parts();
-        let body = async { Body::new(&head.headers, body)?.whole(max).await };
-        body.await.map_err(|error| {
-            ClientError::io(format!("answer of {} (at most {max} bytes)", self.shown), error)
+        let body = Body::new(&head.headers, body).map_err(|error| self.broken(error))?;
+        body.whole(self.max_message_bytes, count).await.map_err(|error| match error {
+            WholeError::Io(error) => self.broken(error),
+            WholeError::Memory(error) => ClientError::Rpc(error),
         })
+    }
+
+    /// Returns the beginning of the answer of a failed request, which is enough for its message.
+    async fn beginning(&self, response: Response<Incoming>) -> Result<Bytes, ClientError> {
+        const MAX: usize = 64 << 10;
+        let (head, body) = response.into_parts();
+        let body = Body::new(&head.headers, body).map_err(|error| self.broken(error))?;
+        body.beginning(MAX).await.map_err(|error| self.broken(error))
+    }
+
+    fn broken(&self, error: std::io::Error) -> ClientError {
+        let max = self.max_message_bytes;
+        ClientError::io(format!("answer of {} (at most {max} bytes)", self.shown), error)
     }
 
     /// Builds a request for a stream.
@@ -353,8 +375,7 @@ impl Endpoint {
         if status.is_success() {
             return Ok(());
         }
-        let body = self.whole(response).await?;
-        Err(http_error(status, &body))
+        Err(http_error(status, &self.beginning(response).await?))
     }
 }
 

@@ -4,6 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use http::{HeaderName, HeaderValue, Response, StatusCode};
 use hyper::body::Incoming;
+use marquetry_protocol_callers::in_place;
 use marquetry_protocol_wire::{
     EnvelopeError, Era, Message, RequestId, Revision, envelope::looks_like_answer,
 };
@@ -16,6 +17,7 @@ use super::{
     session::{SessionStatus, is_temporary},
 };
 use crate::{
+    answer_memory::AnswerCount,
     authorization::authorized_by,
     error::{ClientError, ProtocolError},
     log_rate::LogRate,
@@ -101,7 +103,7 @@ impl Endpoint {
                     Some(Err(error)) => return Err(ClientError::Rpc(error)),
                     None => {}
                 }
-                if let Err(error @ ClientError::Protocol(_)) = read {
+                if let Err(error @ (ClientError::Protocol(_) | ClientError::Rpc(_))) = read {
                     return Err(error);
                 }
                 if revision.era() == Era::Stateless || parser.last_id.is_none() {
@@ -176,6 +178,8 @@ impl Endpoint {
         let (head, body) = response.into_parts();
         let mut body = Body::new(&head.headers, body)
             .map_err(|error| ClientError::io(format!("stream of {}", self.shown), error))?;
+        let memory = of.and_then(|outgoing| outgoing.own.memory.as_ref());
+        let mut count = AnswerCount::new(memory);
         let mut more = true;
         let mut fault = None;
         let invalid_messages = LogRate::default();
@@ -184,7 +188,11 @@ impl Endpoint {
             let piece = piece
                 .map_err(|error| ClientError::io(format!("stream of {}", self.shown), error))?;
             let Some(data) = piece else { break };
-            let parsed = parser.push(&data, |Event { data, .. }| {
+            count.count(parser.held() + data.len()).await.map_err(ClientError::Rpc)?;
+            // Only the last piece of a long event is long work.
+            let length = if data.contains(&b'\n') { parser.held() + data.len() } else { 0 };
+            let parsed = in_place(length, || {
+                parser.push(&data, |Event { data, .. }| {
                 // A priming event has no data (2025-11-25).
                 if data.trim_ascii().is_empty() {
                     return;
@@ -203,6 +211,7 @@ impl Endpoint {
                         }
                     }
                 });
+            })
             });
             if parsed == Err(TooLong) {
                 return Err(ProtocolError::MessageTooLong { limit: self.max_message_bytes }.into());
@@ -358,8 +367,16 @@ mod tests {
         net::TcpListener,
     };
 
+    use marquetry_protocol_callers::{
+        Caller, RequestMemory,
+        fair::{FairBounds, FairLimiter},
+    };
+    use tokio::time::Instant;
+
     use super::*;
-    use crate::{http::HttpTarget, options::ClientOptions, shared::Shared};
+    use crate::{
+        answer_memory::AnswerMemory, http::HttpTarget, options::ClientOptions, shared::Shared,
+    };
 
     /// Starts a server that answers one request after another, each on a connection of its own.
     /// Returns its endpoint.
@@ -378,7 +395,9 @@ mod tests {
                     let bytes = stream.read(&mut part).unwrap();
                     request.push_str(std::str::from_utf8(&part[..bytes]).unwrap());
                 }
-                write!(stream, "HTTP/1.1 {answer}\r\nconnection: close\r\n\r\n").unwrap();
+                let (head, body) = answer.split_once("\r\n\r\n").unwrap_or((answer, ""));
+                // The client may not read all of it.
+                _ = write!(stream, "HTTP/1.1 {head}\r\nconnection: close\r\n\r\n{body}");
             }
         });
         let options = ClientOptions::default();
@@ -410,6 +429,55 @@ mod tests {
             );
         }
         assert!(!endpoint.shared.is_closed());
+    }
+
+    /// The answers come in one piece of known length, in pieces, and as an event.
+    #[tokio::test]
+    async fn a_long_answer_waits_for_memory() {
+        const JSON: &str = "content-type: application/json";
+        let text = "x".repeat(200_000);
+        let body = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{{"a":"{text}"}}}}"#);
+        let length = body.len();
+        for answer in [
+            format!("200 OK\r\n{JSON}\r\ncontent-length: {length}\r\n\r\n{body}"),
+            format!("200 OK\r\n{JSON}\r\n\r\n{body}"),
+            format!("200 OK\r\ncontent-type: text/event-stream\r\n\r\ndata: {body}\n\n"),
+        ] {
+            let answers: &'static [&'static str] = vec![&*answer.leak(); 2].leak();
+            let endpoint = endpoint_that_answers(answers);
+            let limiter = FairLimiter::new(FairBounds {
+                what: "bytes are in use",
+                total_setting: "max_work_bytes",
+                per_caller_setting: "max_work_bytes_per_caller",
+                total: 1_000_000,
+                per_caller: 1_000_000,
+                queued: usize::MAX,
+                wait: Duration::ZERO,
+            });
+            let others = limiter.try_enter(&Caller::Local, 900_000).unwrap();
+            let error = call(&endpoint, &limiter).await.unwrap_err();
+            assert!(error.to_string().contains("(max_work_bytes)"), "{error}");
+            drop(others);
+            let account = call(&endpoint, &limiter).await.unwrap();
+            assert!(limiter.used() > 2 * length, "{} bytes are counted", limiter.used());
+            drop(account);
+            assert_eq!(limiter.used(), 0);
+        }
+    }
+
+    /// Makes a request; returns the account of its memory.
+    async fn call(
+        endpoint: &Arc<Endpoint>,
+        limiter: &FairLimiter,
+    ) -> Result<RequestMemory, ClientError> {
+        let account = RequestMemory::new(limiter, &Caller::Local);
+        let until = Instant::now() + Duration::from_millis(50);
+        let mut own = RequestState::default();
+        own.memory = Some(AnswerMemory { account: account.clone(), until });
+        let id = RequestId::from(1_u64);
+        let outgoing = Outgoing { id, method: "tools/call", params: None, own: &own };
+        endpoint.exchange(Revision::V2025_11_25, &outgoing).await?;
+        Ok(account)
     }
 
     #[test]
