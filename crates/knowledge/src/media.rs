@@ -67,7 +67,7 @@ impl Access {
             if has_version(&media.version) {
                 return Ok(media);
             }
-            let content = self.knowledge.records.content(&self.caller, uri).await?;
+            let content = self.content(uri).await?;
             let now = self.knowledge.records.get(&self.caller, uri).await?;
             if (now.created, now.revision) != (record.created, record.revision) {
                 record = now;

@@ -262,16 +262,14 @@ impl Access {
         max_bytes: usize,
     ) -> Result<Option<ResourceContents>, Failure> {
         let uri = record.uri().unwrap_or_default();
-        let Some(content) = self.knowledge.records.content(&self.caller, &uri).await? else {
-            return Ok(None);
-        };
-        if content.len() > max_bytes {
+        let Some(length) = self.content_length(&uri).await? else { return Ok(None) };
+        if length > max_bytes as u64 {
             let message = format!(
-                "{uri} holds {} bytes, more than limits.max_resource_bytes ({max_bytes}); am7_vectorize and am7_vector_search find passages of what it says",
-                content.len()
+                "{uri} holds {length} bytes, more than limits.max_resource_bytes ({max_bytes}); am7_vectorize and am7_vector_search find passages of what it says"
             );
             return Err(Failure::new(ErrorCode::LimitExceeded, message));
         }
+        let Some(content) = self.content(&uri).await? else { return Ok(None) };
         let media_type = record.media_type.clone();
         let contents = ResourceContents {
             uri: record.media_uri().unwrap_or(uri),
@@ -298,7 +296,7 @@ impl Access {
         if is_svg(&record) {
             return self.read_bytes(&record, max_bytes).await;
         }
-        let content = self.knowledge.records.content(&self.caller, uri).await?;
+        let content = self.content(uri).await?;
         let Some(content) = content else { return Ok(None) };
         let Thumbnail { media_type, bytes } = self.thumbnail(content, size).await?;
         if bytes.len() > max_bytes {

@@ -440,7 +440,7 @@ mod tests {
         let embedder = Arc::new(Picky(StaticModel::built_in()));
         knowledge.pipeline = Pipeline::new(store, embedder).unwrap();
         let caller = knowledge.local().await.unwrap();
-        Access { knowledge, caller }
+        Access::new(knowledge, caller)
     }
 
     impl Access {
@@ -499,7 +499,7 @@ mod tests {
         alice.note("The bakery opens at six.").await;
         let knowledge = alice.knowledge.clone();
         let caller = knowledge.user("eve", "eve", &BTreeSet::new()).await.unwrap();
-        let eve = Access { knowledge, caller };
+        let eve = Access::new(knowledge, caller);
         let mut new = NewRecord::new("data.data", "mill");
         new = new.content("text/plain", "The mill grinds wheat.");
         new.readers.insert(alice.caller.user.clone());
@@ -604,7 +604,7 @@ mod tests {
         let knowledge = access.knowledge.clone();
         let document = knowledge.document_of(&record).await.unwrap().unwrap();
         let caller = knowledge.user("eve", "eve", &BTreeSet::new()).await.unwrap();
-        let eve = Access { knowledge: knowledge.clone(), caller };
+        let eve = Access::new(knowledge.clone(), caller);
         assert!(!eve.may_see(&document).await.unwrap());
         let document = knowledge.document_of(&record).await.unwrap().unwrap();
         assert!(Knowledge::is_stale(&document, &record));

@@ -126,7 +126,8 @@ impl KnowledgeService {
     ///
     /// Returns an error if the database cannot be opened.
     pub async fn open(&self, cx: &RequestContext) -> Result<Access, Failure> {
-        self.open_for(cx.principal().map(AsRef::as_ref)).await
+        let access = self.open_for(cx.principal().map(AsRef::as_ref)).await?;
+        Ok(access.with_memory(cx.memory()))
     }
 
     /// Opens the database on behalf of a request's caller if it exists.
@@ -135,7 +136,8 @@ impl KnowledgeService {
     ///
     /// Returns an error if the database cannot be opened.
     pub async fn open_existing(&self, cx: &RequestContext) -> Result<Option<Access>, Failure> {
-        self.open_existing_for(cx.principal().map(AsRef::as_ref)).await
+        let access = self.open_existing_for(cx.principal().map(AsRef::as_ref)).await?;
+        Ok(access.map(|access| access.with_memory(cx.memory())))
     }
 
     /// Opens the database as [`Self::open`] does, on behalf of a principal; without one, of the

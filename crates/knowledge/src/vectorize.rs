@@ -56,7 +56,7 @@ impl Access {
     /// exceeds its limits.
     pub async fn vectorize(&self, record: &Record, options: ChunkOptions) -> Result<u64, Failure> {
         let uri = record.uri().unwrap_or_default();
-        let content = self.knowledge.records.content(&self.caller, &uri).await?;
+        let content = self.content(&uri).await?;
         let extracted = self.knowledge.text_of(record, content).await?;
         self.knowledge.vectorize(record, extracted, options).await
     }

@@ -237,9 +237,12 @@ fn conflict_of(error: RecordStoreError) -> (String, Option<u64>, Option<u64>) {
 async fn contents_stay_until_they_change(store: &impl RecordStore) {
     let plain = put(store, note("a")).await;
     assert_eq!(content(store, &plain).await, None);
+    assert_eq!(store.content_length(&uri(&plain)).await.expect("length"), None);
     let bytes: Vec<u8> = (0..=255).cycle().take(100_000).collect();
     put_content(store, ContentChange::Set(bytes.clone())).await;
     put_content(store, ContentChange::Keep).await;
+    let length = store.content_length(&uri(&plain)).await.expect("length");
+    assert_eq!(length, Some(bytes.len() as u64));
     assert_eq!(content(store, &plain).await, Some(bytes));
     put_content(store, ContentChange::Set(Vec::new())).await;
     assert_eq!(content(store, &plain).await, Some(Vec::new()), "nothing is something, too");

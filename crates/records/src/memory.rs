@@ -97,6 +97,10 @@ impl RecordStore for MemoryRecords {
         Ok(self.read(|state| state.records.get(uri)?.content.clone()))
     }
 
+    async fn content_length(&self, uri: &str) -> Result<Option<u64>, RecordStoreError> {
+        Ok(self.read(|state| Some(state.records.get(uri)?.content.as_ref()?.len() as u64)))
+    }
+
     async fn delete_unless(
         &self,
         uri: &str,

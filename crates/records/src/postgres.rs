@@ -162,6 +162,13 @@ impl RecordStore for PostgresRecords {
         Ok(contents.pop().flatten())
     }
 
+    async fn content_length(&self, uri: &str) -> Result<Option<u64>, RecordStoreError> {
+        let sql = "SELECT octet_length(content) FROM record_item WHERE key = $1";
+        let lengths =
+            self.select(sql, &[&key(uri)], |row| Ok(row.try_get::<_, Option<i32>>(0)?)).await;
+        Ok(lengths?.pop().flatten().map(|length| length.unsigned_abs().into()))
+    }
+
     async fn delete_unless(
         &self,
         uri: &str,

@@ -37,6 +37,9 @@ pub trait RecordStore: Send + Sync + 'static {
     /// Returns the content of a record in bytes; `None` if the record has none or does not exist.
     async fn content(&self, uri: &str) -> Result<Option<Vec<u8>>, RecordStoreError>;
 
+    /// Returns the length of that content in bytes, without reading it.
+    async fn content_length(&self, uri: &str) -> Result<Option<u64>, RecordStoreError>;
+
     /// Removes a record and returns it; `None` if it did not exist. If a revision is given, it must
     /// be the current one.
     ///

@@ -130,7 +130,7 @@ impl KnowledgeTools {
                     access.check_writable(&record).await?;
                 }
                 let uri = record.uri().unwrap_or_default();
-                let content = access.knowledge.records.content(&access.caller, &uri).await?;
+                let content = access.content(&uri).await?;
                 let extracted = access.knowledge.text_of(&record, content).await?;
                 let embedder = access.knowledge.pipeline.embedder().clone();
                 let job = &access.knowledge.job;

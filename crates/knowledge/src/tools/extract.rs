@@ -136,7 +136,7 @@ impl KnowledgeTools {
         let uri = passage.as_ref().map_or(&arguments.uri, |passage| &passage.document);
         let record = access.knowledge.records.get(&access.caller, uri).await?;
         let uri = record.uri().unwrap_or_default();
-        let content = access.knowledge.records.content(&access.caller, &uri).await?;
+        let content = access.content(&uri).await?;
         let extracted = access.knowledge.text_of(&record, content).await?;
         let around = passage.map(|passage| passage.span).filter(|_| arguments.start.is_none());
         let whole = Extraction::of(extracted, uri, arguments.format);

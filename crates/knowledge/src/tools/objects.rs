@@ -446,7 +446,7 @@ impl KnowledgeTools {
         let mut view = ObjectView::of(record).within(size, size.room());
         view.chunk_count = Some(access.chunk_count(&view.uri).await?);
         if *include_content {
-            let content = access.knowledge.records.content(&access.caller, &view.uri).await?;
+            let content = access.content(&view.uri).await?;
             if let Some(content) = content {
                 view.set_content(content, &self.limits, size);
             } else {

@@ -39,6 +39,21 @@ impl Records {
         Ok(self.store.content(&uri).await?)
     }
 
+    /// Returns the length of the content of a record in bytes, without reading it; `None` if the
+    /// record has no content.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error as [`Self::content`] does.
+    pub async fn content_length(
+        &self,
+        caller: &Caller,
+        uri: &str,
+    ) -> Result<Option<u64>, RecordError> {
+        let uri = stored_uri(&self.get(caller, uri).await?);
+        Ok(self.store.content_length(&uri).await?)
+    }
+
     /// Lists the records that pass the filter and that the caller may read. The organisation and
     /// the readers of the filter are ignored; its group may begin with another user's home
     /// (`~alice/Notes`), and its tags may be names.

@@ -115,6 +115,20 @@ impl RecordStore for LibsqlRecords {
         Ok(bytes.await?)
     }
 
+    async fn content_length(&self, uri: &str) -> Result<Option<u64>, RecordStoreError> {
+        let uri = uri.to_owned();
+        let length = self.tables.read(move |connection| {
+            let sql = "SELECT length(c.bytes) FROM record_item i JOIN record_content c \
+                ON c.item = i.number WHERE i.uri = ?";
+            let found =
+                select::<_, DatabaseError>(connection, sql, params![uri.as_bytes()], |row| {
+                    get::<u64>(row, 0)
+                })?;
+            Ok::<_, DatabaseError>(found.into_iter().next())
+        });
+        Ok(length.await?)
+    }
+
     async fn delete_unless(
         &self,
         uri: &str,

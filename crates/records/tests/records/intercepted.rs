@@ -44,6 +44,10 @@ impl RecordStore for Intercepted {
         self.records.content(uri).await
     }
 
+    async fn content_length(&self, uri: &str) -> Result<Option<u64>, RecordStoreError> {
+        self.records.content_length(uri).await
+    }
+
     async fn delete_unless(
         &self,
         uri: &str,
