@@ -31,6 +31,8 @@ use crate::{
     rest::{self, McpV1, Rest, RestError, json_response},
 };
 
+#[cfg(test)]
+mod all_routes;
 mod authentication;
 mod body;
 mod guard;
