@@ -149,7 +149,7 @@ impl PageText {
         let before =
             beside.or_else(|| self.glyphs.iter().rposition(|other| other.origin.y < origin.y));
         let at = before.map_or(0, |at| at + 1);
-        self.glyphs.splice(at..at, glyphs);
+        drop(self.glyphs.splice(at..at, glyphs));
     }
 
     /// Returns whether a glyph without a meaning is one that lengthens the line between two Arabic

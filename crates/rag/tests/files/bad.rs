@@ -137,7 +137,9 @@ async fn junk_is_refused_under_any_name() {
 /// Returns a document whose pages are a picture, after pages with these words.
 fn scan(words: &[&str]) -> Vec<u8> {
     let mut writer = pdf::Writer::new();
-    words.iter().for_each(|word| writer.text_page(&[word]));
+    for word in words {
+        writer.text_page(&[word]);
+    }
     let picture = b"q 90 0 0 90 9 9 cm BI /W 1 /H 1 /BPC 8 /CS /G ID \x80 EI Q";
     let picture = writer.stream("", picture);
     writer.page(picture);

@@ -135,7 +135,7 @@ fn scans_fail_and_parts_that_are_not_read_are_named() {
     let scan = b"%PDF-1.4\n1 0 obj<</Type/Catalog/Pages 2 0 R>>endobj \
         2 0 obj<</Type/Pages/Kids[3 0 R]/Count 1>>endobj \
         3 0 obj<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R>>endobj \
-        4 0 obj<</Length 48>>stream\n9 0 0 9 0 0 cm BI /W 1 /H 1 /BPC 8 /CS /G ID \x80 EI\nendstream endobj \
+        4 0 obj<</Length 49>>stream\n9 0 0 9 0 0 cm BI /W 1 /H 1 /BPC 8 /CS /G ID \x80 EI\nendstream endobj \
         trailer<</Root 1 0 R>>";
     world.write("in/scan.pdf", scan);
     let why = "no text was found in it: page 1 has pictures and no text; text in pictures is not recognised";
