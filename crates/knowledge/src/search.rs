@@ -173,7 +173,7 @@ impl Access {
     }
 
     async fn request(&self, query: &PassageQuery) -> Result<Option<SearchRequest>, Failure> {
-        let Self { knowledge, caller } = self;
+        let Self { knowledge, caller, .. } = self;
         if query.text.trim().is_empty() {
             return Err(Failure::invalid("query is required and cannot be empty"));
         }
@@ -249,7 +249,7 @@ impl Access {
 
     /// Returns whether the document of a record has the record's text, and the caller may read it.
     async fn is_true(&self, uri: &str) -> Result<bool, Failure> {
-        let Self { knowledge, caller } = self;
+        let Self { knowledge, caller, .. } = self;
         let Some(record) = knowledge.records.store().get(uri).await? else {
             if !knowledge.is_read_only {
                 left_out(uri, knowledge.remove_from_index(uri).await);
