@@ -13,7 +13,10 @@ use std::{
     time::SystemTime,
 };
 
-use marquetry_protocol::types::{CacheHint, CacheScope, Tool};
+use marquetry_protocol::{
+    Revision,
+    types::{CacheHint, CacheScope, Tool},
+};
 use serde::Serialize;
 
 use crate::options::{GatewayOptions, Transport, UpstreamOptions};
@@ -93,7 +96,7 @@ impl ToolCache {
             }
             Transport::Http { .. } | Transport::Unusable { .. } => return None,
         };
-        let revision = upstream.revision.map(|revision| revision.as_str());
+        let revision = upstream.revision.map(Revision::as_str);
         let identity = serde_json::to_vec(&Identity { revision, transport }).ok()?;
         let key = blake3::derive_key(CONTEXT, &identity);
         let name = blake3::hash(&key).to_hex();
@@ -224,9 +227,7 @@ mod tests {
     }
 
     fn gateway(directory: &Path) -> GatewayOptions {
-        let mut options = GatewayOptions::default();
-        options.tool_cache = Some(directory.to_owned());
-        options
+        GatewayOptions { tool_cache: Some(directory.to_owned()), ..GatewayOptions::default() }
     }
 
     fn of(transport: Transport, gateway: &GatewayOptions) -> Option<ToolCache> {

@@ -124,7 +124,8 @@ impl Upstream {
             _ => UpstreamState::Starting,
         };
         let UpstreamOptions { name, prefix, separator, .. } = &options;
-        let tool_cache = matches!(state, UpstreamState::Starting)
+        let is_cached = gateway.tool_cache.is_some() && matches!(state, UpstreamState::Starting);
+        let tool_cache = is_cached
             .then(|| ToolCache::of(&options, gateway, environment_of(&options, gateway)))
             .flatten();
         let cached_tools =

@@ -252,13 +252,9 @@ pub trait Handler: Send + Sync + 'static {
 #[cfg(feature = "http")]
 #[async_trait]
 pub trait ToolHeaders: Send + Sync {
-    /// Returns the marked arguments of a tool by its name for `client`, which names itself in the
-    /// call; none if the tool has none, or is not known yet.
-    fn arguments(
-        &self,
-        tool: &str,
-        client: Option<&Implementation>,
-    ) -> Option<Arc<HeaderArguments>>;
+    /// Returns the marked arguments of a tool, by its name for the client that the call names; none
+    /// if it has none, or is not known yet.
+    fn arguments(&self, tool: &str, info: Option<&Implementation>) -> Option<Arc<HeaderArguments>>;
 
     /// Waits until [`Self::arguments`] knows `tool`, before the headers of a call are checked; by
     /// default it returns at once. It is called only for tools for which [`Self::arguments`]

@@ -25,6 +25,8 @@ use self::{
     listed::{ListedPrompt, ListedResource},
     schema::{object_schema_of, takes_nothing, wrap, wrapped},
 };
+#[cfg(feature = "http")]
+use super::HeaderArguments;
 use super::{
     Handler, Reply, RequestContext, ServerDescription, TaskOptions, ToolSchema, page,
     states::States,
@@ -61,7 +63,7 @@ struct TypedTool {
     wrapped_output: Option<Value>,
     /// The arguments that HTTP headers repeat.
     #[cfg(feature = "http")]
-    headers: Option<Arc<super::HeaderArguments>>,
+    headers: Option<Arc<HeaderArguments>>,
     task: Option<TaskOptions>,
     call: Box<dyn Fn(Value, RequestContext) -> CallFuture + Send + Sync>,
 }
@@ -85,7 +87,7 @@ impl TypedTool {
         Self {
             schema: ToolSchema::of(&tool).expect("the schema of a type is a valid JSON Schema"),
             #[cfg(feature = "http")]
-            headers: super::HeaderArguments::of(&tool.input_schema).ok().flatten(),
+            headers: HeaderArguments::of(&tool.input_schema).ok().flatten(),
             wrapped_output: tool.output_schema.as_ref().and_then(wrapped),
             tool,
             task: None,
@@ -336,11 +338,7 @@ impl Toolbox {
 
 #[cfg(feature = "http")]
 impl super::ToolHeaders for Toolbox {
-    fn arguments(
-        &self,
-        tool: &str,
-        _client: Option<&Implementation>,
-    ) -> Option<Arc<super::HeaderArguments>> {
+    fn arguments(&self, tool: &str, _: Option<&Implementation>) -> Option<Arc<HeaderArguments>> {
         self.tools.iter().find(|typed| typed.tool.name == tool)?.headers.clone()
     }
 }

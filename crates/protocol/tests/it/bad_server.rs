@@ -398,7 +398,7 @@ async fn numbers_that_cannot_be_read_spoil_nothing_else() {
     assert_eq!(tools[1].description.as_deref(), Some("NaN"));
     let limits = &tools[1].input_schema["properties"]["x"];
     let written =
-        r#"{"maximum":18446744073709551615,"minimum":-1.1805916207174113e21,"multipleOf":0.01}"#;
+        r#"{"maximum":18446744073709551615,"minimum":-1.1805916207174113e+21,"multipleOf":0.01}"#;
     assert_eq!(limits.to_string(), written);
     for (line, want) in [
         (r#"{"jsonrpc":"2.0","id":ID,"result":{"a":NaN}}"#, json!({ "a": null })),
