@@ -334,7 +334,7 @@ fn check_folders(arguments: &TestArgs, cases: &[LoadedCase]) -> Result<(), Faile
         for LoadedCase { case, .. } in cases {
             let path = cassette_path(folder, case);
             marquetry_atomic_file::check(&path)
-                .map_err(|error| Failed::usage(format!("--record: {} {error}", path.display())))?;
+                .map_err(|error| Failed::usage(format!("--record: {}: {error}", path.display())))?;
         }
     }
     Ok(())
@@ -499,7 +499,7 @@ mod tests {
         check_folders(&arguments, &cases).unwrap_or_else(|failed| panic!("{}", failed.message));
         std::os::unix::fs::symlink(&other, folder.path().join("a.json")).unwrap();
         let error = check_folders(&arguments, &cases).err().unwrap().message;
-        assert!(error.contains("a.json is a link"), "{error}");
+        assert!(error.contains("a.json: is a link"), "{error}");
         assert_eq!(fs::read_to_string(&other).unwrap(), "of the user");
     }
 

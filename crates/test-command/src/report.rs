@@ -39,7 +39,7 @@ impl Reports {
         }
         for file in reports.iter().filter_map(|(_, file)| file.as_ref()) {
             check(file)
-                .map_err(|error| Failed::usage(format!("--report: {} {error}", file.display())))?;
+                .map_err(|error| Failed::usage(format!("--report {}: {error}", file.display())))?;
         }
         Ok(Self { reports })
     }
@@ -183,7 +183,7 @@ mod tests {
         fs::rename(&report, &other).unwrap();
         symlink(&other, &report).unwrap();
         let error = reports().err().unwrap().message;
-        assert!(error.contains("report.xml is a link"), "{error}");
+        assert!(error.contains("report.xml: is a link"), "{error}");
         checked.write(&nothing).unwrap_err();
     }
 }

@@ -138,8 +138,8 @@ impl Outcome {
         self.count(|status| matches!(status, Status::Error(_)))
     }
 
-    /// Writes it in `format` to `file`, which only its owner can read, and as text to standard output, or in `format` to standard
-    /// output when there is no file.
+    /// Writes it in `format` to `file`, which only its owner can read, and as text to standard
+    /// output, or in `format` to standard output when there is no file.
     ///
     /// # Errors
     ///

@@ -51,7 +51,7 @@ impl Access {
     /// without authentication needs no logins, and stays open.
     pub(super) fn with_logins(self, console: Option<&Console>) -> Option<Arc<dyn Authenticator>> {
         let authenticator = self.authenticator?;
-        let inner = match console {
+        let inner: Arc<dyn Authenticator> = match console {
             Some(console) => {
                 Arc::new(ConsoleLoginAuthenticator::new(console.clone(), authenticator))
             }
