@@ -70,6 +70,9 @@ impl ChangeListener for Changes {
     fn resource_updated(&self, uri: &str) {
         self.announce(|notifier| notifier.resource_updated(uri));
     }
+    fn resource_updated_for(&self, uri: &str, _: Option<&Principal>) {
+        self.resource_updated(uri);
+    }
 }
 
 struct Front(Arc<Gateway>);

@@ -103,7 +103,7 @@ impl<'a> Images<'a> {
         media_type: Option<&str>,
         tags: &[String],
     ) -> Result<Option<MediaRecord>, Failure> {
-        let Access { knowledge, caller } = self.access;
+        let Access { knowledge, caller, .. } = self.access;
         let mut filter = RecordFilter::new(&caller.organization);
         filter.types = vec![DATA.to_owned()];
         for tag in tags {

@@ -68,7 +68,7 @@ async fn store(
     chat: &Record,
     state: Map<String, Value>,
 ) -> Result<String, Failure> {
-    let Access { knowledge, caller } = access;
+    let Access { knowledge, caller, .. } = access;
     let records = &knowledge.records;
     let chat_uri = chat.uri().unwrap_or_default();
     let (before, _) = context::own_records(access, KEYFRAME, |record| {

@@ -412,7 +412,7 @@ impl Chat {
         parts: &Parts,
     ) -> Result<Record, Failure> {
         const ATTEMPTS: usize = 8;
-        let Access { knowledge, caller } = access;
+        let Access { knowledge, caller, .. } = access;
         for _ in 0..ATTEMPTS {
             let chat = knowledge.records.get(caller, uri).await?;
             let mut history = History::read(&chat.attributes);

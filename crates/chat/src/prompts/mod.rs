@@ -316,7 +316,7 @@ async fn filled_system_prompt(
 
 /// Returns the character with this URI or name, if there is one.
 async fn character(access: &Access, named: &str) -> Result<Option<Record>, Failure> {
-    let Access { knowledge, caller } = access;
+    let Access { knowledge, caller, .. } = access;
     if named.starts_with("am7://") {
         let record = knowledge.records.get(caller, named).await?;
         if record.kind == CHARACTER {

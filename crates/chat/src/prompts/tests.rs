@@ -10,7 +10,7 @@ fn world() -> Knowledge {
 }
 
 fn access(knowledge: &Knowledge, user: &str) -> Access {
-    Access { knowledge: knowledge.clone(), caller: Caller::new("default", user).unwrap() }
+    Access::new(knowledge.clone(), Caller::new("default", user).unwrap())
 }
 
 /// Fills in a prompt for alice.

@@ -60,7 +60,7 @@ impl World {
 
     fn access(&self, user: &str) -> Access {
         let caller = Caller::new("default", user).unwrap();
-        Access { knowledge: self.knowledge.clone(), caller }
+        Access::new(self.knowledge.clone(), caller)
     }
 
     async fn create(&self, user: &str, new: NewRecord) -> String {
