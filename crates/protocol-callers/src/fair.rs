@@ -37,8 +37,9 @@ pub struct FairBounds {
     /// Slots of one caller. Callers on this machine without a token are bounded by the total alone.
     pub per_caller: usize,
     /// Largest number of slots that callers may wait for, in total. One caller can wait for at most
-    /// its own bound. [`usize::MAX`] means no limit, also for one caller: for requests that hold
-    /// nothing while they wait, and whose number has a limit of its own.
+    /// its own bound, unless [`FairLimiter::with_queue_per_caller`] sets another number.
+    /// [`usize::MAX`] means no limit, also for one caller: for requests that hold nothing while they
+    /// wait, and whose number has a limit of its own.
     pub queued: usize,
     /// Longest wait of a caller for a slot; then it is refused.
     pub wait: Duration,
@@ -53,6 +54,7 @@ pub struct FairLimiter {
 #[derive(Debug)]
 struct Shared {
     bounds: FairBounds,
+    queued_per_caller: usize,
     state: Mutex<SlotUsage>,
 }
 
@@ -209,7 +211,17 @@ impl FairLimiter {
     pub fn new(bounds: FairBounds) -> Self {
         let per_caller = bounds.per_caller.min(bounds.total);
         let bounds = FairBounds { per_caller, ..bounds };
-        Self { shared: Arc::new(Shared { bounds, state: Mutex::default() }) }
+        let queued_per_caller = if bounds.queued == usize::MAX { usize::MAX } else { per_caller };
+        let shared = Shared { bounds, queued_per_caller, state: Mutex::default() };
+        Self { shared: Arc::new(shared) }
+    }
+
+    /// Returns a new limiter with the same bounds, for slots of which one caller may wait for more
+    /// than it may hold.
+    #[must_use]
+    pub fn with_queue_per_caller(self, queued_per_caller: usize) -> Self {
+        let bounds = self.shared.bounds;
+        Self { shared: Arc::new(Shared { bounds, queued_per_caller, state: Mutex::default() }) }
     }
 
     /// Takes `weight` slots at once. More than a caller's bound counts as that bound, so that the
@@ -254,8 +266,8 @@ impl FairLimiter {
                 }
                 Err(full) => full,
             };
-            let is_limited = caller.is_bounded() && bounds.queued < usize::MAX;
-            let max = if is_limited { bounds.per_caller } else { bounds.queued };
+            let max =
+                if caller.is_bounded() { self.shared.queued_per_caller } else { bounds.queued };
             let queued = state.callers.get(caller).map_or(0, |share| share.queued);
             // A large request may fill the queue alone, so requests that wait because of its
             // reservation may use as much room again.
@@ -564,6 +576,24 @@ mod tests {
         assert_eq!(limiter.shared.state().queued, 0);
         drop(held);
         assert_eq!(limiter.shared.state().callers.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_caller_can_queue_more_than_it_may_hold_where_the_limiter_says_so() {
+        let limiter = limiter(2, 1);
+        let bounds = FairBounds { queued: 8, ..*limiter.bounds() };
+        let limiter = FairLimiter::new(bounds).with_queue_per_caller(4);
+        let [ann, bob] = ["ann", "bob"].map(caller);
+        let held = limiter.try_enter(&ann, 1).unwrap();
+        let waits: Vec<_> = (0..4).map(|_| spawn_enter(&limiter, &ann, 1)).collect();
+        tokio::task::yield_now().await;
+        assert_eq!(limiter.shared.state().queued, 4);
+        assert!(limiter.enter(&ann, 1).await.is_err(), "her queue is full");
+        assert!(limiter.enter(&bob, 1).await.is_ok(), "she leaves a slot to him");
+        drop(held);
+        for wait in waits {
+            assert!(wait.await.unwrap().is_ok());
+        }
     }
 
     #[tokio::test(start_paused = true)]
