@@ -27,12 +27,18 @@ pub struct PlantUmlConfig {
     /// `checkPlantUML`: "auto" for `plantuml` on the `PATH`, "off", or the path of a program or of
     /// a jar, which `java` runs. Without a PlantUML, the two tools are not listed.
     pub engine: String,
-    /// Time limit of one diagram, in milliseconds. At this limit the engine is ended; the next
-    /// diagram starts it again.
+    /// Time limit of one diagram, in milliseconds, without its wait for other diagrams. At this
+    /// limit its process is ended; the next diagram starts another one.
     pub engine_timeout_ms: NonZeroU64,
+    /// Longest wait of a diagram for others, in milliseconds.
+    pub engine_max_wait_ms: NonZeroU64,
+    /// Largest number of processes of the engine. The diagrams of one user use at most one fewer,
+    /// so that other users need not wait for them. A second process starts when a diagram of a user
+    /// with a token takes long, or two diagrams are drawn at once.
+    pub engine_processes: NonZeroUsize,
     /// The largest drawing, in bytes.
     pub engine_max_output_bytes: NonZeroUsize,
-    /// The memory that Java may use for the objects of the engine, in MiB.
+    /// The memory that Java may use for the objects of one process, in MiB.
     pub engine_max_memory_mib: NonZeroU32,
     /// The program that "auto" found.
     #[serde(skip)]
@@ -45,13 +51,15 @@ const CHOICES: &str = "\"auto\", \"off\", or the path of a program or of a jar";
 
 impl Default for PlantUmlConfig {
     fn default() -> Self {
-        let EngineOptions { timeout, max_output_bytes, max_memory_mib, .. } =
-            EngineOptions::new(Program::Command(PathBuf::new()));
-        let timeout_ms = u64::try_from(timeout.as_millis()).ok().and_then(NonZeroU64::new);
+        let EngineOptions {
+            timeout, max_wait, processes, max_output_bytes, max_memory_mib, ..
+        } = EngineOptions::new(Program::Command(PathBuf::new()));
         Self {
             url_base: Server::default(),
             engine: AUTO.to_owned(),
-            engine_timeout_ms: timeout_ms.expect("the default is not 0"),
+            engine_timeout_ms: in_ms(timeout),
+            engine_max_wait_ms: in_ms(max_wait),
+            engine_processes: processes,
             engine_max_output_bytes: NonZeroUsize::new(max_output_bytes)
                 .expect("the default is not 0"),
             engine_max_memory_mib: NonZeroU32::new(max_memory_mib).expect("the default is not 0"),
@@ -115,10 +123,17 @@ impl PlantUmlConfig {
         let program = if is_jar(&path) { Program::Jar(path) } else { Program::Command(path) };
         let mut options = EngineOptions::new(program);
         options.timeout = Duration::from_millis(self.engine_timeout_ms.get());
+        options.max_wait = Duration::from_millis(self.engine_max_wait_ms.get());
+        options.processes = self.engine_processes;
         options.max_output_bytes = self.engine_max_output_bytes.get();
         options.max_memory_mib = self.engine_max_memory_mib.get();
         Some(options)
     }
+}
+
+fn in_ms(default: Duration) -> NonZeroU64 {
+    let ms = u64::try_from(default.as_millis()).ok().and_then(NonZeroU64::new);
+    ms.expect("the default is not 0")
 }
 
 fn is_jar(path: &Path) -> bool {

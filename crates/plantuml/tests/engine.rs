@@ -5,14 +5,17 @@ use std::{
     fs,
     io::{ErrorKind, Write as _},
     net::TcpListener,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
+    sync::Arc,
     time::{Duration, Instant},
 };
 
 use marquetry_plantuml::{
     Source,
-    engine::{Engine, EngineError, EngineOptions, Program},
+    engine::{Caller, Engine, EngineError, EngineOptions, Program},
 };
+use marquetry_protocol_callers::Principal;
 
 /// PlantUML on the `PATH`.
 fn plantuml() -> Option<EngineOptions> {
@@ -36,7 +39,7 @@ fn source(text: &str) -> Source<'_> {
 async fn diagrams_are_drawn_and_errors_have_their_line() {
     let Some(options) = plantuml() else { return };
     let engine = Engine::new(options);
-    let drawn = engine.render(source("Bob -> Alice : schön")).await.unwrap();
+    let drawn = engine.render(&Caller::Local, source("Bob -> Alice : schön")).await.unwrap();
     assert!(drawn.svg.contains("<svg") && drawn.svg.ends_with("</svg>"), "{}", drawn.svg);
     assert!(drawn.svg.contains("schön") && drawn.svg.contains("Alice"));
     assert!(!drawn.svg.contains("Java Runtime"), "an SVG says nothing of this machine");
@@ -46,7 +49,7 @@ async fn diagrams_are_drawn_and_errors_have_their_line() {
         ("@startuml\nA -> B\nfoo bar baz !!\n@enduml", 3),
         ("\n\n@startuml\nfoo bar baz !!\n@enduml", 4),
     ] {
-        match engine.render(source(text)).await {
+        match engine.render(&Caller::Local, source(text)).await {
             Err(EngineError::Syntax { line, message }) => {
                 assert_eq!(line, want, "{text}");
                 assert!(message.contains("Syntax Error"), "{message}");
@@ -58,9 +61,9 @@ async fn diagrams_are_drawn_and_errors_have_their_line() {
     let started = Instant::now();
     let again = ["class A", "@startmindmap\n* a\n** b\n@endmindmap", "A -> B\nnewpage\nB -> A"];
     let (a, b, c) = tokio::join!(
-        engine.render(source(again[0])),
-        engine.render(source(again[1])),
-        engine.render(source(again[2])),
+        engine.render(&Caller::Local, source(again[0])),
+        engine.render(&Caller::Local, source(again[1])),
+        engine.render(&Caller::Local, source(again[2])),
     );
     for drawn in [a, b, c] {
         assert!(drawn.unwrap().svg.ends_with("</svg>"));
@@ -68,9 +71,11 @@ async fn diagrams_are_drawn_and_errors_have_their_line() {
     assert!(started.elapsed() < Duration::from_secs(3), "{:?}", started.elapsed());
 
     // The engine still works after a caller goes away in the middle.
-    let gone = engine.render(source("A -> B : gone"));
+    let gone = engine.render(&Caller::Local, source("A -> B : gone"));
     assert!(tokio::time::timeout(Duration::from_millis(1), gone).await.is_err());
-    assert!(engine.render(source("A -> B : next")).await.unwrap().svg.contains("next"));
+    assert!(
+        engine.render(&Caller::Local, source("A -> B : next")).await.unwrap().svg.contains("next")
+    );
     engine.stop().await;
 }
 
@@ -108,7 +113,7 @@ impl Secrets {
 
     /// Draws a diagram, and checks that the answer has nothing of the machine.
     async fn check(&self, engine: &Engine, text: &str) {
-        let shown = match engine.render(source(text)).await {
+        let shown = match engine.render(&Caller::Local, source(text)).await {
             Ok(drawn) => drawn.svg,
             Err(error) => error.to_string(),
         };
@@ -167,7 +172,7 @@ async fn a_diagram_sees_nothing_of_the_machine() {
             format!("!include <C4/C4_Container>\nPerson(a, \"b\", $sprite=\"img:{target}\")"),
             format!("A -> B : <latex>\\includegraphics{{{target}}}</latex>"),
         ] {
-            let error = engine.render(source(&text)).await;
+            let error = engine.render(&Caller::Local, source(&text)).await;
             assert!(matches!(error, Err(EngineError::Forbidden(_))), "{text}: {error:?}");
         }
     }
@@ -223,7 +228,7 @@ async fn a_picture_behind_the_preprocessor_is_not_read() {
         "sprite $foo [4x4/16] {\nF0F0\n0F0F\nF0F0\n0F0F\n}\nstart\n:<$foo>;",
         "@startmindmap\n* a\n@endmindmap",
     ] {
-        let drawn = engine.render(source(text)).await.unwrap();
+        let drawn = engine.render(&Caller::Local, source(text)).await.unwrap();
         assert!(!drawn.svg.contains("access denied"), "{text}: {}", drawn.svg);
     }
 }
@@ -235,7 +240,10 @@ async fn a_program_that_reads_files_is_not_used() {
     // It ends as Java 24 does when it is given a security manager.
     let modern = "case \"$JAVA_TOOL_OPTIONS\" in *security.manager*) exit 1;; esac";
     let engine = Engine::new(scripted(folder.path(), &format!("{modern}\n{ECHO}")));
-    assert_eq!(engine.render(source("A -> B")).await.unwrap().svg, "<svg>A -> B</svg>");
+    assert_eq!(
+        engine.render(&Caller::Local, source("A -> B")).await.unwrap().svg,
+        "<svg>A -> B</svg>"
+    );
 
     let folder = tempfile::tempdir().unwrap();
     let reads = ECHO.replace(
@@ -243,7 +251,7 @@ async fn a_program_that_reads_files_is_not_used() {
         "case \"$text\" in '!include '*) text=$(cat \"${text#* }\");; esac; printf '<svg>",
     );
     let engine = Engine::new(scripted(folder.path(), &format!("{modern}\n{reads}")));
-    let error = engine.render(source("A -> B")).await.unwrap_err();
+    let error = engine.render(&Caller::Local, source("A -> B")).await.unwrap_err();
     assert!(matches!(error, EngineError::NoSandbox { .. }), "{error}");
     assert!(error.to_string().contains("use PlantUML 1.2020.11 or later"), "{error}");
 }
@@ -280,7 +288,8 @@ async fn a_process_that_ends_is_started_again_once() {
         Engine::new(scripted(folder.path(), &format!("echo x >> {}\n{script}", counter.display())));
     // The first diagram of each process is the one that finds out whether it is ready.
     for number in 0..6 {
-        let drawn = engine.render(source(&format!("A -> B : {number}"))).await.unwrap();
+        let drawn =
+            engine.render(&Caller::Local, source(&format!("A -> B : {number}"))).await.unwrap();
         assert_eq!(drawn.svg, format!("<svg>A -> B : {number}</svg>"));
     }
     assert_eq!(fs::read_to_string(counter).unwrap().lines().count(), 3);
@@ -291,10 +300,10 @@ async fn a_process_that_ends_is_started_again_once() {
 async fn a_program_that_does_not_work_is_an_error_that_names_it() {
     let folder = tempfile::tempdir().unwrap();
     let engine = Engine::new(scripted(folder.path(), "exit 1"));
-    let error = engine.render(source("A -> B")).await.unwrap_err().to_string();
+    let error = engine.render(&Caller::Local, source("A -> B")).await.unwrap_err().to_string();
     assert!(error.contains("plantuml ended without an answer"), "{error}");
     let missing = EngineOptions::new(Program::Command(PathBuf::from("/nowhere/plantuml")));
-    let error = Engine::new(missing).render(source("A -> B")).await.unwrap_err();
+    let error = Engine::new(missing).render(&Caller::Local, source("A -> B")).await.unwrap_err();
     assert!(matches!(error, EngineError::Process(_)), "{error}");
     let want = "PlantUML cannot be used: /nowhere/plantuml cannot be started: ";
     assert!(error.to_string().starts_with(want), "{error}");
@@ -309,10 +318,13 @@ async fn time_and_size_are_bounded() {
     let mut options = scripted(folder.path(), &slow);
     options.timeout = Duration::from_millis(300);
     let engine = Engine::new(options);
-    engine.render(source("A -> B")).await.unwrap();
-    let error = engine.render(source("A -> B : slow")).await.unwrap_err();
+    engine.render(&Caller::Local, source("A -> B")).await.unwrap();
+    let error = engine.render(&Caller::Local, source("A -> B : slow")).await.unwrap_err();
     assert_eq!(error.to_string(), "the diagram was not drawn within 300 ms");
-    assert_eq!(engine.render(source("A -> B")).await.unwrap().svg, "<svg>A -> B</svg>");
+    assert_eq!(
+        engine.render(&Caller::Local, source("A -> B")).await.unwrap().svg,
+        "<svg>A -> B</svg>"
+    );
 
     let folder = tempfile::tempdir().unwrap();
     let large = ECHO.replace(
@@ -322,9 +334,69 @@ async fn time_and_size_are_bounded() {
     let mut options = scripted(folder.path(), &large);
     options.max_output_bytes = 10_000;
     let engine = Engine::new(options);
-    let error = engine.render(source("A -> B : large")).await.unwrap_err();
+    let error = engine.render(&Caller::Local, source("A -> B : large")).await.unwrap_err();
     assert_eq!(error.to_string(), "the drawing is larger than 10000 bytes");
-    assert_eq!(engine.render(source("A -> B")).await.unwrap().svg, "<svg>A -> B</svg>");
+    assert_eq!(
+        engine.render(&Caller::Local, source("A -> B")).await.unwrap().svg,
+        "<svg>A -> B</svg>"
+    );
+}
+
+/// One user's slow diagrams wait for each other; those of another are drawn meanwhile.
+#[cfg(unix)]
+#[tokio::test]
+async fn slow_diagrams_of_one_caller_stop_no_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let starts = folder.path().join("starts");
+    let slow =
+        ECHO.replace("read -r text;", "read -r text; case \"$text\" in *slow*) sleep 1;; esac;");
+    let mut options = scripted(folder.path(), &format!("echo x >> {}\n{slow}", starts.display()));
+    options.timeout = Duration::from_millis(1_900);
+    let engine = Arc::new(Engine::new(options));
+    let [ann, bob] =
+        ["ann", "bob"].map(|name| Caller::new(Some(&Arc::new(Principal::new(None, name))), None));
+    let slow = (0..3).map(|_| {
+        let engine = engine.clone();
+        let ann = ann.clone();
+        tokio::spawn(async move { engine.render(&ann, source("A -> B : slow")).await })
+    });
+    let slow: Vec<_> = slow.collect();
+    // The second process is started for others when a diagram takes long.
+    let end = Instant::now() + Duration::from_secs(5);
+    while fs::read_to_string(&starts).unwrap_or_default().lines().count() < 2 {
+        assert!(Instant::now() < end, "there is one process");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    for _ in 0..5 {
+        let started = Instant::now();
+        engine.render(&bob, source("A -> B")).await.unwrap();
+        assert!(started.elapsed() < Duration::from_millis(900), "{:?}", started.elapsed());
+    }
+    // Their waits, 2 s for the last, are no part of the time limit.
+    for drawn in slow {
+        assert_eq!(drawn.await.unwrap().unwrap().svg, "<svg>A -> B : slow</svg>");
+    }
+    assert_eq!(fs::read_to_string(starts).unwrap().lines().count(), 2);
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_diagram_that_gets_no_turn_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let slow =
+        ECHO.replace("read -r text;", "read -r text; case \"$text\" in *slow*) sleep 9;; esac;");
+    let mut options = scripted(folder.path(), &slow);
+    options.max_wait = Duration::from_millis(200);
+    options.processes = NonZeroUsize::MIN;
+    let engine = Engine::new(options);
+    let first = engine.render(&Caller::Local, source("A -> B : slow"));
+    let second = engine.render(&Caller::Local, source("A -> B"));
+    let error = tokio::select! {
+        biased;
+        drawn = first => panic!("{drawn:?}"),
+        drawn = second => drawn.unwrap_err().to_string(),
+    };
+    assert!(error.starts_with("the diagram got no turn within 200 ms"), "{error}");
 }
 
 #[cfg(target_os = "linux")]
@@ -334,7 +406,7 @@ async fn child_processes_end_with_the_engine() {
     let pids = folder.path().join("pids");
     let script = format!("sleep 600 &\necho $! $$ > {}\n{ECHO}", pids.display());
     let engine = Engine::new(scripted(folder.path(), &script));
-    engine.render(source("A -> B")).await.unwrap();
+    engine.render(&Caller::Local, source("A -> B")).await.unwrap();
     engine.stop().await;
     let pids = fs::read_to_string(pids).unwrap();
     let is_there = |pid: &str| {

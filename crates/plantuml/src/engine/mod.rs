@@ -1,8 +1,9 @@
 //! The real PlantUML on this machine: checks and draws diagrams, and nothing leaves the machine.
 //!
-//! [`Engine`] keeps one process and gives it one diagram after the other: the start of Java costs
-//! seconds, a diagram less than 100 ms. Two things keep a diagram from reading files, addresses and
-//! the environment:
+//! [`Engine`] keeps a few processes and gives each one diagram after the other: the start of Java
+//! costs seconds, a diagram less than 100 ms. Callers share the processes fairly: the next diagram
+//! is one of the caller with the fewest in work, and one caller never uses all processes. Two
+//! things keep a diagram from reading files, addresses and the environment:
 //!
 //! - A diagram whose text says that it reads is refused, with its line, before the process sees it
 //!   ([`Forbidden`]).
@@ -13,30 +14,36 @@
 //!   same there. A process that reads a file nevertheless is not used ([`EngineError::NoSandbox`]).
 //!
 //! ```no_run
-//! use marquetry_plantuml::{Source, engine::{Engine, EngineOptions, Program}};
+//! use marquetry_plantuml::{Source, engine::{Caller, Engine, EngineOptions, Program}};
 //!
 //! # async fn draw() -> Result<(), Box<dyn std::error::Error>> {
 //! let engine = Engine::new(EngineOptions::new(Program::Command("/usr/bin/plantuml".into())));
-//! let drawn = engine.render(Source::new("Bob -> Alice : hello")?).await?;
+//! let drawn = engine.render(&Caller::Local, Source::new("Bob -> Alice : hello")?).await?;
 //! assert!(drawn.svg.starts_with("<?xml"));
 //! # Ok(())
 //! # }
 //! ```
 
+mod pool;
 mod process;
 mod rules;
 mod sandbox;
 
 use std::{
     io,
+    num::NonZeroUsize,
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
-use tokio::{sync::Mutex, time::timeout};
+pub use marquetry_protocol_callers::Caller;
+use marquetry_protocol_callers::fair::{FairBounds, FairLimiter};
+use tokio::time::timeout;
 
 pub use self::rules::Forbidden;
 use self::{
+    pool::{Place, Pool},
     process::{Process, Reply},
     sandbox::SecurityManager,
 };
@@ -50,11 +57,18 @@ pub struct EngineOptions {
     pub program: Program,
     /// Time limit of the start of the process; 30 s by default.
     pub start_timeout: Duration,
-    /// Time limit of one diagram, including its wait for other diagrams; 20 s by default.
+    /// Time limit of one diagram, without its wait for others and the start of its process; 20 s by
+    /// default.
     pub timeout: Duration,
+    /// Longest wait of a diagram for others; 60 s by default.
+    pub max_wait: Duration,
+    /// Largest number of processes; 2 by default. All diagrams of one caller use at most one fewer,
+    /// so that another caller need not wait for them. Callers on this machine without a token are
+    /// one user, who may use all.
+    pub processes: NonZeroUsize,
     /// The largest drawing, in bytes; 4 MiB by default.
     pub max_output_bytes: usize,
-    /// The memory that Java may use for its objects, in MiB; 512 by default.
+    /// The memory that Java may use for the objects of one process, in MiB; 512 by default.
     pub max_memory_mib: u32,
 }
 
@@ -66,6 +80,8 @@ impl EngineOptions {
             program,
             start_timeout: Duration::from_secs(30),
             timeout: Duration::from_secs(20),
+            max_wait: Duration::from_secs(60),
+            processes: NonZeroUsize::new(2).expect("it is not 0"),
             max_output_bytes: 4 << 20,
             max_memory_mib: 512,
         }
@@ -110,6 +126,15 @@ pub enum EngineError {
         /// The limit.
         limit: Duration,
     },
+    /// Other diagrams were drawn for too long.
+    #[error(
+        "the diagram got no turn within {} ms, since others were drawn; try again later, \
+         or raise engine_max_wait_ms or engine_processes", max_wait.as_millis()
+    )]
+    Busy {
+        /// The longest wait.
+        max_wait: Duration,
+    },
     /// The drawing is too large. The process was ended; the next diagram starts another one.
     #[error("the drawing is larger than {limit} bytes")]
     TooLarge {
@@ -136,53 +161,80 @@ pub enum EngineError {
     Process(#[from] io::Error),
 }
 
-/// PlantUML as a process of this machine, which is started at the first diagram.
+/// PlantUML as processes of this machine, which are started when diagrams need them.
 #[derive(Debug)]
 pub struct Engine {
-    options: EngineOptions,
-    /// The process; `None` before the first diagram and after a failed one. A call that draws takes
-    /// the process out. If the call is cancelled, the process is dropped and ends, because it may
-    /// still write an answer.
-    process: Mutex<Option<Process>>,
+    starter: Arc<Starter>,
+    /// The turns of the callers: one for each process.
+    turns: FairLimiter,
+    processes: Pool,
 }
 
+/// Starts processes with these options.
+#[derive(Debug)]
+struct Starter {
+    options: EngineOptions,
+}
+
+/// Time after which a diagram counts as slow. A diagram waits as long for a busy process before it
+/// starts another one, since a start takes longer than most diagrams. At a slow diagram, a process
+/// for other callers is started, which would have to wait for its start.
+const SLOW: Duration = Duration::from_millis(250);
+
 impl Engine {
-    /// Creates an engine. Its process starts with the first diagram.
+    /// Creates an engine. Its first process starts with the first diagram.
     #[must_use]
     pub fn new(options: EngineOptions) -> Self {
-        Self { options, process: Mutex::new(None) }
+        let processes = options.processes.get();
+        let turns = FairLimiter::new(FairBounds {
+            what: "diagrams are drawn",
+            total_setting: "engine_processes",
+            per_caller_setting: "engine_processes",
+            total: processes,
+            per_caller: (processes - 1).max(1),
+            // Each waiting diagram is a request of its caller, and those are limited.
+            queued: usize::MAX,
+            wait: options.max_wait,
+        })
+        .with_queue_per_caller(usize::MAX);
+        let processes = Pool::new(processes);
+        Self { starter: Arc::new(Starter { options }), turns, processes }
     }
 
     /// Returns the options.
     #[must_use]
     pub fn options(&self) -> &EngineOptions {
-        &self.options
+        &self.starter.options
     }
 
-    /// Draws a diagram. Text without `@startuml` gets it. Diagrams wait for each other.
+    /// Draws a diagram of a caller. Text without `@startuml` gets it. Diagrams wait for each other,
+    /// fairly between callers.
     ///
     /// # Errors
     /// Returns an error if the diagram is forbidden, if PlantUML fails, or if the time is over.
-    pub async fn render(&self, source: Source<'_>) -> Result<Drawing, EngineError> {
+    pub async fn render(
+        &self,
+        caller: &Caller,
+        source: Source<'_>,
+    ) -> Result<Drawing, EngineError> {
         let diagram = rules::checked(source.as_str())?;
-        let limit = self.options.timeout;
-        let drawn = timeout(limit, async {
-            let mut slot = self.process.lock().await;
-            let reply = match slot.take() {
-                // The process may have ended since the last diagram. Then another one is started,
-                // once.
-                Some(mut process) => match process.draw(&diagram.text).await {
-                    Ok(reply) => Ok((process, reply)),
-                    Err(process::DrawError::Ended) => self.start_and_draw(&diagram.text).await,
-                    Err(error) => Err(self.error(error)),
-                },
-                None => self.start_and_draw(&diagram.text).await,
-            };
-            let (process, reply) = reply?;
-            *slot = Some(process);
-            Ok(reply)
-        });
-        match drawn.await.unwrap_or(Err(EngineError::Timeout { limit }))? {
+        let max_wait = self.options().max_wait;
+        let turn = self.turns.enter(caller, 1).await;
+        let _turn = turn.map_err(|_| EngineError::Busy { max_wait })?;
+        let (place, idle) = self.place_and_process().await;
+        // If this future is dropped, the process is dropped and ends, because it may still write an
+        // answer.
+        let drawn = match idle {
+            // The process may have ended since the last diagram. Then another one is started, once.
+            Some(process) => match self.draw(process, caller, &diagram.text).await {
+                Err(EngineError::Ended) => self.start_and_draw(caller, &diagram.text).await,
+                drawn => drawn,
+            },
+            None => self.start_and_draw(caller, &diagram.text).await,
+        };
+        let (process, reply) = drawn?;
+        place.keep(process);
+        match reply {
             Reply::Svg(svg) => Ok(Drawing { svg }),
             Reply::Error { line, message } => {
                 Err(EngineError::Syntax { line: line + diagram.first_line, message })
@@ -190,17 +242,77 @@ impl Engine {
         }
     }
 
-    /// Ends the process. The next diagram starts another one.
+    /// Ends the processes after their diagrams. The next diagram starts another one.
     pub async fn stop(&self) {
-        self.process.lock().await.take();
+        self.processes.clear().await;
     }
 
-    async fn start_and_draw(&self, diagram: &str) -> Result<(Process, Reply), EngineError> {
-        let limit = self.options.start_timeout;
-        let started = timeout(limit, self.start()).await;
-        let mut process = started.unwrap_or_else(|_| Err(self.no_answer()))?;
-        let reply = process.draw(diagram).await.map_err(|error| self.error(error))?;
-        Ok((process, reply))
+    /// Waits for a place, and for a process unless the caller has to start one in the place.
+    async fn place_and_process(&self) -> (Place, Option<Process>) {
+        let place = self.processes.place().await;
+        let idle = place.idle(SLOW).await;
+        if idle.is_some() || place.is_alone() {
+            return (place, idle);
+        }
+        // A slow diagram may end before the new process is ready.
+        self.start_in_background(place);
+        let place = self.processes.place().await;
+        let idle = place.idle(Duration::ZERO).await;
+        (place, idle)
+    }
+
+    async fn start_and_draw(
+        &self,
+        caller: &Caller,
+        diagram: &str,
+    ) -> Result<(Process, Reply), EngineError> {
+        self.draw(self.starter.start_in_time().await?, caller, diagram).await
+    }
+
+    /// Draws within the time limit, and starts a process for others if it takes long.
+    async fn draw(
+        &self,
+        mut process: Process,
+        caller: &Caller,
+        diagram: &str,
+    ) -> Result<(Process, Reply), EngineError> {
+        let limit = self.options().timeout;
+        let drawn = {
+            let drawing = timeout(limit, process.draw(diagram));
+            tokio::pin!(drawing);
+            match timeout(SLOW, &mut drawing).await {
+                Ok(drawn) => drawn,
+                Err(_) => {
+                    // Without tokens there is one user, and a process takes 100 MiB.
+                    if matches!(caller, Caller::Principal(_))
+                        && let Some(place) = self.processes.empty_place()
+                    {
+                        self.start_in_background(place);
+                    }
+                    drawing.await
+                }
+            }
+        };
+        let drawn = drawn.map_err(|_| EngineError::Timeout { limit })?;
+        Ok((process, drawn.map_err(|error| self.starter.error(error))?))
+    }
+
+    /// Starts a process in the background, which is then idle.
+    fn start_in_background(&self, place: Place) {
+        let starter = self.starter.clone();
+        tokio::spawn(async move {
+            // The diagram that needs a process next tells its caller of the error.
+            if let Ok(process) = starter.start_in_time().await {
+                place.keep(process);
+            }
+        });
+    }
+}
+
+impl Starter {
+    async fn start_in_time(&self) -> Result<Process, EngineError> {
+        let started = timeout(self.options.start_timeout, self.start()).await;
+        started.unwrap_or_else(|_| Err(self.no_answer()))
     }
 
     /// Starts a process that reads nothing.

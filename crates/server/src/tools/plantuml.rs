@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use marquetry_plantuml::{
     DecodeOptions, EncodeOptions, Format, Server, Source, SourceError, decode, encode,
-    engine::{Engine, EngineError, EngineOptions},
+    engine::{Caller, Engine, EngineError, EngineOptions},
 };
 use marquetry_protocol::{
     server::{Json, ToolOutput as _, Toolbox},
@@ -233,13 +233,13 @@ impl Diagrams {
         let drawer = engine.clone();
         let checker = engine.clone();
         toolbox
-            .tool(RENDER, RENDER_DESCRIPTION, move |arguments: DrawArguments, _| {
+            .tool(RENDER, RENDER_DESCRIPTION, move |arguments: DrawArguments, cx| {
                 let engine = drawer.clone();
-                async move { draw(&engine, &arguments).await }
+                async move { draw(&engine, cx.caller(), &arguments).await }
             })
-            .tool(CHECK, CHECK_DESCRIPTION, move |arguments: DrawArguments, _| {
+            .tool(CHECK, CHECK_DESCRIPTION, move |arguments: DrawArguments, cx| {
                 let engine = checker.clone();
-                async move { check(&engine, &arguments).await.map(Json) }
+                async move { check(&engine, cx.caller(), &arguments).await.map(Json) }
             })
     }
 
@@ -273,9 +273,13 @@ fn checked_source(code: &str) -> Result<Source<'_>, DiagramError> {
 }
 
 /// Draws a diagram. A mistake in the diagram is a failed call whose data has the line.
-async fn draw(engine: &Engine, arguments: &DrawArguments) -> Result<CallToolResult, DrawError> {
+async fn draw(
+    engine: &Engine,
+    caller: &Caller,
+    arguments: &DrawArguments,
+) -> Result<CallToolResult, DrawError> {
     let code = &arguments.plantuml_code;
-    let error = match engine.render(checked_source(code)?).await {
+    let error = match engine.render(caller, checked_source(code)?).await {
         Ok(drawing) => return Ok(Json(DrawnDiagram { svg: drawing.svg }).into_result()),
         Err(error) => error,
     };
@@ -287,9 +291,13 @@ async fn draw(engine: &Engine, arguments: &DrawArguments) -> Result<CallToolResu
     })
 }
 
-async fn check(engine: &Engine, arguments: &DrawArguments) -> Result<CheckedDiagram, DrawError> {
+async fn check(
+    engine: &Engine,
+    caller: &Caller,
+    arguments: &DrawArguments,
+) -> Result<CheckedDiagram, DrawError> {
     let code = &arguments.plantuml_code;
-    match engine.render(checked_source(code)?).await {
+    match engine.render(caller, checked_source(code)?).await {
         Ok(_) => Ok(CheckedDiagram { valid: true, error: None }),
         Err(error) => match fault_of(&error, code) {
             Some(fault) => Ok(CheckedDiagram { valid: false, error: Some(fault) }),
@@ -360,18 +368,24 @@ mod tests {
     async fn a_mistake_has_its_line_and_a_broken_engine_is_an_error() {
         let options = EngineOptions::new(Program::Command("/nowhere/plantuml".into()));
         let engine = Engine::new(options);
-        let checked = check(&engine, &diagram("A\n!include /etc/passwd")).await.unwrap();
+        let checked =
+            check(&engine, &Caller::Local, &diagram("A\n!include /etc/passwd")).await.unwrap();
         let fault = checked.error.unwrap();
         assert!(!checked.valid && fault.message.contains("!include"), "{fault:?}");
         assert_eq!((fault.line, &*fault.text), (2, "!include /etc/passwd"));
-        let drawn = draw(&engine, &diagram("A\n!include /etc/passwd")).await.unwrap();
+        let drawn =
+            draw(&engine, &Caller::Local, &diagram("A\n!include /etc/passwd")).await.unwrap();
         assert_eq!(drawn.is_error, Some(true));
         assert_eq!(drawn.structured_content.unwrap()["error"]["line"], 2);
-        let error = draw(&engine, &diagram("A -> B")).await.unwrap_err().to_string();
+        let error =
+            draw(&engine, &Caller::Local, &diagram("A -> B")).await.unwrap_err().to_string();
         assert!(
             error.starts_with("Failed to draw the diagram: PlantUML cannot be used"),
             "{error}"
         );
-        assert!(matches!(check(&engine, &diagram(" ")).await, Err(DrawError::Source(_))));
+        assert!(matches!(
+            check(&engine, &Caller::Local, &diagram(" ")).await,
+            Err(DrawError::Source(_))
+        ));
     }
 }
