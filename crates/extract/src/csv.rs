@@ -1,6 +1,8 @@
 //! CSV: one line for each row, whose cells have the names of their columns.
 
-use crate::{ExtractError, Extracted, Extractor, Problem, Source, decode::decode, rows::Rows};
+use csv_core::{ReadFieldResult, ReaderBuilder};
+
+use crate::{ExtractError, Extracted, Extractor, Source, decode::decode, rows::Rows};
 
 /// Reads CSV with commas, semicolons, tabs or bars between cells. If the first row looks like
 /// names, it names the columns.
@@ -20,28 +22,44 @@ impl Extractor for Csv {
         let text = std::mem::take(&mut extracted.content);
         let is_tabs = source.media_type == "text/tab-separated-values";
         let delimiter = if is_tabs { b'\t' } else { delimiter(&text) };
-        let mut reader = ::csv::ReaderBuilder::new()
-            .delimiter(delimiter)
-            .has_headers(false)
-            .flexible(true)
-            .from_reader(text.as_bytes());
+        let mut reader = ReaderBuilder::new().delimiter(delimiter).build();
         let mut rows = Rows::default();
-        for (number, record) in reader.records().enumerate() {
-            match record {
-                Ok(record) => rows.push(record.iter().enumerate()),
-                Err(error) => {
-                    let reason = format!("row {}: {error}", number + 1);
-                    extracted.problems.push(Problem::Other { reason });
-                    if error.is_io_error() {
-                        break;
+        let mut rest = text.as_bytes();
+        let mut piece = [0; PIECE];
+        let mut cell = Vec::new();
+        let mut column = 0;
+        loop {
+            // Cells are read one by one: a row of a million empty cells needs no memory.
+            let (result, read, written) = reader.read_field(rest, &mut piece);
+            rest = &rest[read..];
+            cell.extend_from_slice(&piece[..written]);
+            match result {
+                // At the end of the text, an empty rest ends the last cell.
+                ReadFieldResult::InputEmpty | ReadFieldResult::OutputFull => {}
+                ReadFieldResult::Field { record_end } => {
+                    // Cells are valid UTF-8, because they end at ASCII characters.
+                    rows.push_cell(column, &String::from_utf8_lossy(&cell));
+                    cell.clear();
+                    column += 1;
+                    if record_end || column.is_multiple_of(PIECE) {
+                        source.check(rows.len())?;
+                    }
+                    if record_end {
+                        rows.end_row();
+                        column = 0;
                     }
                 }
+                ReadFieldResult::End => break,
             }
-            source.check(rows.len())?;
         }
+        source.check(rows.len())?;
         Ok(Extracted { content: rows.finish(), wrapped: false, ..extracted })
     }
 }
+
+/// Number of bytes of a cell that are copied at once, and of cells between two checks of the time
+/// limit.
+const PIECE: usize = 1 << 10;
 
 /// Returns the delimiter that is most frequent in the first line outside of quotes.
 fn delimiter(text: &str) -> u8 {

@@ -176,6 +176,10 @@ fn pictures(pages: &[u32]) -> String {
     format!("{place} pictures and no text; text in pictures is not recognised")
 }
 
+/// Bytes of memory that a heading takes, or an open element or another small part while it is read.
+/// Readers count them as text, because a document of nothing else would take many times its size.
+pub(crate) const PART_BYTES: usize = 128;
+
 /// Returns the problem of readings above characters, which would stand within words.
 pub(crate) fn readings_left_out(count: usize) -> Problem {
     let reason = format!("{count} readings above characters (ruby) are left out");

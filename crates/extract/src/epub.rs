@@ -10,7 +10,7 @@ use quick_xml::events::Event;
 use crate::{
     ExtractError, Extracted, Extractor, Heading, Problem, Source,
     decode::{declared_after, decode},
-    document::readings_left_out,
+    document::{PART_BYTES, readings_left_out},
     html,
     package::{self, Package, attribute, each_event, properties, resolved_path},
 };
@@ -69,7 +69,7 @@ impl Extractor for Epub {
             hidden += page.hidden;
             readings += page.readings;
             append(&mut extracted, page);
-            source.check(extracted.content.len())?;
+            source.check(extracted.content.len() + extracted.headings.len() * PART_BYTES)?;
         }
         if hidden > 0 {
             extracted.problems.push(Problem::Hidden { count: hidden });

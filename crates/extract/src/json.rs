@@ -37,6 +37,11 @@ impl Extractor for Json {
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
         let mut extracted = decode(source.bytes, source.charset).document()?;
         extracted.wrapped = false;
+        if depth(&extracted.content) > DEEPEST {
+            let reason = format!("it is nested deeper than {DEEPEST}");
+            extracted.problems.push(Problem::TakenAsText { reason });
+            return Ok(extracted);
+        }
         let mut lines = Lines { text: String::new(), path: String::new(), source: *source };
         for value in Deserializer::from_str(&extracted.content).into_iter::<&RawValue>() {
             let written = value.and_then(|value| lines.value(value, 0));
@@ -54,6 +59,32 @@ impl Extractor for Json {
 /// Depth at which arrays and objects become one line each, with their scalar values and without
 /// keys and brackets. Otherwise paths would grow with the depth, and brackets would fill passages.
 const MAX_DEPTH: usize = 64;
+
+/// Deepest nesting of a document. At each of the first [`MAX_DEPTH`] levels, the parser holds a byte
+/// for each level below.
+const DEEPEST: usize = 1 << 18;
+
+/// Returns the depth of the arrays and objects in a text.
+fn depth(text: &str) -> usize {
+    let mut depth = 0_usize;
+    let mut deepest = 0;
+    let mut in_string = false;
+    let mut is_escaped = false;
+    for byte in text.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = in_string,
+            b'"' => in_string = !in_string,
+            b'[' | b'{' if !in_string => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
+            b']' | b'}' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    deepest
+}
 
 struct Lines<'a> {
     text: String,

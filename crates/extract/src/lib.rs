@@ -64,7 +64,7 @@ pub use crate::{
     hint::Hint,
     limits::Limits,
     note::Note,
-    registry::Registry,
+    registry::{Registry, unpacked_size},
     stop::{Stop, StopOnDrop, Stopped},
     text::is_source_code,
 };

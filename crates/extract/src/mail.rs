@@ -9,7 +9,8 @@ use self::{
     headers::Headers,
 };
 use crate::{
-    ExtractError, Extracted, Extractor, Heading, Problem, Source, document::readings_left_out,
+    ExtractError, Extracted, Extractor, Heading, Problem, Source,
+    document::{PART_BYTES, readings_left_out},
 };
 
 /// Reads messages: subject, names, date, the text that a mail program shows, and the names of
@@ -127,7 +128,8 @@ impl<'a> Document<'a> {
         }
         let message = readable(&headers, body, &self.source)?;
         self.push(message);
-        self.source.check(self.extracted.content.len())
+        let Extracted { content, headings, problems, .. } = &self.extracted;
+        self.source.check(content.len() + (headings.len() + problems.len()) * PART_BYTES)
     }
 
     fn push(&mut self, message: Message) {

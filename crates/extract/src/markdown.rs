@@ -4,7 +4,7 @@ use pulldown_cmark::{Event, MetadataBlockKind, Options, Parser, Tag, TagEnd};
 
 use crate::{
     ExtractError, Extracted, Extractor, Heading, Problem, Source, cut::cut_out, decode::decode,
-    html::HiddenPassages,
+    document::PART_BYTES, html::HiddenPassages,
 };
 
 /// Reads Markdown. The source text is readable, so it stays unchanged; comments and hidden elements
@@ -30,12 +30,13 @@ pub(crate) fn read(
     mut extracted: Extracted,
     source: &Source<'_>,
 ) -> Result<Extracted, ExtractError> {
+    check_marks(&extracted.content)?;
     let options = Options::ENABLE_TABLES | Options::ENABLE_YAML_STYLE_METADATA_BLOCKS;
     let mut hidden = HiddenPassages::default();
     let mut heading: Option<Heading> = None;
     let mut in_front_matter = false;
     for (event, span) in Parser::new_ext(&extracted.content, options).into_offset_iter() {
-        source.check(0)?;
+        source.check(extracted.headings.len() * PART_BYTES)?;
         match event {
             Event::Start(Tag::Heading { level, .. }) => {
                 let span = span.start..extracted.content[..span.end].trim_end().len();
@@ -77,6 +78,28 @@ pub(crate) fn read(
     let first = extracted.headings.iter().find(|heading| heading.level == 1);
     extracted.title = extracted.title.or_else(|| first.map(|heading| heading.title.clone()));
     Ok(extracted)
+}
+
+/// Checks that the parser's tree of a text is not too large for the memory. Lines and characters that
+/// may be markup become nodes of more than a hundred bytes.
+fn check_marks(text: &str) -> Result<(), ExtractError> {
+    /// A text has one in 20 bytes.
+    const MAX_MARKS: u64 = 2 << 20;
+    const MARKS: &[u8] = b"\n*_`[]!<>&|\\~";
+    let found = text
+        .bytes()
+        .zip(text.bytes().skip(1).chain([b'\n']))
+        .filter(|&(byte, next)| {
+            // A list within a list may begin anywhere in a line: `- 1. + a`.
+            let is_item = matches!(byte, b'-' | b'+' | b'.' | b')') && next == b' ';
+            is_item || MARKS.contains(&byte)
+        })
+        .count() as u64;
+    if found > MAX_MARKS {
+        let limit = "for lines and marks of Markdown";
+        return Err(ExtractError::Limit { limit, allowed: MAX_MARKS, found });
+    }
+    Ok(())
 }
 
 /// Returns the title in the front matter.

@@ -1,6 +1,11 @@
 //! Notebooks of Jupyter (nbformat 3 and 4): text, code and printed results, without pictures.
 
-use serde::{Deserialize, Deserializer};
+use std::fmt;
+
+use serde::{
+    Deserialize, Deserializer,
+    de::{DeserializeSeed, Error, IgnoredAny, MapAccess, SeqAccess, Visitor},
+};
 
 use crate::{ExtractError, Extracted, Extractor, Problem, Source, decode::decode, markdown};
 
@@ -19,7 +24,15 @@ impl Extractor for Notebook {
     }
 
     fn extract(&self, source: &Source<'_>) -> Result<Extracted, ExtractError> {
+        /// Maximum number of cells, results and other objects: each takes some hundred bytes of
+        /// memory.
+        const MAX_OBJECTS: u64 = 1 << 20;
         let decoded = decode(source.bytes, source.charset).document()?;
+        let found = decoded.content.bytes().filter(|byte| *byte == b'{').count() as u64;
+        if found > MAX_OBJECTS {
+            let limit = "for objects of a notebook";
+            return Err(ExtractError::Limit { limit, allowed: MAX_OBJECTS, found });
+        }
         let notebook: File = match serde_json::from_str(&decoded.content) {
             Ok(notebook) => notebook,
             Err(error) => {
@@ -94,22 +107,11 @@ struct Output {
 }
 
 /// A result in several formats.
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct Data {
-    #[serde(rename = "text/plain")]
-    plain: Lines,
-    #[serde(rename = "text/markdown")]
-    markdown: Lines,
-    #[serde(rename = "text/latex")]
-    latex: Lines,
-    #[serde(flatten)]
-    others: Others,
-}
-
-/// Whether there is a picture.
 #[derive(Default)]
-struct Others {
+struct Data {
+    plain: Lines,
+    markdown: Lines,
+    latex: Lines,
     has_picture: bool,
 }
 
@@ -149,7 +151,7 @@ impl Output {
     fn write(&self, text: &mut String, pictures: &mut usize) {
         write_fenced("text", &self.text.0, text);
         if let Some(data) = &self.data {
-            *pictures += usize::from(data.others.has_picture);
+            *pictures += usize::from(data.has_picture);
             if data.markdown.0.trim().is_empty() {
                 let plain = &data.plain.0;
                 write_fenced("text", if plain.is_empty() { &data.latex.0 } else { plain }, text);
@@ -197,28 +199,105 @@ fn without_colours(text: &str) -> String {
     plain + rest
 }
 
+// `#[serde(untagged)]` and `#[serde(flatten)]` would collect all values of a text or a result in
+// memory first, in ten times their size.
 impl<'de> Deserialize<'de> for Lines {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        #[derive(Deserialize)]
-        #[serde(untagged)]
-        enum Either {
-            One(String),
-            Many(Vec<String>),
-            /// A plotting library may give an object.
-            Other(serde::de::IgnoredAny),
-        }
-        Ok(Self(match Either::deserialize(deserializer)? {
-            Either::One(text) => text,
-            Either::Many(lines) => lines.concat(),
-            Either::Other(_) => String::new(),
-        }))
+        let mut text = String::new();
+        PushText { text: &mut text, may_be_list: true }.deserialize(deserializer)?;
+        Ok(Self(text))
     }
 }
 
-impl<'de> Deserialize<'de> for Others {
+/// Appends a text, or the lines of a list. Other values, such as the object of a plotting library,
+/// are ignored.
+struct PushText<'a> {
+    text: &'a mut String,
+    may_be_list: bool,
+}
+
+impl<'de> DeserializeSeed<'de> for PushText<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for PushText<'_> {
+    type Value = ();
+
+    fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("a text or a list of lines")
+    }
+
+    fn visit_str<E: Error>(self, text: &str) -> Result<(), E> {
+        self.text.push_str(text);
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut lines: A) -> Result<(), A::Error> {
+        if !self.may_be_list {
+            while lines.next_element::<IgnoredAny>()?.is_some() {}
+            return Ok(());
+        }
+        while lines.next_element_seed(PushText { text: self.text, may_be_list: false })?.is_some() {
+        }
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_unit<E: Error>(self) -> Result<(), E> {
+        Ok(())
+    }
+}
+
+impl<'de> Deserialize<'de> for Data {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let names: std::collections::BTreeMap<String, serde::de::IgnoredAny> =
-            Deserialize::deserialize(deserializer)?;
-        Ok(Self { has_picture: names.keys().any(|name| name.starts_with("image/")) })
+        struct Formats;
+        impl<'de> Visitor<'de> for Formats {
+            type Value = Data;
+
+            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+                formatter.write_str("a result in several formats")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut formats: A) -> Result<Data, A::Error> {
+                let mut data = Data::default();
+                while let Some(name) = formats.next_key::<String>()? {
+                    match name.as_str() {
+                        "text/plain" => data.plain = formats.next_value()?,
+                        "text/markdown" => data.markdown = formats.next_value()?,
+                        "text/latex" => data.latex = formats.next_value()?,
+                        name => {
+                            data.has_picture |= name.starts_with("image/");
+                            formats.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(data)
+            }
+        }
+        deserializer.deserialize_map(Formats)
     }
 }

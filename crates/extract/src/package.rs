@@ -81,6 +81,16 @@ pub(crate) fn is_encrypted(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\xD0\xCF\x11\xE0\xA1\xB1\x1A\xE1") && names(bytes, &name)
 }
 
+/// Returns the size of all parts of an archive after unpacking, as it declares them.
+pub(crate) fn declared_size(archive: &[u8]) -> Option<u64> {
+    let archive = ZipArchive::new(Cursor::new(archive)).ok()?;
+    let sizes = (0..archive.len()).map(|index| {
+        let part = archive.by_index_data(index).ok()?;
+        Some(part.get_metadata().uncompressed_size)
+    });
+    sizes.flatten().fold(0_u64, u64::saturating_add).into()
+}
+
 /// The parts of a document, which are unpacked on request.
 pub(crate) struct Package<'a> {
     /// Name of the format in errors.

@@ -206,6 +206,19 @@ fn matches_star(pattern: &str, media_type: &str) -> bool {
     ends || pattern.strip_suffix('*').is_some_and(|start| media_type.starts_with(start))
 }
 
+/// Returns the size of a document after unpacking, in bytes, as far as it is known without reading
+/// it: an archive declares the sizes of its parts. The streams of a PDF declare none; few are larger
+/// than eight times their compressed size, and the reader limits those.
+pub fn unpacked_size(bytes: &[u8]) -> u64 {
+    let length = bytes.len() as u64;
+    #[cfg(any(feature = "docx", feature = "spreadsheet"))]
+    if bytes.starts_with(b"PK") {
+        let declared = crate::package::declared_size(bytes).unwrap_or(0);
+        return length.saturating_add(declared.min(crate::Limits::default().max_unpacked_bytes));
+    }
+    if bytes.starts_with(b"%PDF") { length.saturating_mul(8) } else { length }
+}
+
 /// Applies the steps for all formats: removes NULs, which databases refuse, and invisible
 /// characters and encoded data; counts the characters.
 pub(crate) fn finish(extracted: &mut Extracted) {

@@ -16,7 +16,7 @@ use super::{
 };
 use crate::{
     ExtractError, Extracted, Heading, Problem, Source,
-    document::readings_left_out,
+    document::{PART_BYTES, readings_left_out},
     drawing::{DrawnTexts, alternative_text, drawn_id, drawn_texts},
     gather::{Alternatives, TextElements, end_line, gather},
     package::{Package, Relationships, attribute},
@@ -459,7 +459,9 @@ impl TextElements for Body<'_> {
     }
 
     fn len(&self) -> usize {
-        self.text.len() + self.drawn_bytes
+        // A paragraph has more members than other parts.
+        let parts = self.headings.len() + 2 * self.paragraphs.len() + self.choices.0.len();
+        self.text.len() + self.drawn_bytes + parts * PART_BYTES
     }
 }
 

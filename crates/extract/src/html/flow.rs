@@ -1,6 +1,6 @@
 //! Collects text as a page shows it: white space collapsed, blocks separated.
 
-use crate::Heading;
+use crate::{Heading, document::PART_BYTES};
 
 /// The separator between two words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,8 +26,9 @@ pub(super) struct Flow {
 }
 
 impl Flow {
+    /// Returns the bytes that are held.
     pub(super) fn len(&self) -> usize {
-        self.text.len()
+        self.text.len() + self.headings.len() * PART_BYTES
     }
 
     /// Sets the least separator before the next word.

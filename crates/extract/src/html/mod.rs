@@ -10,7 +10,7 @@ use html5gum::{DefaultEmitter, StartTag, Token, Tokenizer};
 use super::{
     ExtractError, Extracted, Extractor, Heading, Problem, Source,
     decode::{declared_after, decode},
-    document::readings_left_out,
+    document::{PART_BYTES, readings_left_out},
 };
 use flow::{Break, Flow};
 use open::OpenElements;
@@ -68,7 +68,7 @@ pub(super) fn read(html: &str, source: &Source<'_>) -> Result<Read, ExtractError
     let mut page = Page::default();
     for token in tokens(html) {
         page.token(token);
-        source.check(page.flow.len())?;
+        source.check(page.flow.len() + page.open.depth() * PART_BYTES)?;
     }
     let (content, headings) = page.flow.finish();
     let title = page.title.split_whitespace().collect::<Vec<_>>().join(" ");

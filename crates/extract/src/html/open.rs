@@ -24,6 +24,11 @@ struct Open {
 const MAX_LOOK: usize = 256;
 
 impl OpenElements {
+    /// Returns the number of open elements.
+    pub(super) fn depth(&self) -> usize {
+        self.stack.len()
+    }
+
     pub(super) fn is_hidden(&self) -> bool {
         self.hidden > 0
     }

@@ -7,6 +7,7 @@ use super::{
 use crate::{
     ExtractError, Heading, Problem, Source,
     decode::{declared_after, decode},
+    document::PART_BYTES,
     html, rtf,
 };
 
@@ -19,6 +20,8 @@ pub(super) struct Message {
     pub(super) hidden: usize,
     pub(super) readings: usize,
     pub(super) problems: Vec<Problem>,
+    /// The bytes that are held.
+    length: usize,
 }
 
 /// The text of a part.
@@ -49,7 +52,8 @@ impl Message {
         source: &Source<'_>,
         depth: usize,
     ) -> Result<(), ExtractError> {
-        source.check(self.texts.iter().map(|text| text.content.len()).sum())?;
+        self.length += PART_BYTES;
+        source.check(self.length)?;
         if depth > MAX_DEPTH {
             let reason = format!("parts nested deeper than {MAX_DEPTH} are left out");
             self.problems.push(Problem::Other { reason });
@@ -173,6 +177,7 @@ impl Message {
                 lines.push_str(&format!("{name}: {value}\n"));
             }
         }
+        self.length += lines.len();
         self.texts.push(Text { content: lines, headings: Vec::new() });
         self.part(&headers, body, source, depth + 1)
     }
@@ -207,12 +212,14 @@ impl Message {
             }
         };
         if !content.trim().is_empty() {
+            self.length += content.len() + headings.len() * PART_BYTES;
             self.texts.push(Text { content, headings });
         }
         Ok(())
     }
 
     fn append(&mut self, mut other: Self) {
+        self.length += other.length;
         self.texts.append(&mut other.texts);
         self.attachments.append(&mut other.attachments);
         self.problems.append(&mut other.problems);

@@ -7,7 +7,7 @@ use quick_xml::events::BytesStart;
 use super::lists::Lists;
 use crate::{
     Extracted, Heading, Page, Problem,
-    document::readings_left_out,
+    document::{PART_BYTES, readings_left_out},
     gather::{TextElements, end_line},
     objects::{Objects, folder},
     package::attribute,
@@ -522,7 +522,11 @@ impl TextElements for Body<'_> {
 
     fn len(&self) -> usize {
         let around = self.around.last().map_or(0, |(text, ..)| text.len());
-        self.text.len() + self.flow.drawing.len() + around
+        let margins = self.headers.len() + self.footers.len();
+        // A text box has its own paragraphs, tables and lists.
+        let parts =
+            self.headings.len() + margins + self.flow.paragraphs.len() + 2 * self.around.len();
+        self.text.len() + self.flow.drawing.len() + around + parts * PART_BYTES
     }
 }
 

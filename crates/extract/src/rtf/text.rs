@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use crate::{ExtractError, Extracted, Heading, Limits, Page, Problem};
+use crate::{ExtractError, Extracted, Heading, Limits, Page, Problem, document::PART_BYTES};
 
 /// A destination of text (RTF 1.9.1, "Destinations").
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +49,9 @@ pub(super) struct Texts {
 
 impl Texts {
     pub(super) fn len(&self) -> usize {
-        self.body.len() + self.notes.len() + self.comments.len() + self.drawing.len() + self.margins
+        let parts = self.headings.len() + self.headers.len() + self.footers.len();
+        let beside = self.notes.len() + self.comments.len() + self.drawing.len() + self.margins;
+        self.body.len() + beside + parts * PART_BYTES
     }
 
     /// Begins a destination.

@@ -4,7 +4,10 @@ use std::time::{Duration, Instant};
 
 use marquetry_extract::{ExtractError, Hint, Problem};
 
-use super::{extract, file, refusal};
+use super::{
+    extract, file, refusal,
+    support::docx::{document, package},
+};
 
 /// Much longer than each of these takes on a slow machine without optimization; without their
 /// limits they take minutes.
@@ -113,4 +116,69 @@ fn text_in_tag_characters_is_left_out() {
     assert_eq!(page.content, format!("# One\n\n# Two \n\n\u{1F3F4}{}\u{E007F}!", spelt("gbeng")));
     assert_eq!(page.problems, [Problem::Hidden { count: 2 }]);
     assert_eq!(&page.content[page.headings[1].span.clone()], "# Two ");
+}
+
+/// They would take many times the bytes of the document.
+#[test]
+fn small_parts_count_for_the_limit_of_the_text() {
+    const PARTS: usize = 2_000;
+    let mail = "From: a\nMessage-ID: a\nContent-Type: multipart/mixed; boundary=b\n\n";
+    let paragraphs = document(&"<w:p>".repeat(PARTS));
+    for (name, bytes) in [
+        ("a.html", "<b>".repeat(PARTS).into_bytes()),
+        ("a.html", "<h1>a</h1>".repeat(PARTS).into_bytes()),
+        ("a.md", "# a\n".repeat(PARTS).into_bytes()),
+        ("a.rtf", format!("{{\\rtf1 {}}}", "{\\header a}".repeat(PARTS)).into_bytes()),
+        ("a.eml", format!("{mail}{}", "--b\n\na\n".repeat(PARTS)).into_bytes()),
+        ("a.docx", package(&[("word/document.xml", &paragraphs)])),
+    ] {
+        let mut hint = Hint::file(name);
+        hint.limits.max_content_bytes = 100_000;
+        let refused = refusal(&bytes, &hint);
+        assert!(
+            matches!(refused, ExtractError::Limit { limit: "max_content_bytes", .. }),
+            "{name}: {refused}"
+        );
+    }
+}
+
+#[test]
+fn trees_of_many_nodes_are_refused() {
+    let hint = Hint::file("a.md");
+    let refused = refusal("- a\n".repeat(2_200_000), &hint).to_string();
+    let want =
+        "the limit for lines and marks of Markdown is 2097152, the document has 2200000 or more";
+    assert_eq!(refused, want);
+    let cells = format!("{{\"cells\": [{}{{}}]}}", "{},".repeat(1_100_000));
+    let refused = refusal(cells, &Hint::file("a.ipynb")).to_string();
+    let want = "the limit for objects of a notebook is 1048576, the document has 1100002 or more";
+    assert_eq!(refused, want);
+    for part in ["> ", ">", "- ", "1. "] {
+        let refused = refusal(part.repeat(2_200_000), &hint).to_string();
+        assert!(refused.starts_with("the limit for lines and marks of Markdown"), "{refused}");
+    }
+    let deep = file("a.json", format!("{}1{}", "[".repeat(300_000), "]".repeat(300_000)));
+    let reason = "it is nested deeper than 262144".to_owned();
+    assert_eq!(deep.problems, [Problem::TakenAsText { reason }]);
+    // Values that are no text are passed over.
+    let odd = r#"{"cells": [{"source": ["a", 1, ["b"], {"c": 2}, null, "d"], "outputs": [{"text": true}]},
+        {"source": {"x": []}}, {"cell_type": "code", "source": 5, "outputs": [{"data": {"image/png": [1], "text/plain": "e"}}]}]}"#;
+    assert_eq!(file("a.ipynb", odd).content, "ad\n\n```text\ne\n```");
+}
+
+#[test]
+fn long_rows_and_long_cells_of_csv_are_read() {
+    let row = format!("a,{}b\n\"c \"\"d\"\"\ne\",f", ",".repeat(40_000));
+    assert_eq!(csv(&row), "a; b\nc \"d\" e; f\n");
+    let cell = "word ".repeat(10_000);
+    let named = format!("name: x; text: {}\n", cell.trim());
+    assert_eq!(csv(&format!("name,text\nx,\"{cell}\"")), named);
+    let names: Vec<_> = (0..20_000).map(|number| format!("n{number}")).collect();
+    let many = csv(&format!("{}\n1,2", names.join(",")));
+    assert!(many.ends_with("; n19999\n1; 2\n"), "too many names are a row");
+    assert_eq!(csv("\n,,\nname;x\n\nAda;1\n;\n"), "name;x\nAda;1\n;\n");
+}
+
+fn csv(text: &str) -> String {
+    file("a.csv", text).content
 }
