@@ -13,6 +13,7 @@ mod media;
 mod models;
 mod options;
 mod parameters;
+mod quota;
 pub mod resources;
 mod search;
 mod search_method;

@@ -1,17 +1,56 @@
 //! The text of records.
 
 use marquetry_rag::{
-    Extracted, FILE_MEDIA_TYPE, Hint, Note, Record, Stop, extract, files::restore_structure,
+    Caller, ChunkOptions, Extracted, FILE_MEDIA_TYPE, Hint, Note, Record, Stop, extract,
+    extraction::unpacked_size, files::restore_structure,
 };
 use serde_json::Value;
 
 use crate::{
     failure::Failure,
     knowledge::Knowledge,
-    work::{Job, worked},
+    vectorize::SIZE,
+    work::{DocumentSize, Job, worked},
 };
 
+const READING: &str = "reading the document";
+
 impl Knowledge {
+    /// Reads the text of a record within the memory that documents may take, after a wait for it.
+    /// `reader` must be allowed to read it, if there is one; `chunks` are the options with which the
+    /// text is then cut and embedded. The returned database holds the memory for further steps.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the reader may not read the record, if [`text_of`] returns one, or if the
+    /// memory is not free in time.
+    pub(crate) async fn document(
+        &self,
+        record: &Record,
+        reader: Option<&Caller>,
+        chunks: Option<&ChunkOptions>,
+    ) -> Result<(Self, Extracted), Failure> {
+        let uri = record.uri().unwrap_or_default();
+        let texts = attributes(record).len() as u64;
+        let declared = record.attributes.get(SIZE).and_then(Value::as_u64).unwrap_or(0);
+        let mut size = DocumentSize { bytes: declared.max(texts), chunks };
+        loop {
+            let job = self.job.with_memory(size, READING).await?;
+            let content = match reader {
+                Some(reader) => self.records.content(reader, &uri).await?,
+                None => self.records.store().content(&uri).await?,
+            };
+            size.bytes = content.as_deref().map_or(texts, unpacked_size);
+            if job.has_memory(size) {
+                let knowledge = Self { job, ..self.clone() };
+                let extracted = knowledge.text_of(record, content).await?;
+                return Ok((knowledge, extracted));
+            }
+            // The content is packed, or the attribute says another size. A wait for more memory
+            // while some is held might never end, so both are given back first.
+        }
+    }
+
     /// Returns the text of a record as [`text_of`] does; for an indexed file, with its pages and
     /// headings.
     ///
@@ -61,7 +100,7 @@ pub(crate) async fn text_of(
     let file_name = if is_text_of_file { "" } else { file_name }.to_owned();
     let media_type = record.media_type.clone();
     let limits = job.extract_limits();
-    worked(job, "reading the document", move |stop: &Stop| {
+    worked(job, READING, move |stop: &Stop| {
         let mut hint = Hint::file(&file_name);
         hint.media_type = media_type.as_deref();
         hint.source_uri = uri.as_deref();

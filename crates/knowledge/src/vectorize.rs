@@ -1,12 +1,12 @@
 //! Makes records searchable by their text, and keeps the index up to date.
 
-use std::num::NonZeroUsize;
+use std::{num::NonZeroUsize, sync::Arc};
 
 use marquetry_context_blocks::Am7Uri;
 use marquetry_rag::{
-    ChunkError, ChunkOptions, ContentChange, Document, Extracted, Filter, NewRecord, PipelineError,
-    Record, RecordError, RecordPatch, Stop, Strategy, files::remove_stale_structure, is_current,
-    record_document,
+    ChunkError, ChunkOptions, ContentChange, Document, Extracted, Filter, NewChunk, NewRecord,
+    PipelineError, Record, RecordError, RecordPatch, Stop, Strategy, files::remove_stale_structure,
+    is_current, record_document,
 };
 use serde_json::{Value, json};
 
@@ -47,6 +47,15 @@ impl Chunking {
 }
 
 impl Access {
+    /// Reads the text of a record that the caller may read, as [`Knowledge::document`] does.
+    pub(crate) async fn document(
+        &self,
+        record: &Record,
+        chunks: Option<&ChunkOptions>,
+    ) -> Result<(Knowledge, Extracted), Failure> {
+        self.knowledge.document(record, Some(&self.caller), chunks).await
+    }
+
     /// Makes a record searchable: cuts its text into passages, embeds them, and stores them in
     /// place of its earlier ones. Returns their number.
     ///
@@ -55,10 +64,8 @@ impl Access {
     /// Returns an error if the caller may not read the record, if it has no text, or if the work
     /// exceeds its limits.
     pub async fn vectorize(&self, record: &Record, options: ChunkOptions) -> Result<u64, Failure> {
-        let uri = record.uri().unwrap_or_default();
-        let content = self.content(&uri).await?;
-        let extracted = self.knowledge.text_of(record, content).await?;
-        self.knowledge.vectorize(record, extracted, options).await
+        let (knowledge, extracted) = self.document(record, Some(&options)).await?;
+        knowledge.vectorize(record, extracted, options).await
     }
 }
 
@@ -78,11 +85,25 @@ impl Knowledge {
         document.media_type = Some(extracted.mime_type.clone());
         document.content_hash = None;
         remove_stale_structure(&mut document, &extracted.content);
+        let extracted = Arc::new(extracted);
         let chunks = embedded(&self.job, EMBEDDING, async |stop: Stop| {
-            Ok(self.pipeline.prepare_until(&document, true, &extracted, &options, &stop).await?)
+            self.cut_and_embed(&document, extracted, &options, &stop).await
         })
         .await?;
-        Ok(self.pipeline.store().replace(document, chunks).await?)
+        self.store_passages(document, chunks).await
+    }
+
+    /// Returns the passages of a text with their vectors. Too many passages are not embedded.
+    async fn cut_and_embed(
+        &self,
+        document: &Document,
+        extracted: Arc<Extracted>,
+        options: &ChunkOptions,
+        stop: &Stop,
+    ) -> Result<Vec<NewChunk>, Failure> {
+        let passages = self.pipeline.cut_until(extracted, options, stop).await?;
+        self.check_passages(document, passages.len()).await?;
+        Ok(self.pipeline.with_vectors(document, true, passages).await?)
     }
 
     /// Returns the document of a record, if it is indexed.
@@ -126,9 +147,8 @@ impl Knowledge {
             .get(CHUNKING)
             .and_then(|chunking| serde_json::from_value::<ChunkOptions>(chunking.clone()).ok());
         let options = self.bounded(options.unwrap_or_default());
-        let content = self.records.store().content(&record.uri().unwrap_or_default()).await?;
-        match self.text_of(record, content).await {
-            Ok(extracted) => self.recut(record, extracted, options).await,
+        match self.document(record, None, Some(&options)).await {
+            Ok((knowledge, extracted)) => knowledge.recut(record, extracted, options).await,
             // The record has no text any more.
             Err(Failure { code: ErrorCode::InvalidParams, .. }) => {
                 self.remove_from_index(&old.uri).await?;
@@ -158,9 +178,9 @@ impl Knowledge {
         let Some(before) = self.document_of(record).await? else { return Ok(()) };
         let mut named = self.document_for(record, Some(before));
         named.title = extracted.title.clone().or_else(|| Some(record.name.clone()));
+        let extracted = Arc::new(extracted);
         let (mut chunks, options) = embedded(&self.job, EMBEDDING, async |stop: Stop| {
-            let pipeline = &self.pipeline;
-            match pipeline.prepare_until(&named, true, &extracted, &options, &stop).await {
+            match self.pipeline.cut_until(extracted.clone(), &options, &stop).await {
                 Err(PipelineError::Chunk(
                     problem @ (ChunkError::Time(_) | ChunkError::Stopped),
                 )) => Err(problem.into()),
@@ -168,11 +188,14 @@ impl Knowledge {
                 Err(PipelineError::Chunk(problem)) => {
                     tracing::debug!(uri, %problem, "cutting a text with the default options");
                     let options = self.bounded(ChunkOptions::default());
-                    let chunks =
-                        pipeline.prepare_until(&named, true, &extracted, &options, &stop).await?;
-                    Ok((chunks, options))
+                    let text = extracted.clone();
+                    Ok((self.cut_and_embed(&named, text, &options, &stop).await?, options))
                 }
-                prepared => Ok((prepared?, options)),
+                cut => {
+                    let passages = cut?;
+                    self.check_passages(&named, passages.len()).await?;
+                    Ok((self.pipeline.with_vectors(&named, true, passages).await?, options))
+                }
             }
         })
         .await?;
@@ -199,7 +222,7 @@ impl Knowledge {
             document.content_hash = None;
         }
         remove_stale_structure(&mut document, &extracted.content);
-        store.replace(document, chunks).await?;
+        self.store_passages(document, chunks).await?;
         Ok(())
     }
 
@@ -242,7 +265,7 @@ impl Knowledge {
 }
 
 /// Attribute of a `data.data` record with the size of its content in bytes.
-const SIZE: &str = "size";
+pub(crate) const SIZE: &str = "size";
 
 impl Access {
     /// Creates a record. A `data.data` record gets the size of its content as attribute `size`.

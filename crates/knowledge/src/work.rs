@@ -1,19 +1,22 @@
 //! Long computations: reading documents, cutting and embedding texts.
 //!
-//! All callers share a limited number of slots. A free slot goes to the waiting caller who has the
-//! fewest, and one caller never gets all of them. Work ends at its deadline, and when its caller
-//! disconnects.
+//! All callers share the memory that documents take while they are read, and a limited number of
+//! turns. A free one goes to the waiting caller who has the fewest, and one caller never gets all of
+//! them. Work ends at its deadline, and when its caller disconnects.
 
 use std::{
-    collections::HashMap,
     num::{NonZeroU64, NonZeroUsize},
-    sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, OnceLock},
     thread,
     time::Duration,
 };
 
-use marquetry_rag::{Stop, extraction::Limits as ExtractLimits};
-use tokio::{sync::oneshot, time::timeout};
+use marquetry_protocol::server::{
+    Caller, Principal,
+    fair::{FairBounds, FairLimiter, Slot},
+};
+use marquetry_rag::{ChunkOptions, Stop, extraction::Limits as ExtractLimits};
+use tokio::time::timeout;
 
 use crate::{
     config::KnowledgeConfig,
@@ -23,7 +26,7 @@ use crate::{
 /// The caller of some work, and its time limits.
 #[derive(Clone, Debug)]
 pub(crate) struct Job {
-    caller: Arc<str>,
+    caller: Caller,
     /// Time limit for reading a document, and for cutting it: `knowledge.max_work_ms`.
     time: Duration,
     /// Limit of the documents that are read at the same time:
@@ -33,27 +36,96 @@ pub(crate) struct Job {
     embed_time: Duration,
     /// Maximum length of a passage: `knowledge.max_passage_bytes`.
     max_passage_bytes: NonZeroUsize,
+    /// Maximum number of passages of all documents of a user: `knowledge.max_passages_per_user`.
+    max_passages_per_user: NonZeroU64,
+    /// The memory of the document that all steps of this job work on.
+    held: Option<Arc<HeldMemory>>,
+}
+
+#[derive(Debug)]
+struct HeldMemory {
+    bytes: u64,
+    _slot: Slot,
+}
+
+/// A document in work: its memory depends on its size, and on how it is cut.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DocumentSize<'a> {
+    /// Size after unpacking, in bytes.
+    pub(crate) bytes: u64,
+    /// Options with which its text is cut and embedded, if it is.
+    pub(crate) chunks: Option<&'a ChunkOptions>,
+}
+
+impl DocumentSize<'_> {
+    /// Bytes of memory for each byte of a document: its content, its text, copies of both while they
+    /// are converted, and headings. Of 60 documents of 60 MiB that consist of small parts, the worst
+    /// took 5.5 times its size.
+    const FACTOR: u64 = 6;
+    /// Bytes of memory for a passage: a vector of 256 numbers, and the passage itself.
+    const PASSAGE: u64 = 1_536;
+    /// Length of the shortest sentences that count, in bytes. A text has few that are shorter.
+    const SENTENCE: u64 = 4;
+
+    fn memory(&self) -> u64 {
+        let passages = self.chunks.map_or(0, |options| {
+            let most = self.bytes / Self::SENTENCE / options.size.get() as u64;
+            most.min(ChunkOptions::MAX_CHUNKS as u64)
+        });
+        // The text of passages that overlap is there several times.
+        let is_repeated = self.chunks.is_some_and(|options| options.overlap > 0);
+        let repeats = if is_repeated { ChunkOptions::MAX_REPEATS as u64 } else { 0 };
+        let of_text = self.bytes.saturating_mul(Self::FACTOR + repeats);
+        of_text.saturating_add(passages * Self::PASSAGE)
+    }
 }
 
 impl Job {
     pub(crate) fn new(config: &KnowledgeConfig, caller: &str) -> Self {
         Self {
-            caller: caller.into(),
+            caller: fair_caller(caller),
             time: Duration::from_millis(config.max_work_ms.get()),
             max_unpacked_bytes_at_once: config.max_unpacked_bytes_at_once,
             embed_time: Duration::from_millis(config.max_embed_ms.get()),
             max_passage_bytes: config.max_passage_bytes,
+            max_passages_per_user: config.max_passages_per_user,
+            held: None,
         }
     }
 
     /// Returns the same job for another caller.
     pub(crate) fn of(&self, caller: &str) -> Self {
-        Self { caller: caller.into(), ..self.clone() }
+        Self { caller: fair_caller(caller), ..self.clone() }
+    }
+
+    /// Waits for the memory of a document, and returns a job whose steps use it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the memory is not free in time ([`ErrorCode::Busy`]).
+    pub(crate) async fn with_memory(
+        &self,
+        document: DocumentSize<'_>,
+        what: &str,
+    ) -> Result<Self, Failure> {
+        let bytes = document.memory();
+        let slot = turns(self).take(self, bytes, what).await?;
+        Ok(Self { held: Some(Arc::new(HeldMemory { bytes, _slot: slot })), ..self.clone() })
+    }
+
+    /// Returns whether the job has the memory for a document.
+    pub(crate) fn has_memory(&self, document: DocumentSize<'_>) -> bool {
+        self.held.as_ref().is_some_and(|held| held.bytes >= document.memory())
     }
 
     /// Returns the maximum length of a passage, in bytes.
     pub(crate) fn max_passage_bytes(&self) -> NonZeroUsize {
         self.max_passage_bytes
+    }
+
+    /// Returns the maximum number of passages of all documents of a user.
+    pub(crate) fn max_passages_per_user(&self) -> NonZeroU64 {
+        self.max_passages_per_user
     }
 
     /// Returns the time limit for one step of the work.
@@ -70,39 +142,47 @@ impl Job {
     }
 }
 
-/// The slots of this process: several for each processor, because some of the work waits.
-static SLOTS: LazyLock<Slots> = LazyLock::new(|| {
-    let processors = thread::available_parallelism().map_or(1, std::num::NonZero::get);
-    Slots::new((2 * processors).max(4))
-});
+/// Returns the caller of a user for the limiter.
+fn fair_caller(user: &str) -> Caller {
+    Caller::Principal(Arc::new(Principal::new(None, user)))
+}
+
+/// The turns of this process: several for each processor, because some of the work waits.
+fn turns(job: &Job) -> &'static Turns {
+    static TURNS: OnceLock<Turns> = OnceLock::new();
+    TURNS.get_or_init(|| {
+        let processors = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Turns::new((2 * processors).max(4), job.time)
+    })
+}
 
 /// Runs work on a thread for blocking work. If its caller disconnects while it waits, it is not
-/// started; later, the work is stopped and frees its slot when it notices.
+/// started; later, the work is stopped and frees its turn when it notices.
 ///
 /// # Errors
 ///
-/// Returns an error if the work fails, if no slot is free in time ([`ErrorCode::Busy`]), or if the
+/// Returns an error if the work fails, if no turn is free in time ([`ErrorCode::Busy`]), or if the
 /// work panics ([`ErrorCode::Internal`]).
 pub(crate) async fn worked<T: Send + 'static>(
     job: &Job,
     what: &str,
     work: impl FnOnce(&Stop) -> Result<T, Failure> + Send + 'static,
 ) -> Result<T, Failure> {
-    SLOTS.work(job, what, work).await
+    turns(job).work(job, what, work).await
 }
 
-/// Holds a slot for work that also embeds, and waits for the work. It is dropped at its deadline.
+/// Holds a turn for work that also embeds, and waits for the work. It is dropped at its deadline.
 ///
 /// # Errors
 ///
-/// Returns an error if the work fails, if no slot is free in time ([`ErrorCode::Busy`]), or if the
+/// Returns an error if the work fails, if no turn is free in time ([`ErrorCode::Busy`]), or if the
 /// work takes too long ([`ErrorCode::LimitExceeded`]).
 pub(crate) async fn embedded<T>(
     job: &Job,
     what: &str,
     work: impl AsyncFnOnce(Stop) -> Result<T, Failure>,
 ) -> Result<T, Failure> {
-    let _slot = SLOTS.take(job, what).await?;
+    let _turn = turns(job).turn(job, what).await?;
     let stop = Stop::within(job.time);
     let done = timeout(job.embed_time, work(stop)).await;
     done.unwrap_or_else(|_| {
@@ -112,65 +192,63 @@ pub(crate) async fn embedded<T>(
     })
 }
 
-/// Slots for work, and the callers that wait for them.
-#[derive(Clone)]
-struct Slots(Arc<Mutex<SlotTable>>);
-
-/// The slots and the work that waits for them.
-struct SlotTable {
-    /// Number of slots.
-    count: usize,
-    taken: usize,
-    /// Number of slots of each caller who has any.
-    held: HashMap<Arc<str>, usize>,
-    /// Waiting work, in the order of arrival.
-    waiting: Vec<Waiter>,
+/// Shares the memory of documents and the turns of work between callers.
+///
+/// Both are one resource in [`Turns::UNITS`]: all of them together are the memory that
+/// `knowledge.max_unpacked_bytes_at_once` allows, and each work takes at least as many as let the
+/// largest number of works run.
+struct Turns {
+    limiter: FairLimiter,
+    least: usize,
 }
 
-struct Waiter {
-    caller: Arc<str>,
-    send: oneshot::Sender<Slot>,
+/// What one work holds: units of its own, or those of its document.
+#[expect(dead_code, reason = "they are held, and freed when they are dropped")]
+enum Turn {
+    Own(Slot),
+    OfDocument(Arc<HeldMemory>),
 }
 
-/// A slot in use; dropping it frees the slot.
-struct Slot {
-    slots: Slots,
-    caller: Arc<str>,
-}
+impl Turns {
+    const UNITS: usize = 512;
 
-impl Slots {
-    fn new(count: usize) -> Self {
-        let held = HashMap::new();
-        Self(Arc::new(Mutex::new(SlotTable { count, taken: 0, held, waiting: Vec::new() })))
+    /// Returns turns for at most `count` works at the same time. All of them wait at most `wait`.
+    fn new(count: usize, wait: Duration) -> Self {
+        let least = (Self::UNITS / count).max(1);
+        let bounds = FairBounds {
+            what: "documents are in work",
+            total_setting: "knowledge.max_unpacked_bytes_at_once",
+            per_caller_setting: "knowledge.max_unpacked_bytes_at_once",
+            total: Self::UNITS,
+            // Others need not wait for all the work of one caller.
+            per_caller: (Self::UNITS - least).max(least),
+            // Each waiting work is a request of its caller, and those are limited.
+            queued: usize::MAX,
+            wait,
+        };
+        let limiter = FairLimiter::new(bounds).with_queue_per_caller(usize::MAX);
+        Self { limiter, least }
     }
 
-    fn state(&self) -> MutexGuard<'_, SlotTable> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    async fn take(&self, job: &Job, what: &str) -> Result<Slot, Failure> {
-        let (send, receive) = oneshot::channel();
-        self.state().waiting.push(Waiter { caller: job.caller.clone(), send });
-        self.give();
-        if let Ok(Ok(slot)) = timeout(job.time, receive).await {
-            Ok(slot)
-        } else {
-            let seconds = job.time.as_secs_f64();
-            let message = format!(
-                "{what} did not begin within {seconds} seconds: other documents are being processed; try again later"
-            );
-            Err(Failure::new(ErrorCode::Busy, message))
+    async fn turn(&self, job: &Job, what: &str) -> Result<Turn, Failure> {
+        match &job.held {
+            Some(held) => Ok(Turn::OfDocument(held.clone())),
+            None => Ok(Turn::Own(self.take(job, 0, what).await?)),
         }
     }
 
-    /// Gives free slots to waiting callers.
-    fn give(&self) {
-        loop {
-            let next = self.state().next();
-            let Some(Waiter { caller, send }) = next else { return };
-            // If the receiver has gone, the slot is dropped here and becomes free again.
-            drop(send.send(Slot { slots: self.clone(), caller }));
+    async fn take(&self, job: &Job, bytes: u64, what: &str) -> Result<Slot, Failure> {
+        let share = u128::from(bytes) * Self::UNITS as u128;
+        let units = share.div_ceil(u128::from(job.max_unpacked_bytes_at_once.get()));
+        let units = usize::try_from(units).unwrap_or(Self::UNITS).max(self.least);
+        if let Ok(Ok(slot)) = timeout(job.time, self.limiter.enter(&job.caller, units)).await {
+            return Ok(slot);
         }
+        let seconds = job.time.as_secs_f64();
+        let message = format!(
+            "{what} did not begin within {seconds} seconds: other documents are being processed; try again later"
+        );
+        Err(Failure::new(ErrorCode::Busy, message))
     }
 
     async fn work<T: Send + 'static>(
@@ -179,11 +257,11 @@ impl Slots {
         what: &str,
         work: impl FnOnce(&Stop) -> Result<T, Failure> + Send + 'static,
     ) -> Result<T, Failure> {
-        let slot = self.take(job, what).await?;
+        let turn = self.turn(job, what).await?;
         let stop = Stop::within(job.time);
         let caller = stop.on_drop();
         let done = tokio::task::spawn_blocking(move || {
-            let _slot = slot;
+            let _turn = turn;
             work(&stop)
         })
         .await
@@ -193,57 +271,18 @@ impl Slots {
     }
 }
 
-impl SlotTable {
-    /// Removes and returns the waiting caller who has the fewest slots; of several, the first.
-    fn next(&mut self) -> Option<Waiter> {
-        self.waiting.retain(|waiter| !waiter.send.is_closed());
-        if self.taken == self.count {
-            return None;
-        }
-        // One slot is left for others, so that they need not wait for all the work of one caller.
-        let max = self.count.saturating_sub(1).max(1);
-        let waiting =
-            self.waiting.iter().enumerate().filter(|(_, waiter)| self.slots_of(waiter) < max);
-        let (index, _) = waiting.min_by_key(|(_, waiter)| self.slots_of(waiter))?;
-        let waiter = self.waiting.remove(index);
-        self.taken += 1;
-        *self.held.entry(waiter.caller.clone()).or_default() += 1;
-        Some(waiter)
-    }
-
-    /// Returns the number of slots that the caller of a waiter has.
-    fn slots_of(&self, waiter: &Waiter) -> usize {
-        self.held.get(&waiter.caller).copied().unwrap_or(0)
-    }
-}
-
-impl Drop for Slot {
-    fn drop(&mut self) {
-        {
-            let mut state = self.slots.state();
-            state.taken -= 1;
-            if let Some(held) = state.held.get_mut(&self.caller) {
-                *held -= 1;
-                if *held == 0 {
-                    state.held.remove(&self.caller);
-                }
-            }
-        }
-        self.slots.give();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::{
-        sync::{
-            atomic::{AtomicUsize, Ordering::SeqCst},
-            mpsc,
-        },
+        sync::atomic::{AtomicUsize, Ordering::SeqCst},
         time::Instant,
     };
 
     use super::*;
+
+    fn slots(count: usize) -> Arc<Turns> {
+        Arc::new(Turns::new(count, Duration::from_secs(60)))
+    }
 
     fn job(caller: &str) -> Job {
         Job::new(&KnowledgeConfig::default(), caller)
@@ -274,7 +313,7 @@ mod tests {
             NOW.fetch_sub(1, SeqCst);
             Ok(())
         }
-        let slots = Slots::new(3);
+        let slots = slots(3);
         for round in 0..8 {
             let one = {
                 let slots = slots.clone();
@@ -295,7 +334,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_panic_is_a_failure_and_gives_its_place_back() {
-        let slots = Slots::new(2);
+        let slots = slots(2);
         for _ in 0..4 {
             let failed = slots
                 .work(&job("me"), "reading", |_: &Stop| -> Result<(), Failure> {
@@ -307,58 +346,58 @@ mod tests {
         }
     }
 
-    async fn take(slots: &Slots, caller: &str) -> Slot {
-        slots.take(&job(caller), "it").await.unwrap()
-    }
-
-    #[tokio::test]
-    async fn a_free_slot_goes_to_the_caller_with_the_fewest() {
-        let slots = Slots::new(3);
-        let first = take(&slots, "many").await;
-        let second = take(&slots, "many").await;
-        let third = take(&slots, "other").await;
-        let (tell, told) = mpsc::channel();
-        for caller in ["many", "many", "other", "new"] {
-            let slots = slots.clone();
-            let tell = tell.clone();
-            tokio::spawn(async move {
-                let slot = slots.take(&job(caller), "it").await.unwrap();
-                tell.send(caller).unwrap();
-                // The slot stays in use.
-                std::mem::forget(slot);
-            });
-            // Callers wait in this order.
-            tokio::task::yield_now().await;
-        }
-        let mut order = Vec::new();
-        for slot in [first, second, third] {
-            drop(slot);
-            tokio::task::yield_now().await;
-            tokio::task::yield_now().await;
-            order.extend(told.try_recv());
-        }
-        assert_eq!(order, ["new", "many", "other"]);
-    }
-
     #[tokio::test]
     async fn one_caller_leaves_a_place_to_others() {
-        let slots = Slots::new(4);
+        let slots = slots(4);
         let mut held = Vec::new();
         for _ in 0..3 {
-            held.push(slots.take(&job("many"), "it").await.unwrap());
+            held.push(slots.take(&job("many"), 0, "it").await.unwrap());
         }
         let impatient = Job { time: Duration::from_millis(5), ..job("many") };
-        let refused = slots.take(&impatient, "reading").await.err().unwrap();
+        let refused = slots.take(&impatient, 0, "reading").await.err().unwrap();
         assert_eq!(refused.code, ErrorCode::Busy);
-        held.push(slots.take(&job("other"), "it").await.unwrap());
+        held.push(slots.take(&job("other"), 0, "it").await.unwrap());
         drop(held);
-        let state = slots.state();
-        assert_eq!((state.taken, state.held.len(), state.waiting.len()), (0, 0, 0));
+        assert_eq!(slots.limiter.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn documents_of_one_caller_leave_memory_to_others() {
+        let slots = slots(4);
+        let impatient = Job { time: Duration::from_millis(5), ..job("many") };
+        let large = slots.take(&job("many"), 1 << 40, "it").await.unwrap();
+        assert!(slots.take(&impatient, 0, "it").await.is_err(), "its document takes all it may");
+        let small = slots.take(&job("other"), 1 << 20, "it").await.unwrap();
+        drop((large, small));
+        // Two of 150 MiB are more than one caller may have of 512 MiB with a third.
+        let two = [
+            slots.take(&job("many"), 150 << 20, "it").await.unwrap(),
+            slots.take(&job("many"), 150 << 20, "it").await.unwrap(),
+        ];
+        assert!(slots.take(&impatient, 150 << 20, "it").await.is_err());
+        drop(two);
+        assert_eq!(slots.limiter.used(), 0);
+    }
+
+    #[tokio::test]
+    async fn steps_share_the_memory_of_their_document() {
+        let options = ChunkOptions::default();
+        let size = DocumentSize { bytes: 10 << 20, chunks: Some(&options) };
+        let job = job("me").with_memory(size, "it").await.unwrap();
+        assert!(job.has_memory(size) && job.has_memory(DocumentSize { bytes: 1, chunks: None }));
+        assert!(!job.has_memory(DocumentSize { bytes: 1 << 30, chunks: None }));
+        // No step waits for another turn: a job that waits while it holds memory could wait for
+        // ever.
+        let mut held = Vec::new();
+        for _ in 0..20 {
+            held.push(turns(&job).turn(&job, "it").await.unwrap());
+        }
+        assert!(held.iter().all(|turn| matches!(turn, Turn::OfDocument(_))));
     }
 
     #[tokio::test]
     async fn work_whose_caller_goes_ends_and_gives_its_place_back() {
-        let slots = Slots::new(1);
+        let slots = slots(1);
         let gone = {
             let slots = slots.clone();
             tokio::spawn(async move {
@@ -374,7 +413,7 @@ mod tests {
                     .await
             })
         };
-        while slots.state().taken == 0 {
+        while slots.limiter.used() == 0 {
             tokio::task::yield_now().await;
         }
         gone.abort();

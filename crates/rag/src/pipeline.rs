@@ -92,7 +92,7 @@ impl Pipeline {
         extracted: &Extracted,
         options: &ChunkOptions,
     ) -> Result<u64, PipelineError> {
-        let chunks = self.prepare(&document, true, extracted, options).await?;
+        let chunks = self.prepare(&document, true, Arc::new(extracted.clone()), options).await?;
         Ok(self.store.replace(document, chunks).await?)
     }
 
@@ -110,7 +110,7 @@ impl Pipeline {
         &self,
         document: &Document,
         is_kept: bool,
-        extracted: &Extracted,
+        extracted: Arc<Extracted>,
         options: &ChunkOptions,
     ) -> Result<Vec<NewChunk>, PipelineError> {
         self.prepare_until(document, is_kept, extracted, options, &Stop::never()).await
@@ -126,13 +126,29 @@ impl Pipeline {
         &self,
         document: &Document,
         is_kept: bool,
-        extracted: &Extracted,
+        extracted: Arc<Extracted>,
+        options: &ChunkOptions,
+        stop: &Stop,
+    ) -> Result<Vec<NewChunk>, PipelineError> {
+        let chunks = self.cut_until(extracted, options, stop).await?;
+        self.with_vectors(document, is_kept, chunks).await
+    }
+
+    /// Cuts a text into chunks without vectors, until it is stopped. Dropping the future also stops
+    /// it.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the text cannot be cut, or if it was stopped ([`ChunkError::Time`],
+    /// [`ChunkError::Stopped`]).
+    pub async fn cut_until(
+        &self,
+        extracted: Arc<Extracted>,
         options: &ChunkOptions,
         stop: &Stop,
     ) -> Result<Vec<NewChunk>, PipelineError> {
         // Cutting counts tokens, which blocks for a long time on a long text.
         let embedder = Arc::clone(&self.embedder);
-        let extracted = extracted.clone();
         let options = *options;
         let cutting = stop.clone();
         let caller = stop.on_drop();
@@ -144,15 +160,78 @@ impl Pipeline {
         .await;
         // The caller may try again with other options.
         caller.disarm();
-        let chunks: Vec<_> = cut??.into_iter().map(|chunk| chunk.with_vector(Vec::new())).collect();
+        Ok(cut??.into_iter().map(|chunk| chunk.with_vector(Vec::new())).collect())
+    }
+
+    /// Returns the chunks of a document with their vectors, for [`ChunkStore::replace_all`]. If the
+    /// document is already stored (`is_kept`), embeds only its new chunks.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the store or embedding fails.
+    pub async fn with_vectors(
+        &self,
+        document: &Document,
+        is_kept: bool,
+        mut chunks: Vec<NewChunk>,
+    ) -> Result<Vec<NewChunk>, PipelineError> {
+        let known = if is_kept { self.vectors_of(&document.uri).await? } else { HashMap::new() };
+        self.set_vectors(document, &mut chunks, known).await?;
+        Ok(chunks)
+    }
+
+    /// Sets the vectors of the chunks of a document. Each text is embedded once, in portions: the
+    /// texts of a large document, with the headings in each, have several times its size.
+    async fn set_vectors(
+        &self,
+        document: &Document,
+        chunks: &mut [NewChunk],
+        mut known: HashMap<TextHash, Vec<f32>>,
+    ) -> Result<(), PipelineError> {
+        const PORTION_BYTES: usize = 4 << 20;
+        const PORTION: usize = 1 << 14;
         let context = document.context();
-        let texts: Vec<String> = chunks.iter().map(|chunk| context.embedded(chunk)).collect();
-        let vectors = if is_kept {
-            self.embed_new(&document.uri, &texts).await?
-        } else {
-            self.embed(&texts).await?
-        };
-        Ok(with_vectors(chunks, vectors))
+        let mut first_with: HashMap<TextHash, usize> = HashMap::new();
+        let mut start = 0;
+        while start < chunks.len() {
+            let mut new = Portion::default();
+            let mut end = start;
+            while end < chunks.len() && end - start < PORTION && new.bytes < PORTION_BYTES {
+                let text = context.embedded(&chunks[end]);
+                let hash = blake3::hash(text.as_bytes());
+                let first = *first_with.entry(hash).or_insert(end);
+                if first == end {
+                    match known.remove(&hash) {
+                        Some(vector) => chunks[end].vector = vector,
+                        None => new.push(end, text),
+                    }
+                } else {
+                    new.repeated.push((first, end));
+                }
+                end += 1;
+            }
+            if !new.texts.is_empty() {
+                let vectors = self.embed(&new.texts).await?;
+                for (place, vector) in new.places.into_iter().zip(vectors) {
+                    chunks[place].vector = vector;
+                }
+            }
+            for (first, place) in new.repeated {
+                chunks[place].vector = chunks[first].vector.clone();
+            }
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Returns the vectors of the texts that a document already has.
+    async fn vectors_of(&self, uri: &str) -> Result<HashMap<TextHash, Vec<f32>>, PipelineError> {
+        let Some(old) = self.store.document(uri).await? else { return Ok(HashMap::new()) };
+        let context = old.context();
+        let chunks = self.store.embedded(uri).await?.into_iter();
+        Ok(chunks
+            .map(|chunk| (blake3::hash(context.embedded(&chunk).as_bytes()), chunk.vector))
+            .collect())
     }
 
     /// Replaces the metadata of a document and keeps its chunks. Embeds the chunks again if
@@ -166,9 +245,7 @@ impl Pipeline {
         let old = self.store.document(&document.uri).await?;
         let context = document.context();
         if old.is_some_and(|old| old.context() != context) {
-            let texts: Vec<String> = chunks.iter().map(|chunk| context.embedded(chunk)).collect();
-            let vectors = self.embed_new(&document.uri, &texts).await?;
-            chunks = with_vectors(chunks, vectors);
+            self.set_vectors(&document, &mut chunks, HashMap::new()).await?;
         }
         Ok(self.store.replace(document, chunks).await?)
     }
@@ -184,21 +261,21 @@ impl Pipeline {
         uri: &str,
         texts: &[String],
     ) -> Result<Vec<Vec<f32>>, PipelineError> {
-        let mut known: HashMap<String, Vec<f32>> = HashMap::new();
-        if let Some(old) = self.store.document(uri).await? {
-            let context = old.context();
-            for chunk in self.store.embedded(uri).await? {
-                known.insert(context.embedded(&chunk), chunk.vector);
-            }
-        }
-        let distinct: BTreeSet<&String> =
-            texts.iter().filter(|text| !known.contains_key(*text)).collect();
-        let new: Vec<String> = distinct.into_iter().cloned().collect();
+        let mut known = self.vectors_of(uri).await?;
+        let hashes: Vec<TextHash> =
+            texts.iter().map(|text| blake3::hash(text.as_bytes())).collect();
+        let new: BTreeSet<&String> = texts
+            .iter()
+            .zip(&hashes)
+            .filter(|(_, hash)| !known.contains_key(*hash))
+            .map(|(text, _)| text)
+            .collect();
+        let new: Vec<String> = new.into_iter().cloned().collect();
         if !new.is_empty() {
             let vectors = self.embed(&new).await?;
-            known.extend(new.into_iter().zip(vectors));
+            known.extend(new.iter().map(|text| blake3::hash(text.as_bytes())).zip(vectors));
         }
-        Ok(texts.iter().map(|text| known[text].clone()).collect())
+        Ok(hashes.iter().map(|hash| known[hash].clone()).collect())
     }
 
     /// Returns one vector for each text.
@@ -227,13 +304,24 @@ impl Pipeline {
     }
 }
 
-fn with_vectors(chunks: Vec<NewChunk>, vectors: Vec<Vec<f32>>) -> Vec<NewChunk> {
-    chunks
-        .into_iter()
-        .zip(vectors)
-        .map(|(mut chunk, vector)| {
-            chunk.vector = vector;
-            chunk
-        })
-        .collect()
+/// The hash of an embedded text.
+type TextHash = blake3::Hash;
+
+/// Chunks that are embedded together.
+#[derive(Default)]
+struct Portion {
+    /// The chunks of the texts.
+    places: Vec<usize>,
+    texts: Vec<String>,
+    bytes: usize,
+    /// Chunks with the text of an earlier one: that one, and the chunk.
+    repeated: Vec<(usize, usize)>,
+}
+
+impl Portion {
+    fn push(&mut self, place: usize, text: String) {
+        self.bytes += text.len();
+        self.places.push(place);
+        self.texts.push(text);
+    }
 }

@@ -68,5 +68,5 @@ pub(super) async fn store(
     let mut document = record_document(chat);
     Document::CHAT_HISTORY.clone_into(&mut document.vector_model);
     document.metadata.extend(parts.metadata());
-    Ok(pipeline.store().replace(document, chunks.collect()).await?)
+    knowledge.store_passages(document, chunks.collect()).await
 }

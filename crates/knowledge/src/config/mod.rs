@@ -65,8 +65,9 @@ pub struct KnowledgeConfig {
     /// Largest total size of the records of one user, in bytes: their contents and their fields.
     /// Administrators and the user of this machine may store more.
     pub max_owner_bytes: NonZeroU64,
-    /// Largest total size after unpacking of all documents that are read at the same time, in
-    /// bytes. Further documents wait.
+    /// Memory that documents may take while they are read, cut and embedded, in bytes: about six
+    /// times their size after unpacking, and 1.5 KiB for each passage. Further documents wait, fairly
+    /// between users. A larger document is in work while its user has no other.
     pub max_unpacked_bytes_at_once: NonZeroU64,
     /// Time that a tool may take to read and cut one document, in milliseconds. It may wait as long
     /// again for other work to end.
@@ -75,6 +76,9 @@ pub struct KnowledgeConfig {
     pub max_embed_ms: NonZeroU64,
     /// Longest passage, in bytes of its text. Longer ones are cut between words.
     pub max_passage_bytes: NonZeroUsize,
+    /// Largest number of passages of all documents of a user with a token. Each takes about 600
+    /// bytes of the server's memory, except in PostgreSQL. `marquetry index` has no limit.
+    pub max_passages_per_user: NonZeroU64,
     /// Model that computes the vectors of texts. A database belongs to the model that filled it.
     pub embedding: EmbeddingConfig,
     /// Further embedding models by name, with the settings of `embedding`. `am7_embed` makes
@@ -101,6 +105,7 @@ impl Default for KnowledgeConfig {
             max_work_ms: NonZeroU64::new(60_000).expect("it is not zero"),
             max_embed_ms: NonZeroU64::new(600_000).expect("it is not zero"),
             max_passage_bytes: ChunkOptions::default().max_bytes,
+            max_passages_per_user: NonZeroU64::new(100_000).expect("it is not zero"),
             embedding: EmbeddingConfig::default(),
             embeddings: BTreeMap::new(),
             chat: ChatConfig::default(),

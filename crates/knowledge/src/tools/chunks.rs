@@ -14,7 +14,7 @@ use super::{Answer, CHUNK, KnowledgeTools, size::AnswerSize, vectorize::ChunkTyp
 use crate::{
     failure::Failure,
     vectorize::Chunking,
-    work::{Job, worked},
+    work::{DocumentSize, Job, worked},
 };
 
 /// Arguments of `am7_chunk_content`.
@@ -130,17 +130,20 @@ impl KnowledgeTools {
                     access.check_writable(&record).await?;
                 }
                 let uri = record.uri().unwrap_or_default();
-                let content = access.content(&uri).await?;
-                let extracted = access.knowledge.text_of(&record, content).await?;
-                let embedder = access.knowledge.pipeline.embedder().clone();
-                let job = &access.knowledge.job;
+                let (knowledge, extracted) = access.document(&record, Some(&options)).await?;
+                let embedder = knowledge.pipeline.embedder().clone();
                 let mut chunked = self
-                    .cut(job, extracted.clone(), options, Some(uri), shown, move |text| {
-                        embedder.count_tokens(text)
-                    })
+                    .cut(
+                        &knowledge.job,
+                        extracted.clone(),
+                        options,
+                        Some(uri),
+                        shown,
+                        move |text| embedder.count_tokens(text),
+                    )
                     .await?;
                 if !arguments.preview {
-                    access.knowledge.vectorize(&record, extracted, options).await?;
+                    knowledge.vectorize(&record, extracted, options).await?;
                     chunked.stored = true;
                 }
                 chunked
@@ -153,7 +156,8 @@ impl KnowledgeTools {
                     // cannot be reached.
                     Ok(None) | Err(_) => Arc::new(StaticModel::built_in()),
                 };
-                let job = self.service.job(cx);
+                let size = DocumentSize { bytes: content.len() as u64, chunks: Some(&options) };
+                let job = self.service.job(cx).with_memory(size, "reading the text").await?;
                 let limits = job.extract_limits();
                 let extracted = worked(&job, "reading the text", move |stop: &Stop| {
                     let mut hint = Hint::media_type("text/plain");

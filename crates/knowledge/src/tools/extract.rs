@@ -136,8 +136,8 @@ impl KnowledgeTools {
         let uri = passage.as_ref().map_or(&arguments.uri, |passage| &passage.document);
         let record = access.knowledge.records.get(&access.caller, uri).await?;
         let uri = record.uri().unwrap_or_default();
-        let content = access.content(&uri).await?;
-        let extracted = access.knowledge.text_of(&record, content).await?;
+        // The memory is held until the part that is shown is cut out.
+        let (_knowledge, extracted) = access.document(&record, None).await?;
         let around = passage.map(|passage| passage.span).filter(|_| arguments.start.is_none());
         let whole = Extraction::of(extracted, uri, arguments.format);
         let start = match around {

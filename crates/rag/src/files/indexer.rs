@@ -19,7 +19,7 @@ use super::{
     location::{Target, path_of, resolved},
     read::{FileReader, ReadFile, Stamp, result_of},
     walk::{MissingFile, PathKey, Scope, WalkEntry, Walked, find_unlisted, key, walk},
-    writer::{FileWriter, PreparedFile},
+    writer::{BATCH_BYTES, FileWriter, PreparedFile},
 };
 use crate::{Caller, Pipeline, Records};
 
@@ -76,7 +76,6 @@ const QUEUE: usize = 256;
 /// cost, and its files are in memory until then.
 const BATCH_CHUNKS: usize = 2_048;
 const BATCH_FILES: usize = 64;
-const BATCH_BYTES: usize = 16 << 20;
 /// Longest time for which a finished file waits for others of its transaction, so that a killed
 /// process loses little.
 const BATCH_TIME: Duration = Duration::from_secs(2);

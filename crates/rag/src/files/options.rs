@@ -50,9 +50,10 @@ pub struct FileOptions {
     pub home: Option<PathBuf>,
     /// Number of files that are read at the same time; by default the number of processors.
     pub workers: NonZeroUsize,
-    /// Largest size of all files that are read at the same time, in bytes; 512 MiB by default. A
-    /// larger file is read alone. [`ExtractLimits::max_unpacked_bytes_at_once`] limits the unpacked
-    /// contents of compressed files.
+    /// Memory for all files that are read, embedded and stored at the same time, in bytes; 512 MiB
+    /// by default. A file counts six times its size, and one that does not fit is read alone.
+    /// [`ExtractLimits::max_unpacked_bytes_at_once`] limits the unpacked contents of compressed
+    /// files.
     pub max_bytes_at_once: u64,
 }
 

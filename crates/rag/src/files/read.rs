@@ -20,7 +20,7 @@ use super::{
     FileOptions, FileProblem,
     location::{Target, file_uri, record_of_path, special},
     walk::{ListedFile, count},
-    writer::{PreparedFile, set_name},
+    writer::{BATCH_BYTES, PreparedFile, set_name},
 };
 use crate::{
     Caller, Document, ExtractLimits, Extracted, Hint, NewChunk, Pipeline, Problem, RecordError,
@@ -108,14 +108,17 @@ impl FileReader {
         let length = bytes.len() as u64;
         let source = file_uri(path);
         let file = SourceFile { path, source: &source, uri: &uri, is_new };
+        let room = Arc::new(room);
         let (extracted, chunks) =
-            self.extract_and_embed(file, bytes, room).await.map_err(|problem| {
+            self.extract_and_embed(file, bytes, room.clone()).await.map_err(|problem| {
                 if is_new { problem } else { FileProblem::Kept(Box::new(problem)) }
             })?;
         if chunks.is_empty() && is_new {
             return Err(FileProblem::NoText);
         }
         let losses = losses(&extracted);
+        // Small files wait for others to be stored with them.
+        let is_large = extracted.content.len() >= BATCH_BYTES;
         Ok(Some(Box::new(PreparedFile {
             path: path.to_owned(),
             source,
@@ -129,12 +132,13 @@ impl FileReader {
             bytes: length,
             modified,
             is_new,
+            _room: is_large.then_some(room),
         })))
     }
 
-    /// Reads a file, unless it has the known stamp. Waits until there is room for its bytes, which
-    /// the permit holds. A file that is larger than all the room takes all of it, and is read
-    /// alone.
+    /// Reads a file, unless it has the known stamp. Waits until there is room for the memory that it
+    /// takes until it is stored, which the permit holds. A file that needs more than all the room
+    /// takes all of it, and is read alone.
     async fn read(
         &self,
         found: ListedFile,
@@ -142,7 +146,7 @@ impl FileReader {
     ) -> Result<Option<(Contents, Stamp, OwnedSemaphorePermit)>, FileProblem> {
         let limits = self.options.limits;
         // Permits are numbers of 32 bits, and files may have more bytes.
-        let kibibytes = (found.bytes.min(limits.max_bytes) >> 10) + 1;
+        let kibibytes = ((found.bytes.min(limits.max_bytes) * MEMORY_FACTOR) >> 10) + 1;
         let max = (self.options.max_bytes_at_once >> 10).max(1);
         let permits = u32::try_from(kibibytes.min(max)).unwrap_or(1);
         let room = Arc::clone(&self.room)
@@ -164,7 +168,7 @@ impl FileReader {
         &self,
         file: SourceFile<'_>,
         bytes: Vec<u8>,
-        room: OwnedSemaphorePermit,
+        room: Arc<OwnedSemaphorePermit>,
     ) -> Result<(Extracted, Vec<NewChunk>), FileProblem> {
         let limits = self.options.limits;
         let stop = Stop::never();
@@ -188,12 +192,13 @@ impl FileReader {
         // The name and the title are embedded with the chunks.
         let mut document = Document::new(file.uri);
         set_name(&mut document, file.path, &extracted, file.source);
+        let extracted = Arc::new(extracted);
         let chunks = self
             .pipeline
             .prepare_until(
                 &document,
                 !file.is_new,
-                &extracted,
+                extracted.clone(),
                 &self.options.chunks,
                 &stop.and_within(limits.max_time),
             )
@@ -208,7 +213,7 @@ impl FileReader {
                 return Err(FileProblem::Unread(reasons.join("; ")));
             }
         }
-        Ok((extracted, chunks))
+        Ok((Arc::unwrap_or_clone(extracted), chunks))
     }
 
     fn is_unchanged(&self, before: &Document, contents: &Contents) -> bool {
@@ -226,6 +231,10 @@ fn losses(extracted: &Extracted) -> Vec<String> {
     let losses = extracted.problems.iter().filter(|problem| problem.is_loss());
     losses.take(PreparedFile::MAX_LOSSES).map(ToString::to_string).collect()
 }
+
+/// Bytes of memory for each byte of a file: its content, its text, copies of both while they are
+/// converted, and passages with their vectors.
+const MEMORY_FACTOR: u64 = 6;
 
 /// Runs blocking work with a time limit.
 async fn blocking<T: Send + 'static>(

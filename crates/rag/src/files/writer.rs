@@ -9,6 +9,7 @@ use std::{
 
 use marquetry_extract::is_source_code;
 use serde_json::{Map, Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory as _};
 
 use super::{FileOptions, FileProblem, IndexError, structure};
@@ -20,6 +21,9 @@ use crate::{
 /// Name of the attribute with the media type of the file, such as `application/pdf`. The content of
 /// the record is the text of the file.
 pub const FILE_MEDIA_TYPE: &str = "fileMediaType";
+
+/// Length of the texts of files that are stored together; a longer text is stored at once.
+pub(super) const BATCH_BYTES: usize = 16 << 20;
 
 /// A file that is ready to be stored.
 pub(super) struct PreparedFile {
@@ -39,6 +43,8 @@ pub(super) struct PreparedFile {
     pub(super) bytes: u64,
     pub(super) modified: Option<SystemTime>,
     pub(super) is_new: bool,
+    /// The memory that a large file takes until it is stored.
+    pub(super) _room: Option<Arc<OwnedSemaphorePermit>>,
 }
 
 impl PreparedFile {
