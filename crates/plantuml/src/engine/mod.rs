@@ -38,7 +38,7 @@ use std::{
 };
 
 pub use marquetry_protocol_callers::Caller;
-use marquetry_protocol_callers::fair::{FairBounds, FairLimiter};
+use marquetry_protocol_callers::fair::{FairBounds, FairLimiter, Slot};
 use tokio::time::timeout;
 
 pub use self::rules::Forbidden;
@@ -80,7 +80,7 @@ impl EngineOptions {
             program,
             start_timeout: Duration::from_secs(30),
             timeout: Duration::from_secs(20),
-            max_wait: Duration::from_secs(60),
+            max_wait: Duration::from_mins(1),
             processes: NonZeroUsize::new(2).expect("it is not 0"),
             max_output_bytes: 4 << 20,
             max_memory_mib: 512,
@@ -220,8 +220,9 @@ impl Engine {
         let diagram = rules::checked(source.as_str())?;
         let max_wait = self.options().max_wait;
         let turn = self.turns.enter(caller, 1).await;
-        let _turn = turn.map_err(|_| EngineError::Busy { max_wait })?;
+        let slot = turn.map_err(|_| EngineError::Busy { max_wait })?;
         let (place, idle) = self.place_and_process().await;
+        let turn = Turn { starter: self.starter.clone(), held: Some((slot, place)) };
         // If this future is dropped, the process is dropped and ends, because it may still write an
         // answer.
         let drawn = match idle {
@@ -232,8 +233,16 @@ impl Engine {
             },
             None => self.start_and_draw(caller, &diagram.text).await,
         };
-        let (process, reply) = drawn?;
-        place.keep(process);
+        let (process, reply) = match drawn {
+            Ok(drawn) => drawn,
+            Err(error) => {
+                if matches!(error, EngineError::Process(_) | EngineError::NoSandbox { .. }) {
+                    turn.end();
+                }
+                return Err(error);
+            }
+        };
+        turn.keep(process);
         match reply {
             Reply::Svg(svg) => Ok(Drawing { svg }),
             Reply::Error { line, message } => {
@@ -280,17 +289,16 @@ impl Engine {
         let drawn = {
             let drawing = timeout(limit, process.draw(diagram));
             tokio::pin!(drawing);
-            match timeout(SLOW, &mut drawing).await {
-                Ok(drawn) => drawn,
-                Err(_) => {
-                    // Without tokens there is one user, and a process takes 100 MiB.
-                    if matches!(caller, Caller::Principal(_))
-                        && let Some(place) = self.processes.empty_place()
-                    {
-                        self.start_in_background(place);
-                    }
-                    drawing.await
+            if let Ok(drawn) = timeout(SLOW, &mut drawing).await {
+                drawn
+            } else {
+                // Without tokens there is one user, and a process takes 100 MiB.
+                if matches!(caller, Caller::Principal(_))
+                    && let Some(place) = self.processes.empty_place()
+                {
+                    self.start_in_background(place);
                 }
+                drawing.await
             }
         };
         let drawn = drawn.map_err(|_| EngineError::Timeout { limit })?;
@@ -302,6 +310,44 @@ impl Engine {
         let starter = self.starter.clone();
         tokio::spawn(async move {
             // The diagram that needs a process next tells its caller of the error.
+            if let Ok(process) = starter.start_in_time().await {
+                place.keep(process);
+            }
+        });
+    }
+}
+
+/// The turn of a diagram, and its place among the processes.
+///
+/// If the diagram ends its process, by its time or because its caller has gone, the turn lasts until
+/// another process has started. Otherwise the caller's next diagram would take the idle process of
+/// others, and these would wait for the start.
+struct Turn {
+    starter: Arc<Starter>,
+    held: Option<(Slot, Place)>,
+}
+
+impl Turn {
+    /// Ends the turn, and keeps the process for the next diagram.
+    fn keep(mut self, process: Process) {
+        if let Some((_slot, place)) = self.held.take() {
+            place.keep(process);
+        }
+    }
+
+    /// Ends the turn without a process, since none can be started.
+    fn end(mut self) {
+        self.held = None;
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        let Some((slot, place)) = self.held.take() else { return };
+        let Ok(runtime) = tokio::runtime::Handle::try_current() else { return };
+        let starter = self.starter.clone();
+        runtime.spawn(async move {
+            let _slot = slot;
             if let Ok(process) = starter.start_in_time().await {
                 place.keep(process);
             }
