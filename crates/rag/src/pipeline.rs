@@ -217,7 +217,8 @@ impl Pipeline {
                 }
             }
             for (first, place) in new.repeated {
-                chunks[place].vector = chunks[first].vector.clone();
+                let vector = chunks[first].vector.clone();
+                chunks[place].vector = vector;
             }
             start = end;
         }
