@@ -32,7 +32,12 @@ function ask(question, detail, yes, signal) {
       () => done(box.returnValue === "yes"),
       h("h2", question),
       h("pre.literal", { tabIndex: 0, "aria-label": "Details" }, detail),
-      h("p", button("No", () => box.close(), { autofocus: true }), " ", agree),
+      h(
+        "p",
+        button("No", () => box.close(), { autofocus: true }),
+        " ",
+        agree,
+      ),
     );
     wait();
     box.addEventListener("pointerdown", () => agree.disabled && wait());

@@ -3,6 +3,7 @@
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex, PoisonError},
+    time::Duration,
 };
 
 use marquetry_context_blocks::Am7Uri;
@@ -10,8 +11,14 @@ use marquetry_protocol::server::{ChangeListener, Principal};
 use marquetry_rag::{Caller, RecordChange, RecordEvent, Records};
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 
-use crate::{kinds::PROMPT_CONFIG, watch::WatchList};
+use crate::{
+    kinds::PROMPT_CONFIG,
+    watch::{Reader, WatchList},
+};
 
+/// Interval at which the database is asked for changes of other processes, while records are
+/// watched.
+const EVERY: Duration = Duration::from_secs(1);
 /// Users whose lists are announced to them alone; with more, changes are announced to everybody.
 const MAX_READERS: usize = 1_000;
 /// Events that are announced together: a folder that is indexed has one for each file.
@@ -21,13 +28,6 @@ const MAX_BATCH: usize = 1_000;
 /// could have changed.
 #[derive(Default)]
 pub(crate) struct Readers(Mutex<BTreeMap<String, Reader>>);
-
-/// A user, and the principal by which the server knows the user; `None` is the local user.
-#[derive(Clone)]
-pub(crate) struct Reader {
-    pub(crate) caller: Caller,
-    pub(crate) principal: Option<Principal>,
-}
 
 impl Readers {
     pub(crate) fn add(&self, caller: &Caller, principal: Option<&Principal>) {
@@ -71,6 +71,44 @@ impl UpdateAnnouncer {
             let names = self.records.principals(&caller).await;
             if names.is_ok_and(|names| event.is_for(&names)) {
                 self.listener.resource_updated_for(uri, principal.as_ref());
+            }
+        }
+    }
+
+    /// Polls for changes of other processes while there are watchers. Changes of this process are
+    /// announced at once by another task.
+    pub(crate) async fn poll_changes(self) {
+        let watched = &self.watched;
+        let store = self.records.store().clone();
+        let mut seen = None;
+        loop {
+            tokio::time::sleep(EVERY).await;
+            let Some(records) = watched.records() else { return };
+            let version = match store.data_version().await {
+                // This store cannot tell, because no other process can change it.
+                Ok(None) => return,
+                Ok(version) => version,
+                // The next poll may succeed.
+                Err(_) => continue,
+            };
+            if version == seen {
+                continue;
+            }
+            seen = version;
+            for (uri, record) in records {
+                let event = match store.get(&record).await {
+                    Ok(Some(found)) => RecordEvent::new(RecordChange::Updated, &found),
+                    Ok(None) => watched.removal(&uri),
+                    Err(_) => {
+                        seen = None;
+                        continue;
+                    }
+                };
+                let Some(event) = event.filter(|event| watched.note(&uri, event)) else { continue };
+                self.announce(&uri, &event).await;
+                if event.change == RecordChange::Deleted {
+                    self.listener.resources_changed();
+                }
             }
         }
     }

@@ -11,14 +11,14 @@ use tokio::{sync::OnceCell, task::JoinSet};
 
 use crate::{
     access::Access,
-    announce::{Announcer, Reader, Readers, UpdateAnnouncer},
+    announce::{Announcer, Readers, UpdateAnnouncer},
     failure::{ErrorCode, Failure},
     identity::{group_uri, user_id},
     knowledge::Knowledge,
     location::DatabaseLocation,
     models::Models,
     options::KnowledgeOptions,
-    watch::WatchList,
+    watch::{Reader, WatchList},
     work::Job,
 };
 
@@ -218,7 +218,9 @@ impl KnowledgeService {
         let principal = cx.principal().map(|principal| (**principal).clone());
         let watcher = Reader { caller: access.caller.clone(), principal };
         let updates = self.updates(&access.knowledge);
-        self.watched.add(uri, &record, watcher, updates);
+        if self.watched.add(uri, &record, watcher) {
+            tokio::spawn(updates.poll_changes());
+        }
         Ok(())
     }
 

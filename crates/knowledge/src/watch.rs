@@ -1,18 +1,19 @@
-//! Watched records, and changes of them by other processes.
+//! Watched records, and who watches them.
 
 use std::{
     collections::BTreeMap,
     sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
 };
 
-use marquetry_rag::{Record, RecordChange, RecordEvent};
+use marquetry_protocol::server::Principal;
+use marquetry_rag::{Caller, Record, RecordChange, RecordEvent};
 
-use crate::announce::{Reader, UpdateAnnouncer};
-
-/// Interval at which the database is asked for changes of other processes, while records are
-/// watched.
-const EVERY: Duration = Duration::from_secs(1);
+/// A user, and the principal by which the server knows the user; `None` is the local user.
+#[derive(Clone)]
+pub(crate) struct Reader {
+    pub(crate) caller: Caller,
+    pub(crate) principal: Option<Principal>,
+}
 
 /// Watched records, by the watched URI.
 #[derive(Default)]
@@ -38,14 +39,9 @@ struct Watch {
 }
 
 impl WatchList {
-    /// Adds a subscription of `watcher` to a record.
-    pub(crate) fn add(
-        &self,
-        uri: &str,
-        record: &Record,
-        watcher: Reader,
-        updates: UpdateAnnouncer,
-    ) {
+    /// Adds a subscription of `watcher` to a record. Returns whether a task must begin to poll for
+    /// changes of other processes.
+    pub(crate) fn add(&self, uri: &str, record: &Record, watcher: Reader) -> bool {
         let mut state = self.state();
         let watch = state.records.entry(uri.to_owned()).or_insert_with(|| Watch {
             record: record.uri().unwrap_or_default(),
@@ -55,9 +51,7 @@ impl WatchList {
         });
         watch.count += 1;
         watch.watchers.insert(watcher.caller.user.clone(), watcher);
-        if !std::mem::replace(&mut state.is_polled, true) {
-            tokio::spawn(poll_changes(updates));
-        }
+        !std::mem::replace(&mut state.is_polled, true)
     }
 
     /// Returns the users who have subscribed to a record.
@@ -88,7 +82,7 @@ impl WatchList {
     }
 
     /// Returns the event of the removal of a record, for those who could read it before.
-    fn removal(&self, uri: &str) -> Option<RecordEvent> {
+    pub(crate) fn removal(&self, uri: &str) -> Option<RecordEvent> {
         let mut event = self.state().records.get(uri)?.last.clone()?;
         event.change = RecordChange::Deleted;
         Some(event)
@@ -99,7 +93,7 @@ impl WatchList {
     }
 
     /// Returns the records to check; `None` if there are no watchers.
-    fn records(&self) -> Option<Vec<(String, String)>> {
+    pub(crate) fn records(&self) -> Option<Vec<(String, String)>> {
         let mut state = self.state();
         state.is_polled = !state.records.is_empty();
         let records = state.records.iter().map(|(uri, watch)| (uri.clone(), watch.record.clone()));
@@ -110,42 +104,4 @@ impl WatchList {
 /// Returns the revision of a record after a change; `None` after its removal.
 fn revision(event: &RecordEvent) -> Option<u64> {
     (event.change != RecordChange::Deleted).then_some(event.revision)
-}
-
-/// Polls for changes of other processes while there are watchers. Changes of this process are
-/// announced at once by another task.
-async fn poll_changes(updates: UpdateAnnouncer) {
-    let watched = &updates.watched;
-    let store = updates.records.store().clone();
-    let mut seen = None;
-    loop {
-        tokio::time::sleep(EVERY).await;
-        let Some(records) = watched.records() else { return };
-        let version = match store.data_version().await {
-            // This store cannot tell, because no other process can change it.
-            Ok(None) => return,
-            Ok(version) => version,
-            // The next poll may succeed.
-            Err(_) => continue,
-        };
-        if version == seen {
-            continue;
-        }
-        seen = version;
-        for (uri, record) in records {
-            let event = match store.get(&record).await {
-                Ok(Some(found)) => RecordEvent::new(RecordChange::Updated, &found),
-                Ok(None) => watched.removal(&uri),
-                Err(_) => {
-                    seen = None;
-                    continue;
-                }
-            };
-            let Some(event) = event.filter(|event| watched.note(&uri, event)) else { continue };
-            updates.announce(&uri, &event).await;
-            if event.change == RecordChange::Deleted {
-                updates.listener.resources_changed();
-            }
-        }
-    }
 }

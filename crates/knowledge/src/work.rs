@@ -281,7 +281,7 @@ mod tests {
     use super::*;
 
     fn slots(count: usize) -> Arc<Turns> {
-        Arc::new(Turns::new(count, Duration::from_secs(60)))
+        Arc::new(Turns::new(count, Duration::from_mins(1)))
     }
 
     fn job(caller: &str) -> Job {

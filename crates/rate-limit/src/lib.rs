@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
+mod byte_rate;
 mod log_limit;
 mod token_bucket;
 
-pub use crate::{log_limit::LogLimit, token_bucket::TokenBucket};
+pub use crate::{byte_rate::ByteRate, log_limit::LogLimit, token_bucket::TokenBucket};

@@ -1,43 +1,39 @@
 //! The rate at which the log may grow.
 
 use std::{
-    collections::HashMap,
     io::{self, Write},
     num::NonZeroU32,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::{Duration, Instant, SystemTime},
+    sync::{Mutex, PoisonError},
+    time::{Instant, SystemTime},
 };
 
 use marquetry_printable::printable_json;
-use marquetry_rate_limit::TokenBucket;
+use marquetry_rate_limit::ByteRate;
 use serde_json::{Value, json};
 use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
 
 use crate::printable::{LineForm, printable_log_line};
 
-/// Size of the burst, in seconds of the rate.
-const BURST_SECONDS: u32 = 5;
-/// Part of the rate for lines from one place of the program, so that an upstream that causes many
-/// lines of one kind does not silence the others.
-const PLACE_SHARE: u32 = 4;
 /// Longest line in bytes; of a longer one, the beginning is logged.
 const MAX_LINE: u32 = 16 << 10;
-/// Shortest time between two lines that count what was left out.
-const COUNT_PAUSE: Duration = Duration::from_secs(1);
 
 /// The output of the log: printable lines that come no faster than the rate. Upstreams, models and
 /// clients cause lines; none of them may fill a disk.
 pub(crate) struct LogOutput<W> {
     form: LineForm,
     open: fn() -> W,
-    rate: LogRate,
+    per_second: NonZeroU32,
+    /// Lines from one place of the program are of one kind.
+    rate: Mutex<ByteRate>,
+    started: Instant,
 }
 
 impl<W> LogOutput<W> {
     /// `rate` is in bytes per second.
     pub(crate) fn new(form: LineForm, open: fn() -> W, rate: NonZeroU32) -> Self {
-        Self { form, open, rate: LogRate::new(rate) }
+        let limit = Mutex::new(ByteRate::new(rate, MAX_LINE));
+        Self { form, open, per_second: rate, rate: limit, started: Instant::now() }
     }
 }
 
@@ -62,13 +58,16 @@ pub(crate) struct LineWriter<'a, W> {
 
 impl<W: Write> Write for LineWriter<'_, W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let LogOutput { form, open, rate } = self.output;
+        let LogOutput { form, open, per_second, rate, started } = self.output;
         let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line));
         let text = shortened(printable_log_line(&text, *form), *form);
-        if let Some(left_out) = rate.admit(self.place, text.len()) {
+        let mut rate = rate.lock().unwrap_or_else(PoisonError::into_inner);
+        let admitted = rate.admit(started.elapsed(), self.place, text.len());
+        drop(rate);
+        if let Some(left_out) = admitted {
             let mut lines = String::new();
             if left_out > 0 {
-                lines = counted(left_out, rate.per_second, *form);
+                lines = counted(left_out, *per_second, *form);
                 lines.push('\n');
             }
             lines.push_str(&text);
@@ -114,69 +113,6 @@ fn counted(left_out: u64, rate: NonZeroU32, form: LineForm) -> String {
     format!("{time}  WARN marquetry: {message} left_out={left_out}")
 }
 
-struct LogRate {
-    per_second: NonZeroU32,
-    started: Instant,
-    state: Mutex<RateState>,
-}
-
-/// The table has one entry for each place of the program that has logged.
-struct RateState {
-    all: TokenBucket,
-    places: HashMap<&'static str, TokenBucket>,
-    /// Bytes per second of one place.
-    of_place: u32,
-    left_out: u64,
-    counted_at: Option<Duration>,
-}
-
-impl LogRate {
-    fn new(per_second: NonZeroU32) -> Self {
-        let rate = per_second.get();
-        let state = RateState {
-            all: bucket(rate),
-            places: HashMap::new(),
-            of_place: rate / PLACE_SHARE,
-            left_out: 0,
-            counted_at: None,
-        };
-        Self { per_second, started: Instant::now(), state: Mutex::new(state) }
-    }
-
-    /// Returns `None` if a line must be left out. Otherwise, returns the number of lines that were
-    /// left out and must be told now.
-    fn admit(&self, place: &'static str, bytes: usize) -> Option<u64> {
-        self.state().admit_at(self.started.elapsed(), place, bytes)
-    }
-
-    fn state(&self) -> MutexGuard<'_, RateState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// Returns the bucket of a rate in bytes per second. The longest line fits into its burst.
-fn bucket(rate: u32) -> TokenBucket {
-    TokenBucket::new(rate.max(1), rate.saturating_mul(BURST_SECONDS).max(MAX_LINE))
-}
-
-impl RateState {
-    /// `now` is the time since the rate was created.
-    fn admit_at(&mut self, now: Duration, place: &'static str, bytes: usize) -> Option<u64> {
-        let cost = u32::try_from(bytes).unwrap_or(u32::MAX);
-        let of_place = self.places.entry(place).or_insert_with(|| bucket(self.of_place));
-        if !of_place.take(now, cost) || !self.all.take(now, cost) {
-            self.left_out += 1;
-            return None;
-        }
-        let is_early = self.counted_at.is_some_and(|at| now < at + COUNT_PAUSE);
-        if self.left_out == 0 || is_early {
-            return Some(0);
-        }
-        self.counted_at = Some(now);
-        Some(std::mem::take(&mut self.left_out))
-    }
-}
-
 /// Returns a JSON line like those of the log.
 pub(crate) fn json_line(level: &str, message: &str, fields: &[(&str, Value)]) -> String {
     let timestamp = humantime::format_rfc3339_micros(SystemTime::now()).to_string();
@@ -193,42 +129,6 @@ mod tests {
     use super::*;
 
     const RATE: NonZeroU32 = NonZeroU32::new(48 << 10).unwrap();
-
-    fn flood(state: &mut RateState, place: &'static str, seconds: u64) -> usize {
-        let steps = seconds * 1_000;
-        let lines =
-            (0..steps).flat_map(|step| std::iter::repeat_n(Duration::from_millis(step), 20));
-        lines.filter(|now| state.admit_at(*now, place, 1_000).is_some()).count() * 1_000
-    }
-
-    #[test]
-    fn a_flood_grows_the_log_at_the_rate_and_leaves_room_for_others() {
-        let rate = LogRate::new(RATE);
-        let mut state = rate.state();
-        let bytes = flood(&mut state, "flood", 10);
-        assert!(bytes <= (5 + 10) * (12 << 10), "{bytes}");
-        let other = state.admit_at(Duration::from_secs(12), "other", 500);
-        assert!(other.is_some_and(|left_out| left_out > 0), "{other:?}");
-        assert_eq!(state.admit_at(Duration::from_secs(12), "third", 500), Some(0));
-    }
-
-    #[test]
-    fn floods_of_many_kinds_stay_within_the_whole_rate() {
-        let rate = LogRate::new(RATE);
-        let mut state = rate.state();
-        let places = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l"];
-        let bytes: usize = places.iter().map(|place| flood(&mut state, place, 10)).sum();
-        assert!(bytes <= (5 + 10) * (48 << 10), "{bytes}");
-    }
-
-    #[test]
-    fn the_longest_line_fits_into_the_slowest_log() {
-        let rate = LogRate::new(NonZeroU32::MIN);
-        assert_eq!(rate.state().admit_at(Duration::ZERO, "place", MAX_LINE as usize), Some(0));
-        assert_eq!(rate.state().admit_at(Duration::ZERO, "place", 200), None);
-        let fast = LogRate::new(NonZeroU32::MAX);
-        assert_eq!(flood(&mut fast.state(), "flood", 10), 10_000 * 20 * 1_000);
-    }
 
     #[test]
     fn a_long_line_is_cut_and_stays_json() {

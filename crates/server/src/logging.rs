@@ -54,7 +54,7 @@ pub(crate) fn print_panics() {
 /// Returns whether libSQL panics because a text in a file is not UTF-8. `marquetry_database` catches
 /// that.
 fn is_of_damaged_database(panic: &PanicHookInfo<'_>) -> bool {
-    let file = panic.location().map(|place| place.file()).unwrap_or_default();
+    let file = panic.location().map(std::panic::Location::file).unwrap_or_default();
     let mut parts = file.rsplit(['/', '\\']);
     parts.next() == Some("value.rs") && parts.any(|part| part.starts_with("libsql-"))
 }

@@ -2,6 +2,7 @@
 
 #[cfg(feature = "detection")]
 mod csv;
+mod encoded;
 #[cfg(feature = "detection")]
 mod markdown;
 pub mod structure;
@@ -13,6 +14,7 @@ use serde_json::value::RawValue;
 
 #[cfg(feature = "detection")]
 pub use self::csv::Table;
+pub use self::encoded::encoded_passages;
 
 /// Beginning of a text that is read, in bytes.
 pub const SAMPLE_BYTES: usize = 64 * 1024;

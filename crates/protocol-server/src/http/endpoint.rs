@@ -39,6 +39,7 @@ use crate::{
     Caller, HeaderArguments, Principal, Server,
     call::stateless_revision,
     conversation::Conversation,
+    event_id::EventId,
     fair::Full,
     in_place,
     notifier::Listener,
@@ -556,7 +557,7 @@ impl HttpEndpoint {
             Err((status, why)) => return refused(status, why),
         };
         if let Some(id) = headers.get("last-event-id") {
-            let last = id.to_str().ok().and_then(|id| id.parse().ok());
+            let last = id.to_str().ok().and_then(EventId::parse);
             let max_queued = self.shared.server.limits().queue();
             return match last.and_then(|last| session.replay.resume(last, max_queued)) {
                 Some(messages) => {

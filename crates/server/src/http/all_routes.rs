@@ -77,6 +77,7 @@ async fn send(router: &Router, method: &Method, path: &str, body: Body) -> (u16,
     let request = Request::builder()
         .method(method)
         .uri(path)
+        .header("authorization", "Bearer of-ann")
         .header("host", "localhost")
         .header("content-type", "application/json")
         .header("accept", "application/json, text/event-stream")

@@ -222,8 +222,8 @@ fn the_unit_gives_the_server_time_to_end_and_bounds_it() {
     ))
     .unwrap();
     let value = |key: &str| {
-        let lines = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
-        lines.last().unwrap_or_else(|| panic!("{key} is missing")).to_owned()
+        let mut lines = unit.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        lines.next_back().unwrap_or_else(|| panic!("{key} is missing")).to_owned()
     };
     assert_eq!(value("LimitCORE"), "0");
     assert_eq!(value("OOMPolicy"), "continue");
