@@ -542,7 +542,7 @@ mod tests {
             expect![[r#"
                 m.toml:1:2: servr: unknown key; did you mean "server"?
                 m.toml:2:1: server.listen_on: unknown key; did you mean "listen"?
-                m.toml:3:3: log.colour: unknown key; expected one of "level", "format"
+                m.toml:3:3: log.colour: unknown key; expected one of "level", "format", "max_bytes_per_second"
                 m.toml:2:1: mcp_servers.a.comand: unknown key; did you mean "command"?
                 m.toml:4:13: mcp_servers.a.tools.t.capture.oversized: unknown key; did you mean "oversize"?
                 m.toml:2:9: artifacts.store: unknown value "directroy"; did you mean "directory"?

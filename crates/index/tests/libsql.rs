@@ -463,7 +463,7 @@ async fn a_file_that_is_not_a_database_is_not_changed() {
     std::fs::write(&path, "A text. ".repeat(1_000)).unwrap();
     let error = LibsqlStore::open(&path, model()).await.err().unwrap();
     let want = format!(
-        "the database cannot be used: {}: it is not a database; name another file",
+        "the database cannot be used: {}: it is not a database; restore it from a copy, or name another file",
         path.display()
     );
     assert_eq!(error.to_string(), want);

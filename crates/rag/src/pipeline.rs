@@ -246,7 +246,8 @@ impl Pipeline {
         let old = self.store.document(&document.uri).await?;
         let context = document.context();
         if old.is_some_and(|old| old.context() != context) {
-            self.set_vectors(&document, &mut chunks, HashMap::new()).await?;
+            let known = self.vectors_of(&document.uri).await?;
+            self.set_vectors(&document, &mut chunks, known).await?;
         }
         Ok(self.store.replace(document, chunks).await?)
     }

@@ -56,10 +56,15 @@ mod tests {
 
     #[test]
     fn a_space_below_a_letter_does_not_split_a_word() {
-        let hebrew = [("א", 20.0, 6.0, 10.0, 0.0), (" ", 17.0, 3.0, 10.0, 0.0)];
+        let hebrew = [
+            ("א", 32.0, 6.0, 10.0, 0.0),
+            ("ב", 26.0, 6.0, 10.0, 0.0),
+            ("ג", 20.0, 6.0, 10.0, 0.0),
+            (" ", 17.0, 3.0, 10.0, 0.0),
+        ];
         let latin = [("S", 0.0, 6.0, 10.0, 0.0), ("a", 6.0, 6.0, 10.0, 0.0)];
         let end = (" ", 0.0, 3.0, 10.0, 0.0);
-        assert_eq!(line(&[&hebrew[..], &latin, &[end]].concat()), "א Sa");
+        assert_eq!(line(&[&hebrew[..], &latin, &[end]].concat()), "אבג Sa");
     }
 
     #[test]

@@ -147,7 +147,7 @@ fn trees_of_many_nodes_are_refused() {
     let hint = Hint::file("a.md");
     let refused = refusal("- a\n".repeat(2_200_000), &hint).to_string();
     let want =
-        "the limit for lines and marks of Markdown is 2097152, the document has 2200000 or more";
+        "the limit for lines and marks of Markdown is 2097152, the document has 4400000 or more";
     assert_eq!(refused, want);
     let cells = format!("{{\"cells\": [{}{{}}]}}", "{},".repeat(1_100_000));
     let refused = refusal(cells, &Hint::file("a.ipynb")).to_string();

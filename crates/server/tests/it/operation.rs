@@ -195,18 +195,14 @@ async fn readiness_and_check_try_the_stores() {
     assert!(fault["problem"].as_str().unwrap().contains("k.db: "), "{fault}");
     server.stop().await;
 
-    fs::create_dir(folder.join("artifacts")).unwrap();
-    fs::write(folder.join("artifacts/notes.txt"), "").unwrap();
     fs::write(folder.join("s.db"), "these are notes, and no database at all").unwrap();
-    let stores =
-        "[artifacts]\nstore = 'directory'\ndirectory = 'artifacts'\nsavings_database = 's.db'\n";
+    let stores = "[artifacts]\nsavings_database = 's.db'\n";
     fs::write(folder.join("m.toml"), settings + stores).unwrap();
     let checked = check();
     let told = String::from_utf8(checked.stderr).unwrap();
     assert_eq!(checked.status.code(), Some(1), "{told}");
     for problem in [
         "knowledge.database: the database is damaged: ",
-        "artifacts.directory: artifacts cannot be used: ",
         "artifacts.savings_database: the database cannot be used: s.db: it is not a database",
     ] {
         assert!(told.contains(problem), "{problem}: {told}");
