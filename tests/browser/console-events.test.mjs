@@ -210,7 +210,9 @@ test("the tools that a View provides have a form and a result, by keyboard", LIM
     ["Run it", 1],
   ]) {
     await erase.getByRole("button", { name: "Run erase" }).press("Enter");
-    await dialog.getByRole("button", { name: answer, exact: true }).press("Enter");
+    // The button to agree works after a moment, in which the question can be read.
+    const chosen = dialog.getByRole("button", { name: answer, exact: true, disabled: false });
+    await chosen.press("Enter");
     await dialog.waitFor({ state: "detached" });
     if (result) await erase.getByText("UNDEFINED").first().waitFor();
     else assert.doesNotMatch(await erase.innerText(), /UNDEFINED/);
