@@ -23,7 +23,10 @@ async function asked(args = {}) {
   return { page, question };
 }
 
-/** What the upstream got as the answer. */
+/**
+ * What the upstream got as the answer. A page that is closed before has no answer: its call is cancelled, and until the
+ * upstream has ended it, questions of the next call may be taken for its own.
+ */
 async function got(page) {
   await page.waitForSelector(".output .badge.ok");
   return JSON.parse(await page.locator(".output .literal").first().textContent());
@@ -78,6 +81,7 @@ test("a field of a question is checked when it is left, and the click that leave
   await page.mouse.up();
   await question.locator(".summary li").waitFor();
   await question.getByRole("button", { name: "Cancel" }).click();
+  assert.equal((await got(page)).action, "cancel");
   await page.context().close();
 });
 
@@ -123,6 +127,7 @@ test("hostile questions stay text", { timeout: 60_000 }, async () => {
   assert.ok((await question.locator("p .mark", { hasText: "202E" }).count()) > 0, "the message");
   assert.deepEqual(page.problems, []);
   await question.getByRole("button", { name: "Cancel" }).click();
+  assert.equal((await got(page)).action, "cancel");
   await page.context().close();
 });
 
