@@ -26,6 +26,7 @@ impl Rows {
 
     /// Adds a row of cells with their columns. The first row with more than one cell names the
     /// columns, if it looks like names.
+    #[cfg(feature = "spreadsheet")]
     pub(crate) fn push<'a>(&mut self, cells: impl Iterator<Item = (usize, &'a str)>) {
         for (column, cell) in cells {
             self.push_cell(column, cell);

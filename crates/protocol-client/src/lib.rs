@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 
-#[cfg(feature = "http")]
 mod answer_memory;
+#[cfg(feature = "http")]
 mod authorization;
 #[cfg(feature = "http")]
 mod authorizer;

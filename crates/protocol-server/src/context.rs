@@ -11,7 +11,6 @@ use marquetry_protocol_wire::{
     envelope::write_notification,
     error_code,
     members::OwnedMembers,
-    parsed_size,
     question::QuestionKind,
     types::{
         ClientCapabilities, CreateMessageParams, CreateMessageResult, ElicitParams, ElicitResult,
@@ -33,7 +32,6 @@ use super::{
     ask::stateless::Rounds,
     conversation::{ClientFacts, Conversation, ConversationId},
     fair::{FairLimiter, ReturnableSlot},
-    in_place,
     notifier::{Announcer, Notifier},
     outgoing::{Outgoing, detached},
     tasks::{Job, Tasks},
@@ -265,10 +263,13 @@ impl RequestContext {
         let json = json.get();
         if json.len() > FREE {
             // The value, and the type that is made of it.
-            let size = 2 * in_place(json.len(), || parsed_size(json.as_bytes()));
+            let size = 2 * super::in_place(json.len(), || {
+                marquetry_protocol_wire::parsed_size(json.as_bytes())
+            });
             self.memory().reserve_all(size).await.map_err(|full| full.to_string())?;
         }
-        in_place(json.len(), || serde_json::from_str(json)).map_err(|error| error.to_string())
+        super::in_place(json.len(), || serde_json::from_str(json))
+            .map_err(|error| error.to_string())
     }
 
     /// Returns the client's capabilities.

@@ -1,7 +1,7 @@
 #![doc = include_str!("../README.md")]
 #![cfg_attr(
     not(feature = "cli"),
-    expect(dead_code, unused_imports, reason = "the command line alone uses some of it")
+    expect(unused_imports, reason = "the command line alone uses some of it")
 )]
 
 mod app;
