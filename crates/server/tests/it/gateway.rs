@@ -774,8 +774,9 @@ async fn over_stdio_the_first_list_waits_for_every_server() {
     };
     let folder = tempfile::tempdir().unwrap();
     let config = folder.path().join("m.toml");
-    std::fs::write(&config, format!("knowledge.enabled = false\n{}", slow_child_toml("slow", 2)))
-        .unwrap();
+    // Without the list that an earlier run has stored.
+    let settings = "knowledge.enabled = false\ngateway.tool_cache = false\n";
+    std::fs::write(&config, format!("{settings}{}", slow_child_toml("slow", 2))).unwrap();
     let mut child = Command::new(env!("CARGO_BIN_EXE_marquetry"))
         .args(["stdio", "--config", config.to_str().unwrap()])
         .stdin(Stdio::piped())
