@@ -68,27 +68,9 @@ impl Client {
         params: Option<&RawValue>,
         options: CallOptions,
     ) -> Result<Box<RawValue>, ClientError> {
-        let cancel = options.cancel.unwrap_or_default();
-        let CallOptions {
-            timeout,
-            progress,
-            handler,
-            capabilities,
-            log_level,
-            pass_questions,
-            memory,
-            ..
-        } = options;
-        let over = CancellationToken::new();
-        let own = RequestState {
-            progress,
-            handler,
-            capabilities,
-            log_level,
-            pass_questions,
-            memory,
-            over,
-        };
+        let timeout = options.timeout;
+        let cancel = options.cancel.clone().unwrap_or_default();
+        let own = RequestState::of(options);
         let work = async {
             let result = self.rounds(method, params, timeout, &own).await?;
             if !self.is_task(&result) {

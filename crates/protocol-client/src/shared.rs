@@ -26,7 +26,7 @@ use super::{
     events::{CloseReason, Progress, ServerNotification},
     handler::ClientHandler,
     log_rate::LogRate,
-    options::ClientOptions,
+    options::{CallOptions, ClientOptions},
     questions::{self, OwnedRequest},
 };
 
@@ -66,6 +66,20 @@ pub(super) struct RequestState {
     pub(super) memory: Option<AnswerMemory>,
     /// Cancelled when the call has ended; ends the questions that came on its stream, too.
     pub(super) over: CancellationToken,
+}
+
+impl RequestState {
+    pub(super) fn of(options: CallOptions) -> Self {
+        Self {
+            progress: options.progress,
+            handler: options.handler,
+            capabilities: options.capabilities,
+            log_level: options.log_level,
+            pass_questions: options.pass_questions,
+            memory: options.memory,
+            over: CancellationToken::new(),
+        }
+    }
 }
 
 impl Drop for RequestState {

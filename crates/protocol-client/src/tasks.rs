@@ -16,7 +16,6 @@ use serde_json::{
     value::{RawValue, to_raw_value},
 };
 use tokio::sync::mpsc;
-use tokio_util::sync::CancellationToken;
 
 use super::{
     CallOptions, Client, ClientError, ClientHandler, Progress, ProtocolError,
@@ -66,27 +65,9 @@ impl Client {
         options: CallOptions,
     ) -> Result<StartedCall, ClientError> {
         let params = to_raw_value(call).map_err(ClientError::params)?;
-        let cancel = options.cancel.unwrap_or_default();
-        let CallOptions {
-            timeout,
-            progress,
-            handler,
-            capabilities,
-            log_level,
-            pass_questions,
-            memory,
-            ..
-        } = options;
-        let over = CancellationToken::new();
-        let own = RequestState {
-            progress,
-            handler,
-            capabilities,
-            log_level,
-            pass_questions,
-            memory,
-            over,
-        };
+        let timeout = options.timeout;
+        let cancel = options.cancel.clone().unwrap_or_default();
+        let own = RequestState::of(options);
         let answer = tokio::select! {
             biased;
             () = cancel.cancelled() => return Err(ClientError::Cancelled),
