@@ -40,8 +40,8 @@ struct Block {
     lines_before: u64,
 }
 
-/// The indexes of the texts that were read last, by what they contain: the same bytes have the same
-/// lines, whoever owns them.
+/// The indexes of the texts that were read last, by the hash of their bytes. Equal texts of two
+/// users share an index.
 #[derive(Default)]
 pub(super) struct LineIndexes(Mutex<VecDeque<(ContentHash, Arc<LineIndex>)>>);
 

@@ -107,8 +107,8 @@ impl ToolCache {
         })
     }
 
-    /// Returns the tools of the entry; `None` if there is none, or it is not one that this server
-    /// has written.
+    /// Returns the tools of the entry; `None` if no entry is stored, or if its file is damaged or a
+    /// link.
     ///
     /// This blocks: call it at the start of a program.
     pub(crate) fn load(&self, max_tools: usize) -> Option<Vec<Tool>> {

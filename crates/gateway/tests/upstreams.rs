@@ -281,7 +281,8 @@ async fn the_last_tools_of_a_hanging_upstream_are_listed_at_once() {
     drop(call);
     world.stop().await;
 
-    // Another environment may mean another user, and a damaged file is none.
+    // Another environment has another entry, since it may mean another user. A damaged file counts
+    // as no entry.
     std::fs::write(&hang, "").unwrap();
     let mut other = cached(directory.path());
     let Transport::Stdio { env, .. } = &mut other.upstreams[0].transport else { panic!() };
