@@ -115,7 +115,7 @@ fn h10_and_x08_nothing_is_sent_before_initialized() {
 }
 
 #[test]
-fn h10_early_requests_are_refused_and_pings_answered() {
+fn h10_requests_before_initialize_are_refused_and_pings_answered() {
     let mut view = View::new(options());
     assert_eq!(view.call("ping", json!({})), json!({}));
     let early = view.call("tools/call", json!({ "name": "app" }));
@@ -123,8 +123,27 @@ fn h10_early_requests_are_refused_and_pings_answered() {
     view.notify(INITIALIZED, json!({}));
     assert_eq!(view.bridge.phase(), Phase::Loading);
     view.initialize(json!({}));
-    assert_eq!(view.call("ui/open-link", json!({ "url": "https://a" }))["code"], -32600);
     assert_eq!(view.bridge.phase(), Phase::Initializing);
+}
+
+/// Views that call a tool before they send `initialized` never repeat it.
+#[test]
+fn h10_requests_before_initialized_are_answered_without_notifications() {
+    let mut view = View::new(options());
+    view.initialize(json!({}));
+    let meta = json!({ "progressToken": "p" });
+    view.request("tools/call", json!({ "name": "app", "_meta": meta }));
+    let Some(Effect::Request { token, .. }) = view.effects().pop() else { panic!("no call") };
+    view.handle(Event::Progress { token, params: object(json!({ "progress": 1 })) });
+    assert_eq!(view.methods(), [""; 0]);
+    let (request, answer) =
+        view.call_answered("ui/open-link", json!({ "url": "https://a" }), Ok(json!({})));
+    assert_eq!((request, answer), (HostRequest::OpenLink { url: "https://a".into() }, json!({})));
+    assert_eq!(view.bridge.phase(), Phase::Initializing);
+    view.notify(INITIALIZED, json!({}));
+    assert_eq!(view.methods(), [""; 0]);
+    view.handle(Event::Progress { token, params: object(json!({ "progress": 2 })) });
+    assert_eq!(view.methods(), ["notifications/progress"]);
 }
 
 /// `lifecycle/tool-input`

@@ -169,11 +169,13 @@ impl Bridge {
                     self.send_changes();
                     Ok(())
                 }
-                Phase::Created | Phase::Loading => Err("it comes before ui/initialize".to_owned()),
+                Phase::Created | Phase::Loading => {
+                    Err(format!("it comes before {}", method::INITIALIZE))
+                }
                 _ => Err("it came before".to_owned()),
             };
         }
-        self.check_ready()?;
+        self.check_introduced()?;
         match name {
             method::SIZE_CHANGED => {
                 let content = SizeFollower::parse(params)?;
@@ -245,13 +247,16 @@ impl Bridge {
         self.answered(asked.what, outcome);
     }
 
-    /// Checks that the View is ready; until then it may only send `ui/initialize`,
-    /// `ui/notifications/initialized` and `ping`.
-    pub(super) fn check_ready(&self) -> Result<(), String> {
+    /// Checks that `ui/initialize` was answered; until then a View may only send that, and `ping`.
+    ///
+    /// It does not wait for `ui/notifications/initialized`: published Views call tools before they
+    /// send it (`server-customer-segmentation` 2.0.3 on a slow machine), never repeat a refused
+    /// call, and stay empty. The host sends nothing but answers until then.
+    fn check_introduced(&self) -> Result<(), String> {
         match self.phase {
-            Phase::Ready => Ok(()),
+            Phase::Initializing | Phase::Ready => Ok(()),
             Phase::TearingDown | Phase::Closed => Err("the View is being closed".to_owned()),
-            _ => Err(format!("it comes before {}", method::INITIALIZED)),
+            Phase::Created | Phase::Loading => Err(format!("it comes before {}", method::INITIALIZE)),
         }
     }
 
@@ -348,7 +353,7 @@ impl Bridge {
             method::INITIALIZE => return self.initialize(params),
             _ => {}
         }
-        self.check_ready().map_err(|why| match self.phase {
+        self.check_introduced().map_err(|why| match self.phase {
             Phase::TearingDown => RpcError::new(DENIED, why),
             _ => RpcError::invalid_request(why),
         })?;
