@@ -12,6 +12,10 @@ use marquetry_artifacts::{
 };
 use marquetry_config::{SERVER_NAME, sections::Limits};
 use marquetry_gateway::{CallFailure, Catalog, Gateway, List, ToolAnswer, Unreachable};
+use marquetry_projections::{
+    InvalidSelection, Projected, Projections, Selection, announce, failed_selection, has_own,
+    may_select,
+};
 use marquetry_protocol::{
     RpcError,
     server::{
@@ -36,7 +40,6 @@ use crate::{
     clients::{Client, Clients},
     console::{CallRecord, Recorder},
     knowledge::Knowledge,
-    projections::{Projected, Projections, failed_selection},
     tools::{BuiltIns, CustomTools},
 };
 
@@ -60,7 +63,8 @@ pub(crate) struct GatewayHandler {
     pub(crate) limits: Limits,
     /// Records calls for the console.
     pub(crate) recorder: Recorder,
-    pub(crate) projections: Projections,
+    /// Runs the programs of calls over their answers, if `artifacts.projections` is on.
+    pub(crate) projections: Option<Projections>,
     /// Counts what answers keep from models.
     pub(crate) savings: Savings,
 }
@@ -133,7 +137,7 @@ impl Handler for GatewayHandler {
             .listed_tools(&catalog)
             .skip(range.start)
             .take(range.len())
-            .map(|tool| self.projections.listed(tool.clone(), &catalog, &client, cx))
+            .map(|tool| self.with_selection(tool.clone(), &catalog, &client, cx))
             .map(|tool| client.listed(tool, &names))
             .collect();
         Ok(ListToolsResult { tools, next_cursor })
@@ -379,10 +383,9 @@ impl GatewayHandler {
             record.sent_to(upstream.name());
         }
         let catalog = self.gateway.catalog();
-        let client = self.clients.of(cx);
-        let selection = match self.projections.take(&mut params, &catalog, &client, cx).await {
+        let selection = match self.selection(&mut params, &catalog, cx).await {
             Ok(selection) => selection,
-            Err(problem) => return Reply::json(&CallToolResult::error(problem)),
+            Err(problem) => return Reply::json(&CallToolResult::error(problem.to_string())),
         };
         let ToolAnswer { mut result, capture, mut output_schema, ui, is_stateless } =
             match self.gateway.call_tool(params, cx).await {
@@ -397,8 +400,8 @@ impl GatewayHandler {
         let call = CapturedCall { ui: &ui, ..call };
         let mut kept = KeptFromModel::default();
         let mut failure = None;
-        if let Some(selection) = selection {
-            result = match self.projections.apply(selection, result).await {
+        if let (Some(projections), Some(selection)) = (&self.projections, selection) {
+            result = match projections.apply(selection, result).await {
                 Projected::Unchanged(result) => result,
                 Projected::Selected(selected, rest) => {
                     kept = rest;
@@ -427,6 +430,41 @@ impl GatewayHandler {
             None => captured.into_result(),
         };
         Ok(if is_stateless { Reply::complete(result) } else { Reply::raw(result) })
+    }
+
+    /// Returns a listed tool with the argument `_select`, if it is a tool of an upstream whose
+    /// answer no View needs as a whole.
+    fn with_selection(
+        &self,
+        mut tool: Tool,
+        catalog: &Catalog,
+        client: &Client,
+        cx: &RequestContext,
+    ) -> Tool {
+        let route = catalog.tool(&tool.name).filter(|_| self.projections.is_some());
+        if route.is_some_and(|route| !client.shows_view(&route.ui, cx)) {
+            announce(&mut tool);
+        }
+        tool
+    }
+
+    /// Removes the argument `_select` from a call of an upstream's tool, and returns its program.
+    /// There is none for a client that shows the tool's View, which needs the whole answer.
+    async fn selection(
+        &self,
+        params: &mut CallToolParams,
+        catalog: &Catalog,
+        cx: &RequestContext,
+    ) -> Result<Option<Selection>, InvalidSelection> {
+        let Some(projections) = self.projections.as_ref().filter(|_| may_select(params)) else {
+            return Ok(None);
+        };
+        let Some(route) = catalog.tool(&params.name) else { return Ok(None) };
+        if catalog.tools.iter().any(|tool| tool.name == params.name && has_own(tool)) {
+            return Ok(None);
+        }
+        let selection = projections.take(params).await?;
+        Ok(selection.filter(|_| !self.clients.of(cx).shows_view(&route.ui, cx)))
     }
 
     /// Returns the input schema of a tool as agents see it.

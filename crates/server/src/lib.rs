@@ -21,12 +21,7 @@ mod http;
 mod knowledge;
 mod limits;
 #[cfg(feature = "cli")]
-mod log_rate;
-#[cfg(feature = "cli")]
-mod logging;
-#[cfg(feature = "cli")]
 mod printable;
-mod projections;
 mod rest;
 mod tools;
 mod watched_store;

@@ -8,6 +8,7 @@ use marquetry_artifacts::ArtifactStore;
 use marquetry_config::{Config, ConfigError, sections::Gating};
 use marquetry_console::Console;
 use marquetry_gateway::{Gateway, GatewayOptions};
+use marquetry_projections::Projections;
 use marquetry_protocol::{
     server::{
         Server,
@@ -37,7 +38,6 @@ use crate::{
     http::{MESSAGES, Routes, metadata_routes, router},
     knowledge::Knowledge,
     limits::{protocol_limits, serve_options},
-    projections::Projections,
     rest::{McpV1, Rest},
     tools::{BuiltIns, CustomTools, Diagrams},
     watched_store::WatchedStore,
@@ -173,7 +173,7 @@ impl Components {
             ),
             limits: self.config.limits.clone(),
             recorder: self.recorder.clone(),
-            projections: Projections::new(self.config.artifacts.projections),
+            projections: self.config.artifacts.projections.then(Projections::default),
             savings: self.savings.clone(),
         };
         let limits = protocol_limits(&self.config.limits, self.shutdown_grace());

@@ -18,7 +18,7 @@ use marquetry_config::{
 use marquetry_printable::{printable, printable_line};
 use marquetry_redact::url_without_secrets;
 
-use crate::logging;
+use marquetry_program_log as program_log;
 
 pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     let Loaded { mut config, file, mut warnings } = arguments.load()?;
@@ -30,8 +30,8 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     problems.extend(problems::port_problem(&config));
     problems.extend(problems::problems(&config));
     problems.extend(problems::store_problems(&config));
-    warnings.iter().chain(&problems).for_each(|warning| logging::warn(warning));
-    if logging::is_json() {
+    warnings.iter().chain(&problems).for_each(|warning| program_log::warn(warning));
+    if program_log::is_json() {
         print_json(&as_json(&config, file.as_deref(), &warnings, &problems))?;
     } else {
         let file = file

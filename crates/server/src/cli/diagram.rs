@@ -7,10 +7,10 @@ use std::{
 };
 
 use marquetry_plantuml::{Server, Source};
+use marquetry_program_log as program_log;
 
 use super::{DecodeArgs, EncodeArgs, Failure, print};
 use crate::{
-    logging,
     printable::printable_diagram,
     tools::{DecodeArguments, Diagrams, EncodeArguments},
 };
@@ -27,7 +27,7 @@ pub(super) fn encode(arguments: &EncodeArgs) -> Result<(), Failure> {
         EncodeArguments { plantuml_code, format: arguments.format, verbatim: arguments.verbatim };
     let diagram = Diagrams::new(server).encode(&options).map_err(Failure::new)?;
     if let Some(warning) = diagram.warning {
-        logging::warn(&warning);
+        program_log::warn(&warning);
     }
     print(&format!("{}\n", diagram.url))
 }

@@ -10,7 +10,7 @@ use super::{
     Failure,
     serve::{EndSignal, EndSignals, on_runtime},
 };
-use crate::logging;
+use marquetry_program_log as program_log;
 
 pub(super) fn index(arguments: &command::IndexArgs) -> Result<(), Failure> {
     on_runtime(async {
@@ -56,7 +56,7 @@ fn settings(arguments: &DatabaseArgs) -> Result<KnowledgeOptions, LibraryCommand
     let marquetry_config::Loaded { mut config, warnings, .. } =
         loaded.map_err(|error| LibraryCommandError { code: 2, message: error.to_string() })?;
     for warning in &warnings {
-        logging::warn(warning);
+        program_log::warn(warning);
     }
     if let Some(database) = arguments.database() {
         config.knowledge.database = Some(database.to_owned());

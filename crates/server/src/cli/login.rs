@@ -8,12 +8,12 @@ use marquetry_protocol::client::{Client, ClientError, ClientOptions, HttpTarget}
 use serde_json::json;
 
 use super::{Failure, LoginArgs, print_message, serve::on_runtime};
-use crate::logging;
+use marquetry_program_log as program_log;
 
 pub(super) fn login(arguments: &LoginArgs) -> Result<(), Failure> {
     let Loaded { config, warnings, .. } = arguments.config.load()?;
     for warning in &warnings {
-        logging::warn(warning);
+        program_log::warn(warning);
     }
     let name = &arguments.server;
     let Some(upstream) = config.mcp_servers.get(name) else {
@@ -91,8 +91,8 @@ async fn log_in(
 /// Shows a person the page to log in on.
 fn show_page(page: &str) {
     const REQUEST: &str = "Log in on this page, in a browser on this machine:";
-    if logging::is_json() {
-        logging::emit("INFO", REQUEST, &[("page", json!(page))]);
+    if program_log::is_json() {
+        program_log::emit("INFO", REQUEST, &[("page", json!(page))]);
     } else {
         eprintln!("{REQUEST}\n\n  {page}\n");
     }

@@ -25,6 +25,7 @@ use std::{
     ffi::OsString,
     fmt::Display,
     io::{self, Write as _},
+    panic::{Location, PanicHookInfo},
     path::PathBuf,
     process::ExitCode,
 };
@@ -36,23 +37,24 @@ use marquetry_config::{
 };
 use marquetry_library_command as library_command;
 use marquetry_printable::{printable, printable_json};
+use marquetry_program_log as program_log;
 use marquetry_test_command as test_command;
 
-use crate::{app::StartError, logging};
+use crate::app::StartError;
 
 /// Runs the program with its arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     let arguments: Vec<OsString> = arguments.into_iter().collect();
-    logging::print_panics();
+    program_log::print_panics(is_of_damaged_database);
     if wants_json(&arguments) {
-        logging::use_json();
+        program_log::use_json();
     }
     let command = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli.command,
         Err(error) if error.use_stderr() => {
-            if logging::is_json() {
+            if program_log::is_json() {
                 let message = error.render().to_string();
-                logging::emit("ERROR", message.trim_start_matches("error: ").trim_end(), &[]);
+                program_log::emit("ERROR", message.trim_start_matches("error: ").trim_end(), &[]);
             } else {
                 _ = error.print();
             }
@@ -105,9 +107,17 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
+/// Returns whether libSQL panics because a text in a file is not UTF-8. `marquetry_database` catches
+/// that.
+fn is_of_damaged_database(panic: &PanicHookInfo<'_>) -> bool {
+    let file = panic.location().map(Location::file).unwrap_or_default();
+    let mut parts = file.rsplit(['/', '\\']);
+    parts.next() == Some("value.rs") && parts.any(|part| part.starts_with("libsql-"))
+}
+
 fn print_error(message: &str) {
-    if logging::is_json() {
-        logging::emit("ERROR", message, &[]);
+    if program_log::is_json() {
+        program_log::emit("ERROR", message, &[]);
     } else {
         eprintln!("error: {}", printable(message));
     }
@@ -430,7 +440,7 @@ impl ConfigArgs {
             config.log.format = format;
         }
         if config.log.format == LogFormat::Json {
-            logging::use_json();
+            program_log::use_json();
         }
         config = config.with_user_folders();
         warnings.extend(config.unused_store_settings());
@@ -470,7 +480,7 @@ fn print(text: &str) -> Result<(), Failure> {
 
 /// Prints a message: text, or a JSON line with `--log-format json`.
 fn print_message(text: &str) -> Result<(), Failure> {
-    if logging::is_json() {
+    if program_log::is_json() {
         return print_json(&serde_json::json!({"message": text.trim_end()}));
     }
     print(text)

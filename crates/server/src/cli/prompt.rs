@@ -9,12 +9,12 @@ use std::{
 use marquetry_config::Input;
 use marquetry_printable::printable_line;
 
-use crate::logging;
+use marquetry_program_log as program_log;
 
 /// Returns the typed line; `None` without a terminal or for an empty line.
 pub(super) fn ask(input: &Input) -> Option<String> {
     // A question would not be JSON.
-    if logging::is_json() || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
+    if program_log::is_json() || !io::stdin().is_terminal() || !io::stderr().is_terminal() {
         return None;
     }
     let what = printable_line(input.description.as_deref().unwrap_or(&input.id));

@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use marquetry_config::{Config, Loaded, sections::AuthConfig};
+use marquetry_config::{
+    Config, Loaded,
+    sections::{AuthConfig, LogConfig, LogFormat},
+};
+use marquetry_program_log::{self as program_log, Format, LogOptions};
 use marquetry_test_command as test_command;
 use serde_json::json;
 use tokio::{
@@ -20,7 +24,7 @@ use super::{
     ConfigArgs, Failure, INTERRUPTED, ServeCommand, browser, environment, flag_error, problems,
     prompt,
 };
-use crate::{app::App, logging};
+use crate::app::App;
 
 pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
     let Loaded { mut config, file, mut warnings } = arguments.server.load_asking(&prompt::ask)?;
@@ -134,7 +138,13 @@ pub(super) fn program() -> Option<PathBuf> {
 }
 
 fn start_logging(config: &Config, file: Option<&Path>, warnings: &[String]) -> Result<(), Failure> {
-    logging::start(&config.log).map_err(|problem| flag_error("log.level", problem))?;
+    let LogConfig { level, format, max_bytes_per_second, .. } = &config.log;
+    let format = match format {
+        LogFormat::Text => Format::Text,
+        LogFormat::Json => Format::Json,
+    };
+    let options = LogOptions::new(level, *max_bytes_per_second).with_format(format);
+    program_log::start(&options).map_err(|problem| flag_error("log.level", problem.to_string()))?;
     if let Some(file) = file {
         tracing::info!(file = %file.display(), "read settings");
     }
@@ -387,7 +397,7 @@ impl Greeting {
 
     /// Prints the greeting at every log level: with port 0, nothing else names the port.
     fn print(&self) {
-        if logging::is_json() {
+        if program_log::is_json() {
             let fields = [
                 ("url", json!(format!("{}/mcp", self.base))),
                 ("other_urls", json!(self.other_urls())),
@@ -396,7 +406,7 @@ impl Greeting {
                 ("console", json!(self.console)),
                 ("version", json!(env!("CARGO_PKG_VERSION"))),
             ];
-            logging::emit("INFO", "listening", &fields);
+            program_log::emit("INFO", "listening", &fields);
         } else {
             eprint!("{}", self.text());
         }

@@ -8,7 +8,7 @@ use marquetry_savings::{MAX_DAYS, SavingsRow};
 use serde_json::json;
 
 use super::{Failure, print, print_json, serve::on_runtime};
-use crate::logging;
+use marquetry_program_log as program_log;
 
 #[derive(Args)]
 pub(super) struct StatsArgs {
@@ -34,7 +34,7 @@ pub(super) fn stats(arguments: &StatsArgs) -> Result<(), Failure> {
         let loaded = marquetry_config::load(arguments.config.as_deref())
             .map_err(|error| Failure { code: 2, message: error.to_string() })?;
         for warning in &loaded.warnings {
-            logging::warn(warning);
+            program_log::warn(warning);
         }
         loaded.config.with_user_folders().artifacts.savings_database
     };

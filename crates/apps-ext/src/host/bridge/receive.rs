@@ -256,7 +256,9 @@ impl Bridge {
         match self.phase {
             Phase::Initializing | Phase::Ready => Ok(()),
             Phase::TearingDown | Phase::Closed => Err("the View is being closed".to_owned()),
-            Phase::Created | Phase::Loading => Err(format!("it comes before {}", method::INITIALIZE)),
+            Phase::Created | Phase::Loading => {
+                Err(format!("it comes before {}", method::INITIALIZE))
+            }
         }
     }
 

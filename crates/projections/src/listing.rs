@@ -11,7 +11,7 @@ const ANNOUNCEMENT: &str = "With _select, a jq program, it returns only what you
 /// Adds the argument to a tool, unless the tool has one of this name. The output schema goes: a
 /// selection is text alone, and clients refuse an answer with a schema but without structured
 /// content.
-pub(super) fn announce(tool: &mut Tool) {
+pub fn announce(tool: &mut Tool) {
     if has_own(tool) {
         return;
     }

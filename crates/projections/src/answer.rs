@@ -86,7 +86,7 @@ impl<'a> Answer<'a> {
 
 /// Returns the error of a call from whose answer nothing could be selected: what failed, where the
 /// whole answer is, and what the capture shows of it.
-pub(crate) fn failed_selection(captured: Captured, why: &str) -> Box<RawValue> {
+pub fn failed_selection(captured: Captured, why: &str) -> Box<RawValue> {
     /// Artifacts that the error names; the capture's notice names more.
     const NAMED: usize = 3;
     let saved = captured.report().map(|report| &report.save);

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
 
-use crate::printable::{LineForm, printable_log_line};
+use crate::line::{LineForm, printable_log_line};
 
 /// Longest line in bytes; of a longer one, the beginning is logged.
 const MAX_LINE: u32 = 16 << 10;

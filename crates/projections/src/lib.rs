@@ -1,4 +1,4 @@
-//! Projections: the argument `_select` of upstreams' tools, a jq program over the answer.
+#![doc = include_str!("../README.md")]
 
 mod answer;
 mod listing;
@@ -8,11 +8,7 @@ use std::{sync::Arc, time::Duration};
 use indexmap::IndexMap;
 use marquetry_artifacts::report::KeptFromModel;
 use marquetry_data_query::{JqError, QueryLimits, jq_holding};
-use marquetry_gateway::Catalog;
-use marquetry_protocol::{
-    server::RequestContext,
-    types::{CallToolParams, Tool},
-};
+use marquetry_protocol::types::{CallToolParams, Tool};
 use marquetry_tokens::estimate_by_pieces;
 use serde_json::{
     Value,
@@ -21,11 +17,10 @@ use serde_json::{
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use self::answer::Answer;
-pub(crate) use self::answer::failed_selection;
-use crate::clients::Client;
+pub use self::{answer::failed_selection, listing::announce};
 
 /// Name of the argument.
-pub(crate) const SELECT: &str = "_select";
+pub const SELECT: &str = "_select";
 
 /// Projections that run at the same time. Each holds its answer in memory several times; further
 /// ones wait.
@@ -34,19 +29,36 @@ const MAX_AT_ONCE: usize = 4;
 /// Largest data that a program works on, and its largest output, in bytes.
 const MAX_BYTES: usize = 16 << 20;
 
-/// Projections of answers, if `artifacts.projections` is on.
-pub(crate) struct Projections {
-    running: Option<Arc<Semaphore>>,
+/// Runs the programs of calls over their answers, a few at the same time.
+#[derive(Debug)]
+pub struct Projections {
+    running: Arc<Semaphore>,
+}
+
+/// Why the value of `_select` is not a program; the tool was not called.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum InvalidSelection {
+    /// The value is not a string.
+    #[error("{SELECT} must be a jq program, as a string")]
+    NotText,
+    /// The program does not compile.
+    #[error("{SELECT}: {why}. The tool was not called.")]
+    Program {
+        /// What is wrong with it.
+        why: String,
+    },
 }
 
 /// A program that a call applies to its answer.
 #[derive(Debug)]
-pub(crate) struct Selection {
+pub struct Selection {
     program: String,
 }
 
 /// The outcome of a program over an answer.
-pub(crate) enum Projected {
+#[derive(Debug)]
+pub enum Projected {
     /// The answer passes unchanged: it is an error or not yet an answer.
     Unchanged(Box<RawValue>),
     /// The answer with the selected data in place of all, and the rest.
@@ -55,75 +67,46 @@ pub(crate) enum Projected {
     Failed(Box<RawValue>, String),
 }
 
+impl Default for Projections {
+    fn default() -> Self {
+        Self { running: Arc::new(Semaphore::new(MAX_AT_ONCE)) }
+    }
+}
+
 impl Projections {
-    pub(crate) fn new(is_on: bool) -> Self {
-        Self { running: is_on.then(|| Arc::new(Semaphore::new(MAX_AT_ONCE))) }
-    }
-
-    /// Returns a listed tool with the argument, if it is a tool of an upstream that takes it.
-    pub(crate) fn listed(
-        &self,
-        mut tool: Tool,
-        catalog: &Catalog,
-        client: &Client,
-        cx: &RequestContext,
-    ) -> Tool {
-        let route = catalog.tool(&tool.name);
-        if self.running.is_some() && route.is_some_and(|route| !client.shows_view(&route.ui, cx)) {
-            listing::announce(&mut tool);
-        }
-        tool
-    }
-
-    /// Removes the argument from a call of an upstream's tool. A program that is not valid is
+    /// Removes the argument from a call, and returns its program. A program that is not valid is
     /// refused before the tool is called.
     ///
     /// # Errors
     ///
     /// Returns an error if the argument is not a program.
-    pub(crate) async fn take(
+    pub async fn take(
         &self,
         params: &mut CallToolParams,
-        catalog: &Catalog,
-        client: &Client,
-        cx: &RequestContext,
-    ) -> Result<Option<Selection>, String> {
-        let Some(running) = &self.running else { return Ok(None) };
-        let Some(route) = catalog.tool(&params.name) else { return Ok(None) };
-        let arguments = params.arguments.as_deref().map_or("", RawValue::get);
-        // Most calls have none, and are not parsed. An escaped name is parsed, too.
-        if !arguments.contains(SELECT) && !arguments.contains("\\u") {
+    ) -> Result<Option<Selection>, InvalidSelection> {
+        if !may_select(params) {
             return Ok(None);
         }
-        let is_own = catalog.tools.iter().any(|tool| tool.name == params.name && has_own(tool));
+        let arguments = params.arguments.as_deref().map_or("", RawValue::get);
         let Ok(mut members) = serde_json::from_str::<IndexMap<String, Box<RawValue>>>(arguments)
         else {
             return Ok(None);
         };
-        if is_own || !members.contains_key(SELECT) {
-            return Ok(None);
-        }
-        let program = members.shift_remove(SELECT).map(|value| serde_json::from_str(value.get()));
-        params.arguments = Some(
-            to_raw_value(&members).map_err(|error| format!("{SELECT} is not valid: {error}"))?,
-        );
-        let program = match program {
-            Some(Ok(Value::String(program))) => program,
-            Some(Ok(Value::Null)) | None => return Ok(None),
-            _ => return Err(format!("{SELECT} must be a jq program, as a string")),
+        let Some(program) = members.shift_remove(SELECT) else { return Ok(None) };
+        // Texts and raw values are always JSON.
+        params.arguments = to_raw_value(&members).ok();
+        let program = match serde_json::from_str(program.get()) {
+            Ok(Value::String(program)) => program,
+            Ok(Value::Null) => return Ok(None),
+            _ => return Err(InvalidSelection::NotText),
         };
-        if client.shows_view(&route.ui, cx) {
-            // The View needs the whole answer.
-            return Ok(None);
-        }
-        check(&program, running).await?;
+        check(&program, &self.running).await?;
         Ok(Some(Selection { program }))
     }
 
     /// Applies a program to an answer. The program ends early if this future is dropped.
-    pub(crate) async fn apply(&self, selection: Selection, result: Box<RawValue>) -> Projected {
-        let Some(running) = &self.running else { return Projected::Unchanged(result) };
-        let permit = permit(running).await;
+    pub async fn apply(&self, selection: Selection, result: Box<RawValue>) -> Projected {
+        let permit = permit(&self.running).await;
         let mut limits = QueryLimits::default();
         limits.max_output_bytes = MAX_BYTES;
         limits.max_rows = usize::MAX;
@@ -134,8 +117,17 @@ impl Projections {
     }
 }
 
+/// Returns whether a call may have the argument. Most calls have none, and are not parsed.
+#[must_use]
+pub fn may_select(params: &CallToolParams) -> bool {
+    let arguments = params.arguments.as_deref().map_or("", RawValue::get);
+    // An escaped name is parsed, too.
+    arguments.contains(SELECT) || arguments.contains("\\u")
+}
+
 /// Returns whether a tool has a parameter of this name itself.
-fn has_own(tool: &Tool) -> bool {
+#[must_use]
+pub fn has_own(tool: &Tool) -> bool {
     tool.input_schema["properties"].get(SELECT).is_some()
 }
 
@@ -149,7 +141,7 @@ async fn permit(running: &Arc<Semaphore>) -> Permit {
 }
 
 /// Compiles a program, and runs it over `null` for a moment.
-async fn check(program: &str, running: &Arc<Semaphore>) -> Result<(), String> {
+async fn check(program: &str, running: &Arc<Semaphore>) -> Result<(), InvalidSelection> {
     let permit = permit(running).await;
     let program = program.to_owned();
     let mut limits = QueryLimits::default();
@@ -158,7 +150,7 @@ async fn check(program: &str, running: &Arc<Semaphore>) -> Result<(), String> {
         tokio::task::spawn_blocking(move || jq_holding("null", &program, &limits, permit)).await;
     match done {
         Ok(Err(error @ JqError::Program(_))) => {
-            Err(format!("{SELECT}: {error}. The tool was not called."))
+            Err(InvalidSelection::Program { why: error.to_string() })
         }
         // Only programs over real data can fail.
         _ => Ok(()),
@@ -213,8 +205,8 @@ mod tests {
 
     #[tokio::test(flavor = "multi_thread")]
     async fn cancelled_programs_end_and_hold_their_places_until_then() {
-        let projections = Projections::new(true);
-        let running = projections.running.as_ref().unwrap();
+        let projections = Projections::default();
+        let running = &projections.running;
         let result = to_raw_value(&json!({"content": [{"type": "text", "text": "1"}]})).unwrap();
         let mut calls = Vec::new();
         for _ in 0..MAX_AT_ONCE {
