@@ -39,10 +39,10 @@ pub struct Limits {
     /// the new one is refused. The same number of the caller's stateless clients may listen for
     /// announcements.
     pub max_sessions_per_caller: usize,
-    /// Unsent bytes for all clients together: 256 MiB. An answer that does not fit becomes an
+    /// Unsent bytes for all clients together: 128 MiB. An answer that does not fit becomes an
     /// error.
     pub max_send_bytes: usize,
-    /// Unsent bytes for one caller: 64 MiB. A longer answer is sent if no other data waits.
+    /// Unsent bytes for one caller: 32 MiB. A longer answer is sent if no other data waits.
     pub max_send_bytes_per_caller: usize,
     /// Bytes of HTTP request bodies that arrive or are being answered, of all clients together: 256
     /// MiB. Bodies from [`Server::receive`] count, too.
@@ -109,8 +109,8 @@ impl Default for Limits {
             queue_time: Duration::from_secs(1),
             max_sessions: 1_000,
             max_sessions_per_caller: 100,
-            max_send_bytes: 256 << 20,
-            max_send_bytes_per_caller: 64 << 20,
+            max_send_bytes: 128 << 20,
+            max_send_bytes_per_caller: 32 << 20,
             max_receive_bytes: 256 << 20,
             max_receive_bytes_per_caller: 64 << 20,
             max_work_bytes: 128 << 20,
