@@ -44,6 +44,12 @@ async fn diagrams_are_drawn_and_errors_have_their_line() {
     assert!(drawn.svg.contains("schön") && drawn.svg.contains("Alice"));
     assert!(!drawn.svg.contains("Java Runtime"), "an SVG says nothing of this machine");
 
+    let linked = source("A -> B : [[javascript:alert(1) run]] or [[https://e.org read]]");
+    let drawn = engine.render(&Caller::Local, linked).await.unwrap();
+    assert!(drawn.svg.contains(r#"xlink:href="https://e.org""#), "{}", drawn.svg);
+    assert!(!drawn.svg.contains("href=\"javascript:"), "{}", drawn.svg);
+    assert!(drawn.svg.contains("run"), "the text of the link stays: {}", drawn.svg);
+
     for (text, want) in [
         ("A -> B\nfoo bar baz !!", 2),
         ("@startuml\nA -> B\nfoo bar baz !!\n@enduml", 3),

@@ -24,6 +24,7 @@
 //! # }
 //! ```
 
+mod links;
 mod pool;
 mod process;
 mod rules;
@@ -101,7 +102,8 @@ pub enum Program {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Drawing {
-    /// The picture, an SVG document. Its links are those of the diagram's author.
+    /// The picture, an SVG document. Its links are those of the diagram's author, without addresses
+    /// that run a script.
     pub svg: String,
 }
 
@@ -244,7 +246,7 @@ impl Engine {
         };
         turn.keep(process);
         match reply {
-            Reply::Svg(svg) => Ok(Drawing { svg }),
+            Reply::Svg(svg) => Ok(Drawing { svg: links::without_unsafe_links(&svg).into_owned() }),
             Reply::Error { line, message } => {
                 Err(EngineError::Syntax { line: line + diagram.first_line, message })
             }
