@@ -17,6 +17,7 @@ mod plantuml;
 mod policies;
 mod server;
 mod source;
+mod store_rights;
 mod testing;
 mod tools;
 mod upstream;

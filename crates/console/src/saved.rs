@@ -70,6 +70,8 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "id: my_call\n");
         #[cfg(unix)]
         {
+            use std::os::unix::fs::PermissionsExt as _;
+            assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
             // A link to a file elsewhere is an existing file, even if that file is missing.
             std::os::unix::fs::symlink(home.path().join("gone"), folder.join("link.yaml")).unwrap();
             assert!(matches!(save(&folder, "link", ""), Err(SaveError::Exists(_))));

@@ -33,14 +33,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use cap_std::{
     ambient_authority,
-    fs::{Dir, DirBuilder, File, OpenOptions},
+    fs::{Dir, DirBuilder, File},
 };
 
 use super::{
     Artifact, ArtifactStore, Listing, NewArtifact, Page, Record, Scope, StoreError, Usage, Version,
     Versions, clamped,
     expired_names::{Key, absent},
-    files::{DirectoryOptions, SharedDirectory, is_absent, number_of},
+    files::{DirectoryOptions, SharedDirectory, is_absent, number_of, private_file, write_private},
     quota::{SCOPE_BYTES, Writer, charge, key_for},
 };
 use crate::name::ArtifactName;
@@ -85,7 +85,9 @@ impl DirectoryStore {
         match root.read_to_string(LAYOUT_FILE) {
             Ok(layout) if layout == LAYOUT => {}
             // A process that died here left only part of the line.
-            Ok(layout) if LAYOUT.starts_with(&layout) => root.write(LAYOUT_FILE, LAYOUT)?,
+            Ok(layout) if LAYOUT.starts_with(&layout) => {
+                write_private(&root, LAYOUT_FILE, LAYOUT.as_bytes())?;
+            }
             Ok(_) => {
                 return Err(io::Error::new(
                     ErrorKind::InvalidData,
@@ -97,7 +99,7 @@ impl DirectoryStore {
                 if let Some(name) = first_foreign(entries)? {
                     return Err(holds_other_files(&name));
                 }
-                root.write(LAYOUT_FILE, LAYOUT)?;
+                write_private(&root, LAYOUT_FILE, LAYOUT.as_bytes())?;
             }
             Err(error) => return Err(error),
         }
@@ -269,7 +271,7 @@ impl ArtifactStore for DirectoryStore {
     async fn check(&self) -> Result<(), StoreError> {
         self.blocking(|store| {
             let probe = store.temporary();
-            store.root.write(&probe, b"probe")?;
+            write_private(&store.root, &probe, b"probe")?;
             Ok(store.root.remove_file(&probe)?)
         })
         .await
@@ -351,12 +353,7 @@ impl SharedDirectory {
     }
 
     fn write_file(&self, directory: &Dir, name: &str, bytes: &[u8]) -> io::Result<()> {
-        let mut options = OpenOptions::new();
-        options.write(true).create_new(true);
-        // The directory may be an older one that others can read.
-        #[cfg(unix)]
-        cap_std::fs::OpenOptionsExt::mode(&mut options, 0o600);
-        let mut file = directory.open_with(name, &options)?;
+        let mut file = directory.open_with(name, private_file().write(true).create_new(true))?;
         file.write_all(bytes)?;
         if self.options.durable {
             file.sync_all()?;
@@ -1034,6 +1031,12 @@ mod tests {
         for file in [version.join("record.json"), file_beside(&version)] {
             let mode = fs::metadata(&file).unwrap().permissions().mode();
             assert_eq!(mode & 0o777, 0o600, "{}", file.display());
+        }
+        let key = key_of(&folder_in("s", &ArtifactName::parse("a.txt").unwrap()));
+        store.0.remember_expired(&key, Some(1)).unwrap();
+        for entry in fs::read_dir(root.path()).unwrap() {
+            let mode = entry.as_ref().unwrap().metadata().unwrap().permissions().mode();
+            assert_eq!(mode & 0o077, 0, "{entry:?}");
         }
     }
 

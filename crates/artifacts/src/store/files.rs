@@ -2,7 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet},
-    io::{self, ErrorKind},
+    io::{self, ErrorKind, Write as _},
     path::PathBuf,
     sync::{
         Mutex, MutexGuard, PoisonError,
@@ -10,7 +10,7 @@ use std::{
     },
 };
 
-use cap_std::fs::{Dir, DirEntry};
+use cap_std::fs::{Dir, DirEntry, OpenOptions};
 
 use super::StoreError;
 use crate::name::ArtifactName;
@@ -209,6 +209,22 @@ pub(super) fn number_of(entry: &str) -> Option<u64> {
 /// Returns whether nothing exists at a path, or a part of the path is not a directory.
 pub(super) fn is_absent(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory)
+}
+
+/// Returns options with which a new file is for its owner alone. The directory of the store may be
+/// an older one that others can read.
+pub(super) fn private_file() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    #[cfg(unix)]
+    cap_std::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options
+}
+
+/// Writes a file that is for its owner alone if it is new.
+pub(super) fn write_private(directory: &Dir, path: &str, bytes: &[u8]) -> io::Result<()> {
+    let mut options = private_file();
+    options.write(true).create(true).truncate(true);
+    directory.open_with(path, &options)?.write_all(bytes)
 }
 
 #[cfg(test)]

@@ -7,10 +7,8 @@ use std::{
     time::SystemTime,
 };
 
-use cap_std::fs::OpenOptions;
-
 use super::{
-    files::{SharedDirectory, is_absent, number_of},
+    files::{SharedDirectory, is_absent, number_of, private_file, write_private},
     owners::OwnersByBytes,
 };
 use crate::store::{StoreError, expired_names::Key};
@@ -91,7 +89,7 @@ impl SharedDirectory {
             return Ok(());
         }
         let temporary = self.temporary();
-        self.root.write(&temporary, &writer.owner)?;
+        write_private(&self.root, &temporary, writer.owner.as_bytes())?;
         let renamed = self.root.rename(&temporary, &self.root, path);
         if renamed.is_err() {
             let _ = self.root.remove_file(temporary);
@@ -373,15 +371,14 @@ impl SharedDirectory {
             Some(number) => format!("{} {number}\n", hex(key)),
             None => format!("{} -\n", hex(key)),
         };
-        let mut file =
-            self.root.open_with(EXPIRED, OpenOptions::new().append(true).create(true))?;
+        let mut file = self.root.open_with(EXPIRED, private_file().append(true).create(true))?;
         file.write_all(line.as_bytes())?;
         if file.metadata()?.len() > MAX_EXPIRED_BYTES {
             let text = self.root.read_to_string(EXPIRED)?;
             let half = &text[text.floor_char_boundary(text.len() / 2)..];
             let rest = half.split_once('\n').map_or("", |(_, rest)| rest);
             let temporary = self.temporary();
-            self.root.write(&temporary, rest)?;
+            write_private(&self.root, &temporary, rest.as_bytes())?;
             self.root.rename(&temporary, &self.root, EXPIRED)?;
         }
         Ok(())

@@ -26,6 +26,7 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     warnings.extend(own);
     warnings.extend(chat_warning(&config));
     warnings.extend(knowledge::sharing_warning(&config));
+    warnings.extend(config.shared_stores());
     let mut problems = missing_programs(&config);
     problems.extend(problems::port_problem(&config));
     problems.extend(problems::problems(&config));
