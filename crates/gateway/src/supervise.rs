@@ -142,6 +142,7 @@ fn span(upstream: &Upstream) -> tracing::Span {
 
 async fn start(gateway: &Gateway, index: usize) -> Result<RunningUpstream, ClientError> {
     let upstream = &gateway.upstreams[index];
+    let until = tokio::time::Instant::now().checked_add(upstream.start_timeout());
     let connection = Connection { gateway: gateway.me.clone(), upstream: index };
     let client = upstream
         .connect(connection, &gateway.options, &gateway.tasks, &gateway.stopping)
@@ -159,7 +160,7 @@ async fn start(gateway: &Gateway, index: usize) -> Result<RunningUpstream, Clien
     if client.server().capabilities.tools.is_none() {
         return Ok(running);
     }
-    match client.fetch_tools().instrument(span(upstream)).await {
+    match fetch_first_tools(upstream, &client, until).await {
         Ok(fetched) => {
             upstream.freshness.set_expiry(List::Tools, fetched.cache);
             running.cache = fetched.cache;
@@ -167,7 +168,7 @@ async fn start(gateway: &Gateway, index: usize) -> Result<RunningUpstream, Clien
             running.tools = Some(fetched.items);
         }
         // Its prompts and resources can still be used.
-        Err(error @ (ClientError::Rpc(_) | ClientError::Protocol(_))) => {
+        Err(error @ (ClientError::Rpc(_) | ClientError::Protocol(_) | ClientError::Timeout(_))) => {
             tracing::warn!(upstream = upstream.name(), %error, "failed to fetch the tools; leaving them out");
             running.problem = Some(error.to_string());
             running.tools = None;
@@ -175,6 +176,32 @@ async fn start(gateway: &Gateway, index: usize) -> Result<RunningUpstream, Clien
         Err(error) => return Err(error),
     }
     Ok(running)
+}
+
+/// Fetches the tools of an upstream that has just introduced itself, shortly before the end of its
+/// start at the latest.
+///
+/// # Errors
+/// Returns an error as [`Client::fetch_tools`] does; [`ClientError::Timeout`] only if the upstream
+/// answers other requests.
+async fn fetch_first_tools(
+    upstream: &Upstream,
+    client: &Client,
+    until: Option<tokio::time::Instant>,
+) -> Result<Fetched<Tool>, ClientError> {
+    let fetching = client.fetch_tools().instrument(span(upstream));
+    let Some(until) = until else { return fetching.await };
+    // Enough for a ping, and too little to matter for a list that is slow.
+    let limit = upstream.start_timeout();
+    let patience = (limit / 10).min(Duration::from_secs(2));
+    match tokio::time::timeout_at(until - patience, fetching).await {
+        Ok(fetched) => fetched,
+        Err(_) => match ping(client, patience / 2).await {
+            Ping::Answered => Err(ClientError::Timeout(limit.saturating_sub(patience))),
+            // The limit of the start comes before the answer.
+            Ping::Refused | Ping::Nothing => std::future::pending().await,
+        },
+    }
 }
 
 /// The reason why the supervision of a connection ended.
@@ -255,6 +282,19 @@ enum Ping {
     Nothing,
 }
 
+/// Pings an upstream, as [`Client::is_alive`] does.
+async fn ping(client: &Client, limit: Duration) -> Ping {
+    let method = if is_stateless(client) { "server/discover" } else { "ping" };
+    let options = CallOptions { timeout: Some(limit), ..CallOptions::default() };
+    match client.request(method, None, options).await {
+        Err(ClientError::Timeout(_) | ClientError::Closed(_) | ClientError::Io { .. }) => {
+            Ping::Nothing
+        }
+        Err(ClientError::Unauthorized(_)) => Ping::Refused,
+        _ => Ping::Answered,
+    }
+}
+
 /// One connection to an upstream that is ready.
 struct Session<'a> {
     gateway: &'a Gateway,
@@ -274,7 +314,7 @@ impl Session<'_> {
                 biased;
                 () = self.upstream.suspected.notified() => {
                     let limit = self.gateway.options.ping_timeout;
-                    match self.ping(limit).await {
+                    match ping(self.client, limit).await {
                         Ping::Nothing => {
                             let ms = limit.as_millis();
                             return format!("gave no sign of life within {ms} ms after a call without an answer (ping_timeout_ms)");
@@ -302,19 +342,6 @@ impl Session<'_> {
                     Err(RecvError::Closed) => return self.client.closed().await.to_string(),
                 },
             }
-        }
-    }
-
-    /// Pings the upstream, as [`Client::is_alive`] does.
-    async fn ping(&self, limit: Duration) -> Ping {
-        let method = if is_stateless(self.client) { "server/discover" } else { "ping" };
-        let options = CallOptions { timeout: Some(limit), ..CallOptions::default() };
-        match self.client.request(method, None, options).await {
-            Err(ClientError::Timeout(_) | ClientError::Closed(_) | ClientError::Io { .. }) => {
-                Ping::Nothing
-            }
-            Err(ClientError::Unauthorized(_)) => Ping::Refused,
-            _ => Ping::Answered,
         }
     }
 

@@ -366,6 +366,37 @@ async fn tools_that_cannot_be_listed_hide_no_other_list() {
     }
 }
 
+#[tokio::test]
+async fn tools_that_never_arrive_hide_no_other_list() {
+    let directory = tempfile::tempdir().unwrap();
+    let repaired = directory.path().join("repaired");
+    let tools = format!("[ -e '{}' ] && answer '{{\"tools\":[{TOOL}]}}'", repaired.display());
+    let mut silent = upstream("silent", &[("tools/list", tools.as_str())]);
+    silent.start_timeout = Duration::from_secs(1);
+    let mut options = GatewayOptions::default().with_upstream(silent);
+    options.restart_delay = Duration::from_millis(20);
+    options.restart_max_delay = Duration::from_millis(50);
+    let world = World::start(options).await;
+    until("the other lists are offered", || world.gateway.catalog().resources.len() == 1).await;
+    let (state, problem) = tools_problem(&world.gateway);
+    assert_eq!((state, problem.as_deref()), ("ready", Some("no answer within 0.9 s")));
+    std::fs::write(&repaired, "").unwrap();
+    until("the tools are listed", || !world.gateway.catalog().tools.is_empty()).await;
+    assert_eq!(world.gateway.upstreams()[0].restarts(), 0);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn an_upstream_that_answers_nothing_is_started_again() {
+    let mut dead = upstream("dead", &[("tools/list", "exec sleep 60")]);
+    dead.start_timeout = Duration::from_secs(1);
+    let mut options = GatewayOptions::default().with_upstream(dead);
+    options.restart_delay = Duration::from_millis(20);
+    let world = World::start(options).await;
+    until("it is down", || world.gateway.upstreams()[0].state().name() == "backing_off").await;
+    world.stop().await;
+}
+
 /// A tool must be the same after it was stored.
 #[test]
 fn tools_are_stored_as_they_are() {

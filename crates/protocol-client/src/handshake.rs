@@ -3,15 +3,18 @@
 use std::pin::pin;
 
 use marquetry_protocol_wire::{
-    Era, Revision, RpcError, error_code,
+    DEFAULT_MAX_NESTING, Era, Revision, RpcError, UnknownRevision, error_code,
     types::{
         DiscoverResult, Implementation, InitializeParams, InitializeResult, ServerCapabilities,
         meta_key,
     },
-    with_finite_numbers,
+    with_finite_numbers, without_deep_values,
 };
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{
+    Value,
+    value::{RawValue, to_raw_value},
+};
 
 use super::{
     error::ClientError,
@@ -194,7 +197,7 @@ async fn initialize(
     let result = request.await?;
     let found: InitializeResult =
         parse(&result).map_err(|error| ClientError::result("initialize", error))?;
-    server.revision = match found.protocol_version.parse::<Revision>() {
+    server.revision = match revision_named(&found, revision, options) {
         Ok(agreed) if agreed == revision => agreed,
         Ok(agreed)
             if matches!(options.revision, RevisionChoice::Auto | RevisionChoice::Session)
@@ -216,11 +219,39 @@ async fn initialize(
     Ok(server)
 }
 
-/// Parses what a server says of itself. A number that is too large somewhere in its capabilities
-/// does not hide the server.
+/// Returns the revision that a server names in its answer to `initialize`. A server that names none
+/// speaks the oldest one that is in use, of which all later ones are extensions: handwritten servers
+/// leave it out.
+fn revision_named(
+    found: &InitializeResult,
+    asked: Revision,
+    options: &ClientOptions,
+) -> Result<Revision, UnknownRevision> {
+    let named = found.protocol_version.trim();
+    if !named.is_empty() {
+        return named.parse();
+    }
+    let assumed = match options.revision {
+        RevisionChoice::Auto | RevisionChoice::Session => Revision::V2024_11_05,
+        RevisionChoice::Only(_) => asked,
+    };
+    tracing::warn!(
+        assumed = assumed.as_str(),
+        "the server's answer to initialize lacks a valid protocolVersion"
+    );
+    Ok(assumed)
+}
+
+/// Parses what a server says of itself. A number that is too large, or a value that is nested too
+/// deep, somewhere in its capabilities does not hide the server; the last of repeated members
+/// counts.
 fn parse<T: DeserializeOwned>(result: &RawValue) -> serde_json::Result<T> {
-    serde_json::from_str(result.get()).or_else(|error| match with_finite_numbers(result.get()) {
-        Some(finite) => serde_json::from_str(&finite),
-        None => Err(error),
-    })
+    let shallow = without_deep_values(result.get(), DEFAULT_MAX_NESTING);
+    let json = shallow.as_deref().unwrap_or(result.get());
+    let value: Value =
+        serde_json::from_str(json).or_else(|error| match with_finite_numbers(json) {
+            Some(finite) => serde_json::from_str(&finite),
+            None => Err(error),
+        })?;
+    T::deserialize(value)
 }

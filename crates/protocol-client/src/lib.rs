@@ -42,6 +42,7 @@ mod skills;
 mod sse;
 mod subscribing;
 mod tasks;
+mod terminal_codes;
 mod upgrade;
 
 use std::{sync::Arc, time::Duration};

@@ -13,6 +13,7 @@ use std::{
 use marquetry_protocol_wire::{
     DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request, RequestId,
     Response, RpcError, envelope, nested_deeper_than,
+    object::without_repeated_members,
     types::{ClientCapabilities, LogLevel},
     without_non_numbers, without_unpaired_surrogates,
 };
@@ -28,6 +29,7 @@ use super::{
     log_rate::LogRate,
     options::{CallOptions, ClientOptions},
     questions::{self, OwnedRequest},
+    terminal_codes::without_terminal_codes,
 };
 
 /// State that the parts of a connection share.
@@ -277,13 +279,15 @@ const MAX_ANSWERING: usize = 32;
 ///
 /// Text that cannot be read does not spoil the rest of a message: bytes that are not UTF-8, which
 /// programs on Windows write, and halves of surrogate pairs become U+FFFD; `NaN` and `Infinity`,
-/// which Python writes, become `null`.
+/// which Python writes, become `null`. Codes for a terminal before and after a message are left
+/// out, and the last of repeated members counts.
 pub(super) fn each(bytes: &[u8], mut take: impl FnMut(Result<Message<'_>, EnvelopeError>)) {
     /// Maximum number of messages in a batch.
     const MAX_IN_BATCH: usize = 1_000;
     let text = String::from_utf8_lossy(bytes);
-    let repaired = without_unpaired_surrogates(&text);
-    let text = repaired.as_deref().unwrap_or(&text);
+    let text = without_terminal_codes(&text);
+    let repaired = without_unpaired_surrogates(text);
+    let text = repaired.as_deref().unwrap_or(text);
     // The words may stand in a string of valid JSON, too.
     let repaired =
         without_non_numbers(text).filter(|_| serde_json::from_str::<IgnoredAny>(text).is_err());
@@ -295,7 +299,14 @@ pub(super) fn each(bytes: &[u8], mut take: impl FnMut(Result<Message<'_>, Envelo
             Err(error) => take(Err(error)),
         },
         Ok(Incoming::Message(message)) => take(checked(Ok(message))),
-        Err(error) => take(with_own_id(Err(error))),
+        Err(error) => {
+            let single = without_repeated_members(text, "id");
+            let read = single.as_deref().map(|text| Message::parse(text.as_bytes(), usize::MAX));
+            match read {
+                Some(Ok(message)) => take(checked(Ok(message))),
+                _ => take(with_own_id(Err(error))),
+            }
+        }
     }
 }
 

@@ -14,6 +14,35 @@ use crate::{nesting::after_string, scan::position};
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ObjectText<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 
+/// Returns the JSON object with only the last of the members that have one name, as parsers of most
+/// languages read it; [`None`] if no name is repeated, and if it is not a JSON object.
+///
+/// An object with several different values of `unambiguous` stays as it is: nobody can tell which
+/// was meant.
+#[must_use]
+pub fn without_repeated_members(json: &str, unambiguous: &str) -> Option<String> {
+    let json: &RawValue = serde_json::from_str(json).ok()?;
+    let ObjectText(members) = ObjectText::of(json)?;
+    let mut last: Vec<(Cow<'_, str>, Cow<'_, str>)> = Vec::new();
+    let mut is_repeated = false;
+    for (name, value) in members {
+        // Each name is compared with those before it, and no message has nearly as many.
+        if last.len() == crate::members::Members::MAX {
+            return None;
+        }
+        let Some((_, known)) = last.iter_mut().find(|(known, _)| *known == name) else {
+            last.push((name, value));
+            continue;
+        };
+        if name == unambiguous && *known != value {
+            return None;
+        }
+        is_repeated = true;
+        *known = value;
+    }
+    is_repeated.then(|| ObjectText(last).write())
+}
+
 impl<'a> ObjectText<'a> {
     /// Returns the members of `json`; `None` if it is not an object.
     #[must_use]
@@ -195,6 +224,21 @@ pub(crate) fn unquoted(json: &str) -> Option<Cow<'_, str>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_last_of_repeated_members_stays() {
+        for (json, want) in [
+            (r#"{"a":1,"b":2,"a":[3]}"#, Some(r#"{"a":[3],"b":2}"#)),
+            (r#"{"id":1,"id":1}"#, Some(r#"{"id":1}"#)),
+            (r#"{"id":1,"a":2,"id":"1"}"#, None),
+            (r#"{"a":{"b":1,"b":2}}"#, None),
+            (r#"{"a":1,"\u0061":2}"#, Some(r#"{"a":2}"#)),
+            ("[1,1]", None),
+            (r#"{"a":1,"a""#, None),
+        ] {
+            assert_eq!(without_repeated_members(json, "id").as_deref(), want, "{json}");
+        }
+    }
 
     #[track_caller]
     fn check(json: &str, edit: impl FnOnce(&mut ObjectText<'_>), want: &str) {

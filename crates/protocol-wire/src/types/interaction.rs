@@ -1,7 +1,7 @@
 //! Requests of a server to its client, and log levels.
 
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{JsonObject, valid_or_default};
 
@@ -204,9 +204,23 @@ pub struct CompleteContext {
 
 /// The answer to `completion/complete`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "JsonObject")]
 pub struct CompleteResult {
     /// The possible values.
     pub completion: Completion,
+}
+
+/// Servers without a suggestion write an empty object or `null`, and some leave out `completion` or
+/// `values` around those that they have. An answer without any has no suggestion.
+impl From<JsonObject> for CompleteResult {
+    fn from(mut members: JsonObject) -> Self {
+        let completion = match members.shift_remove("completion") {
+            Some(values @ Value::Array(_)) => json!({ "values": values }),
+            Some(completion) => completion,
+            None => Value::Object(members),
+        };
+        Self { completion: serde_json::from_value(completion).unwrap_or_default() }
+    }
 }
 
 /// Possible values of an argument.
@@ -214,7 +228,7 @@ pub struct CompleteResult {
 #[serde(rename_all = "camelCase")]
 pub struct Completion {
     /// The best values, at most 100.
-    #[serde(deserialize_with = "only_strings")]
+    #[serde(default, deserialize_with = "only_strings")]
     pub values: Vec<String>,
     /// Number of all possible values.
     #[serde(
@@ -234,7 +248,7 @@ pub struct Completion {
 
 /// Leaves out values that are not strings, so that they do not hide the others.
 fn only_strings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let values = Vec::<Value>::deserialize(deserializer)?;
+    let Value::Array(values) = Value::deserialize(deserializer)? else { return Ok(Vec::new()) };
     let strings = values.into_iter().filter_map(|value| match value {
         Value::String(string) => Some(string),
         _ => None,
@@ -244,9 +258,25 @@ fn only_strings<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+
+    #[test]
+    fn completions_in_odd_forms_are_read() {
+        for (odd, values) in [
+            (json!({ "completion": { "values": ["a", "b"] } }), vec!["a", "b"]),
+            (json!({ "completion": ["a", "b"] }), vec!["a", "b"]),
+            (json!({ "values": ["a", "b"] }), vec!["a", "b"]),
+            (json!({ "completion": { "values": null } }), vec![]),
+            (json!({ "completion": {} }), vec![]),
+            (json!({ "completion": null }), vec![]),
+            (json!({ "completion": "a" }), vec![]),
+            (json!({}), vec![]),
+        ] {
+            let result: CompleteResult = serde_json::from_value(odd.clone()).unwrap();
+            assert_eq!(result.completion.values, values, "{odd}");
+        }
+        assert!(serde_json::from_value::<CompleteResult>(json!("a")).is_err());
+    }
 
     #[test]
     fn invalid_members_of_a_completion_do_not_hide_its_values() {

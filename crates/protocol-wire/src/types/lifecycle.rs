@@ -90,7 +90,8 @@ pub struct InitializeParams {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InitializeResult {
-    /// The revision that the session will speak.
+    /// The revision that the session will speak; empty if the server names none.
+    #[serde(default, deserialize_with = "valid_or_default")]
     pub protocol_version: String,
     /// The server's capabilities.
     #[serde(default = "undeclared", deserialize_with = "capabilities")]
@@ -194,7 +195,11 @@ mod tests {
             json!({ "supportedVersions": ["2026-07-28"], "capabilities": null, "_meta": null });
         let read: DiscoverResult = serde_json::from_value(odd).unwrap();
         assert_eq!((read.capabilities, read.meta.len()), (undeclared(), 0));
-        // The revision is necessary.
-        assert!(serde_json::from_value::<InitializeResult>(json!({ "capabilities": {} })).is_err());
+        // The client decides which revision a server without one speaks.
+        for odd in [json!({}), json!({ "protocolVersion": null }), json!({ "protocolVersion": 1 })]
+        {
+            let read: InitializeResult = serde_json::from_value(odd).unwrap();
+            assert_eq!(read.protocol_version, "");
+        }
     }
 }

@@ -479,3 +479,80 @@ async fn an_answer_that_cannot_be_read_ends_its_call_at_once() {
         );
     }
 }
+
+/// Connects to a server that writes `result` as its answer to `initialize`.
+async fn introduced(result: &str) -> Result<Client, ClientError> {
+    let (ours, theirs) = tokio::io::duplex(64 << 10);
+    let (reader, mut writer) = tokio::io::split(theirs);
+    let result = result.to_owned();
+    tokio::spawn(async move {
+        let mut lines = BufReader::new(reader).lines();
+        while let Ok(Some(line)) = lines.next_line().await {
+            let request: Value = serde_json::from_str(&line).unwrap();
+            if request["method"] == "initialize" {
+                let id = &request["id"];
+                let answer = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{result}}}\n");
+                writer.write_all(answer.as_bytes()).await.unwrap();
+            }
+        }
+    });
+    let options = ClientOptions { revision: RevisionChoice::Session, ..ClientOptions::default() };
+    let (reader, writer) = tokio::io::split(ours);
+    soon("the handshake", Client::connect(reader, writer, options)).await
+}
+
+#[tokio::test]
+async fn odd_introductions_are_understood() {
+    for (result, revision) in [
+        ("{}".to_owned(), Revision::V2024_11_05),
+        (r#"{"protocolVersion":null,"serverInfo":null}"#.to_owned(), Revision::V2024_11_05),
+        (r#"{"protocolVersion":20250618}"#.to_owned(), Revision::V2024_11_05),
+        (r#"{"protocolVersion":" 2025-06-18 "}"#.to_owned(), Revision::V2025_06_18),
+        (
+            r#"{"protocolVersion":"2025-03-26","protocolVersion":"2025-06-18","capabilities":{},"capabilities":{"tools":{}}}"#.to_owned(),
+            Revision::V2025_06_18,
+        ),
+        (
+            format!(
+                r#"{{"protocolVersion":"2025-06-18","capabilities":{{"tools":{{}},"experimental":{{"x":{}{}}}}}}}"#,
+                "[".repeat(150),
+                "]".repeat(150)
+            ),
+            Revision::V2025_06_18,
+        ),
+    ] {
+        let client = introduced(&result).await.unwrap();
+        let server = client.server();
+        assert_eq!(server.revision, revision, "{result}");
+        assert!(server.capabilities.tools.is_some(), "{result}");
+    }
+    let unknown = introduced(r#"{"protocolVersion":"1999-01-01"}"#).await.err().unwrap();
+    assert!(unknown.to_string().contains("1999-01-01"), "{unknown}");
+}
+
+#[tokio::test]
+async fn terminal_codes_and_repeated_members_spoil_no_answer() {
+    let client = connected(|request| {
+        let id = &request["id"];
+        match request["params"]["name"].as_str() {
+            Some("codes") => {
+                let answer = answer(request, &json!({ "content": [] }));
+                format!("\u{1b}[2K\u{1b}[1G\u{1b}]0;server\u{7}{answer}\u{1b}[0m")
+            }
+            Some("repeated") => format!(
+                r#"{{"jsonrpc":"2.0","jsonrpc":"2.0","id":{id},"id":{id},"result":1,"result":{{"content":[]}}}}"#
+            ),
+            _ => format!(r#"{{"jsonrpc":"2.0","id":"x","id":{id},"result":{{}}}}"#),
+        }
+    })
+    .await;
+    for tool in ["codes", "repeated"] {
+        let params = CallToolParams::new(tool, &json!({})).unwrap();
+        let call = client.call_tool(&params, CallOptions::default());
+        assert_eq!(soon(tool, call).await.unwrap().content, [], "{tool}");
+    }
+    // The answer of an unknown id ends the only call.
+    let params = CallToolParams::new("whose", &json!({})).unwrap();
+    let error = soon("whose", client.call_tool(&params, CallOptions::default())).await.unwrap_err();
+    assert!(error.to_string().contains("duplicate field"), "{error}");
+}
