@@ -3,7 +3,7 @@
 use std::{collections::HashSet, time::Duration};
 
 use marquetry_protocol_wire::{
-    DEFAULT_MAX_NESTING, Era, Revision, error_code,
+    DEFAULT_MAX_NESTING, Era, Revision, error_code, has_long_integers,
     members::Members,
     shortened,
     types::{CacheHint, CacheScope, Prompt, Resource, ResourceTemplate, Tool},
@@ -369,13 +369,20 @@ fn read_item<T: Item>(item: &RawValue, member: &str, rates: &LogRates) -> Option
 }
 
 /// Parses an item. Numbers beyond the largest `double` become the largest one, which means the same
-/// in the limits of a schema.
+/// in the limits of a schema, and integers beyond 64 bits the nearest `double`.
 ///
 /// # Errors
 /// Returns an error with the problem if the item cannot be parsed.
 fn read_value(item: &RawValue, repairs: &mut Vec<String>) -> Result<Value, String> {
     if is_too_deep(item) {
         return Err(format!("nested more than {DEFAULT_MAX_NESTING} levels deep"));
+    }
+    // With numbers of any length, `serde_json` would treat every number in the program as a text. A
+    // client that reads the list into doubles, as JavaScript does, sees no difference.
+    if has_long_integers(item.get()) {
+        repairs.push(
+            "integers must fit into 64 bits, and are listed as the nearest double".to_owned(),
+        );
     }
     let error = match serde_json::from_str(item.get()) {
         Ok(item) => return Ok(item),

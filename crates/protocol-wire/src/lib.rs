@@ -35,7 +35,7 @@ pub use crate::{
     error::{RpcError, error_code, shortened},
     feature::Feature,
     nesting::{nested_deeper_than, without_deep_values},
-    numbers::{with_finite_numbers, without_non_numbers},
+    numbers::{has_long_integers, with_finite_numbers, without_non_numbers},
     page::page,
     parsed_size::parsed_size,
     revision::{Era, Revision, UnknownRevision},

@@ -38,9 +38,33 @@ pub fn with_finite_numbers(json: &str) -> Option<String> {
     })
 }
 
+/// Returns whether the JSON has whole numbers beyond 64 bits. `serde_json` reads them as the nearest
+/// `double`, as JavaScript does.
+#[must_use]
+pub fn has_long_integers(json: &str) -> bool {
+    /// The digits of the largest 64-bit number that have no exact `double`.
+    const DIGITS: usize = 19;
+    let is_long = |word: &str| {
+        let digits = word.strip_prefix('-').unwrap_or(word);
+        digits.len() >= DIGITS
+            && digits.bytes().all(|byte| byte.is_ascii_digit())
+            && word.parse::<i64>().is_err()
+            && word.parse::<u64>().is_err()
+    };
+    let mut found = false;
+    _ = replaced(json, |word| {
+        found |= is_long(word);
+        None
+    });
+    found
+}
+
 /// Returns the JSON with some of its numbers and other words outside of strings replaced; [`None`]
 /// if none is.
-fn replaced(json: &str, replacement: impl Fn(&str) -> Option<&'static str>) -> Option<String> {
+fn replaced(
+    json: &str,
+    mut replacement: impl FnMut(&str) -> Option<&'static str>,
+) -> Option<String> {
     let mut out = String::new();
     let mut copied = 0;
     let mut rest = json;
@@ -72,6 +96,18 @@ mod tests {
     use serde_json::Value;
 
     use super::*;
+
+    #[test]
+    fn integers_beyond_64_bits_are_found() {
+        for (json, is_long) in [
+            ("[18446744073709551615,-9223372036854775808]", false),
+            ("[18446744073709551616]", true),
+            (r#"{"maximum":-9223372036854775809}"#, true),
+            (r#"["18446744073709551616",1e30,1.00000000000000000000]"#, false),
+        ] {
+            assert_eq!(has_long_integers(json), is_long, "{json}");
+        }
+    }
 
     #[test]
     fn only_words_outside_of_strings_are_replaced() {
