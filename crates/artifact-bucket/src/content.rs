@@ -45,8 +45,8 @@ pub(crate) enum ReadError {
 }
 
 impl Shared {
-    /// Returns whether a record may still name the bytes. The time is far below that after which they
-    /// may be deleted.
+    /// Returns whether a record may still name the bytes. The time is far below that after which
+    /// they may be deleted.
     pub(crate) fn is_valid_lease(&self, lease: &ContentLease) -> bool {
         lease.since.elapsed() < self.options.garbage_age / 6
     }

@@ -611,8 +611,8 @@ impl ExecutedPlan {
         (result, report)
     }
 
-    /// Builds the new answer: the upstream's members in their order, with changes. The report, which
-    /// is a part of it, gets the size of the others.
+    /// Builds the new answer: the upstream's members in their order, with changes. The report,
+    /// which is a part of it, gets the size of the others.
     fn result(
         &self,
         answer: &RawValue,

@@ -10,8 +10,8 @@ use unicode_normalization::{UnicodeNormalization, is_nfc};
 ///
 /// A name is a valid file name on every system and safe to show to models and people: 1 to 150
 /// bytes of NFC text without control, invisible or direction-changing characters and without `< > :
-/// " / \ | ? *`. It does not begin or end with a dot or a space, is not a device name of Windows, and
-/// does not end in `.metadata.json`.
+/// " / \ | ? *`. It does not begin or end with a dot or a space, is not a device name of Windows,
+/// and does not end in `.metadata.json`.
 ///
 /// ```
 /// use marquetry_artifacts::ArtifactName;
@@ -83,7 +83,8 @@ impl ArtifactName {
         Self::build(tool_part(tool), &format!("_{prefix}_{index}_{id:08x}{extension}"))
     }
 
-    /// Returns `{tool}_{prefix}_{8 hex digits}{extension}`, for artifacts that are not a single item.
+    /// Returns `{tool}_{prefix}_{8 hex digits}{extension}`, for artifacts that are not a single
+    /// item.
     pub(crate) fn of_answer(tool: &str, prefix: &str, id: u32, extension: &str) -> Self {
         Self::build(tool_part(tool), &format!("_{prefix}_{id:08x}{extension}"))
     }

@@ -147,8 +147,8 @@ pub(crate) enum Show {
     Link {
         otherwise: Option<Range<usize>>,
     },
-    /// A link to the artifact; without an artifact, the text at this position, a JSON string, as far
-    /// as the budget allows.
+    /// A link to the artifact; without an artifact, the text at this position, a JSON string, as
+    /// far as the budget allows.
     LinkOrText(Range<usize>),
     /// The item as sent, and a link to the artifact, if there is one.
     AsSentAndLink(Range<usize>),

@@ -23,8 +23,8 @@ const MAX_DEPTH: usize = 8;
 const REDACTED: &str = "[redacted]";
 const LEFT_OUT: &str = "[left out]";
 
-/// Replaces the values of keys for secrets and of these names, cuts long strings, and leaves out the
-/// rest above the limits.
+/// Replaces the values of keys for secrets and of these names, cuts long strings, and leaves out
+/// the rest above the limits.
 pub(crate) fn arguments(raw: &RawValue, names: &[Glob]) -> Value {
     let budget = Budget { values: Cell::new(MAX_VALUES), bytes: Cell::new(MAX_TOTAL_BYTES) };
     let mut reader = serde_json::Deserializer::from_str(raw.get());

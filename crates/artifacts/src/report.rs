@@ -153,8 +153,8 @@ impl KeptFromModel {
         self.bytes == 0
     }
 
-    /// Returns the difference between an answer with these bytes and tokens and what is shown of it,
-    /// of which `media` bytes are binary data in Base64.
+    /// Returns the difference between an answer with these bytes and tokens and what is shown of
+    /// it, of which `media` bytes are binary data in Base64.
     pub(crate) fn of(answer: u64, tokens: u64, shown: u64, media: u64) -> Self {
         let bytes = answer.saturating_sub(shown);
         let text = u128::from(bytes.saturating_sub(media));

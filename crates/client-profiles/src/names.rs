@@ -8,8 +8,8 @@ use crate::profile::ClientProfile;
 const HASH_CHARS: usize = 8;
 
 /// Names of tools as a client takes them. A name that the client takes stays as it is. Another one
-/// is shortened, other characters become `_`, and a hash of the whole name follows, so that the same
-/// tool always has the same name.
+/// is shortened, other characters become `_`, and a hash of the whole name follows, so that the
+/// same tool always has the same name.
 ///
 /// ```
 /// use marquetry_client_profiles::{ClientProfile, ToolNames};

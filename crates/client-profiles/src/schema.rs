@@ -40,8 +40,8 @@ pub struct SimplifiedSchema {
 
 /// Returns an input schema in the form that a client takes; `None` if it takes the schema as it is.
 ///
-/// Properties of the branches of a combinator become properties of the root, so that the model still
-/// knows them. The simplified schema accepts more; the tool checks its arguments as before.
+/// Properties of the branches of a combinator become properties of the root, so that the model
+/// still knows them. The simplified schema accepts more; the tool checks its arguments as before.
 ///
 /// ```
 /// use marquetry_client_profiles::{ClientProfile, simplified_schema};
@@ -207,8 +207,8 @@ fn single_types(schema: &mut Value, removed: &mut Removed, depth: usize) {
     }
 }
 
-/// Returns the schema with at most `max_bytes` bytes: without remarks, then without the structure of
-/// nested values, then without properties.
+/// Returns the schema with at most `max_bytes` bytes: without remarks, then without the structure
+/// of nested values, then without properties.
 fn within(schema: Value, max_bytes: u64, removed: &mut Removed) -> Value {
     if fits(&schema, max_bytes) {
         return schema;

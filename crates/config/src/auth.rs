@@ -40,9 +40,9 @@ pub struct AuthConfig {
     pub jwks_file: Option<PathBuf>,
     /// Scopes that the token of every request must have.
     pub required_scopes: Vec<String>,
-    /// Claim of the issuer's tokens with the names of a user's groups: a list, or a text with spaces.
-    /// Dots lead into objects (`realm_access.roles`). `groups` by default. Documents that are shared
-    /// with a group are found by its users.
+    /// Claim of the issuer's tokens with the names of a user's groups: a list, or a text with
+    /// spaces. Dots lead into objects (`realm_access.roles`). `groups` by default. Documents that
+    /// are shared with a group are found by its users.
     #[schemars(example = &"groups")]
     pub groups_claim: Option<String>,
     /// Static tokens by the names of their holders. Each is read from an environment variable

@@ -240,10 +240,10 @@ impl Config {
 
     /// Stores data in the user's folders unless the configuration names another path, as the
     /// program `marquetry` does: the database of knowledge and the last known tools of upstreams in
-    /// `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`), tokens of upstreams in `$XDG_STATE_HOME/marquetry`
-    /// (`~/.local/state/marquetry`). It also looks for `plantuml` on the `PATH` (`plantuml.engine =
-    /// "auto"`). Without a call of this method, a server writes only to paths that its
-    /// configuration names, and starts only programs that it names.
+    /// `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`), tokens of upstreams in
+    /// `$XDG_STATE_HOME/marquetry` (`~/.local/state/marquetry`). It also looks for `plantuml` on
+    /// the `PATH` (`plantuml.engine = "auto"`). Without a call of this method, a server writes only
+    /// to paths that its configuration names, and starts only programs that it names.
     #[must_use]
     pub fn with_user_folders(mut self) -> Self {
         if self.knowledge.database.is_none() {
@@ -358,9 +358,9 @@ impl Config {
         Ok(config)
     }
 
-    /// Sets the store of artifacts by the settings beside it, if it is not set. Returns a problem if
-    /// its own setting is missing. [`Config::unused_store_settings`] reports
-    /// those of other stores.
+    /// Sets the store of artifacts by the settings beside it, if it is not set. Returns a problem
+    /// if its own setting is missing. [`Config::unused_store_settings`] reports those of other
+    /// stores.
     fn choose_store(&mut self) -> Option<&'static str> {
         let is_set = self.positions.0.contains_key("artifacts.store");
         let artifacts = &mut self.artifacts;

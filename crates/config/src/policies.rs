@@ -6,8 +6,8 @@ use marquetry_nearest::nearest;
 use crate::Config;
 
 impl Config {
-    /// Returns a warning for each policy in `artifacts.policies` that can never apply: no server has
-    /// such a name, or earlier policies match all its tools.
+    /// Returns a warning for each policy in `artifacts.policies` that can never apply: no server
+    /// has such a name, or earlier policies match all its tools.
     pub fn unused_policies(&self) -> Vec<String> {
         let policies = self.artifacts.policies.iter().enumerate();
         policies

@@ -37,9 +37,9 @@ pub trait Backend: Send + Sync + 'static {
         None
     }
 
-    /// Returns what answers kept from models in the last `days` days, newest first: a list of objects
-    /// with `day`, `tool`, `answers`, `bytes` and `tokens`. A viewer sees their own figures, and an
-    /// administrator those of all.
+    /// Returns what answers kept from models in the last `days` days, newest first: a list of
+    /// objects with `day`, `tool`, `answers`, `bytes` and `tokens`. A viewer sees their own
+    /// figures, and an administrator those of all.
     fn savings(&self, viewer: &Viewer, days: u32) -> Value {
         let _ = (viewer, days);
         Value::Array(Vec::new())

@@ -232,8 +232,8 @@ impl Events {
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes a slot among the open streams; `None` if there are too many. One principal gets at most
-    /// a quarter of the slots.
+    /// Takes a slot among the open streams; `None` if there are too many. One principal gets at
+    /// most a quarter of the slots.
     pub(crate) fn acquire_slot(&self, viewer: &Viewer) -> Option<StreamSlot> {
         let mut streams = self.streams.lock().unwrap_or_else(PoisonError::into_inner);
         let total: usize = streams.values().sum();

@@ -8,8 +8,8 @@ use regex_automata::{
     util::syntax,
 };
 
-/// Memory of a compiled regular expression, in bytes. A repetition such as `(a{1000}){1000}` exceeds
-/// it.
+/// Memory of a compiled regular expression, in bytes. A repetition such as `(a{1000}){1000}`
+/// exceeds it.
 const MAX_REGEX_BYTES: usize = 1 << 20;
 /// Texts up to this length are searched at once. An expression with thousands of states needs
 /// milliseconds for them.
@@ -39,8 +39,8 @@ pub(crate) enum MatchError<E> {
     WordBoundary,
 }
 
-/// A regular expression. The search of a text is linear in its length; the factor is the size of the
-/// expression, so that a text of megabytes may take hours.
+/// A regular expression. The search of a text is linear in its length; the factor is the size of
+/// the expression, so that a text of megabytes may take hours.
 pub(crate) struct LineMatcher {
     regex: Regex,
     /// For long texts, a byte at a time.

@@ -287,8 +287,8 @@ impl<'r> Window<'r> {
         }
     }
 
-    /// Adds a line to the output. Context that does not fit ends the output; from the end, the first
-    /// lines make room.
+    /// Adds a line to the output. Context that does not fit ends the output; from the end, the
+    /// first lines make room.
     fn add(&mut self, line: SearchMatch) {
         let bytes = cost(&line);
         let fits = self.bytes + bytes <= self.max_bytes;

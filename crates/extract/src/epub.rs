@@ -181,8 +181,8 @@ fn encrypted(xml: &[u8]) -> Result<HashSet<String>, ExtractError> {
     Ok(parts)
 }
 
-/// Adds end tags to empty elements of raw text and of readings: an HTML parser would read everything
-/// after `<title/>` as the title.
+/// Adds end tags to empty elements of raw text and of readings: an HTML parser would read
+/// everything after `<title/>` as the title.
 fn with_ends(xhtml: &str) -> Cow<'_, str> {
     const RAW: [&str; 10] = [
         "title", "script", "style", "textarea", "iframe", "noscript", "noframes", "xmp", "rt", "rp",

@@ -60,8 +60,8 @@ impl Extractor for Json {
 /// keys and brackets. Otherwise paths would grow with the depth, and brackets would fill passages.
 const MAX_DEPTH: usize = 64;
 
-/// Deepest nesting of a document. At each of the first [`MAX_DEPTH`] levels, the parser holds a byte
-/// for each level below.
+/// Deepest nesting of a document. At each of the first [`MAX_DEPTH`] levels, the parser holds a
+/// byte for each level below.
 const DEEPEST: usize = 1 << 18;
 
 /// Returns the depth of the arrays and objects in a text.

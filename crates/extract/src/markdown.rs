@@ -80,8 +80,8 @@ pub(crate) fn read(
     Ok(extracted)
 }
 
-/// Checks that the parser's tree of a text is not too large for the memory. Lines and characters that
-/// may be markup become nodes of more than a hundred bytes.
+/// Checks that the parser's tree of a text is not too large for the memory. Lines and characters
+/// that may be markup become nodes of more than a hundred bytes.
 fn check_marks(text: &str) -> Result<(), ExtractError> {
     /// A text has one in 20 bytes.
     const MAX_MARKS: u64 = 2 << 20;

@@ -207,8 +207,8 @@ fn matches_star(pattern: &str, media_type: &str) -> bool {
 }
 
 /// Returns the size of a document after unpacking, in bytes, as far as it is known without reading
-/// it: an archive declares the sizes of its parts. The streams of a PDF declare none; few are larger
-/// than eight times their compressed size, and the reader limits those.
+/// it: an archive declares the sizes of its parts. The streams of a PDF declare none; few are
+/// larger than eight times their compressed size, and the reader limits those.
 pub fn unpacked_size(bytes: &[u8]) -> u64 {
     let length = bytes.len() as u64;
     #[cfg(any(feature = "docx", feature = "spreadsheet"))]

@@ -1,7 +1,7 @@
 //! Converts tables to text: one line for each row, whose cells have the names of their columns.
 
-/// Most cells of a row of names: the columns of a sheet of Excel. The cells of such a row are held in
-/// memory, each in more bytes than it has in a file.
+/// Most cells of a row of names: the columns of a sheet of Excel. The cells of such a row are held
+/// in memory, each in more bytes than it has in a file.
 const MAX_NAMES: usize = 1 << 14;
 
 /// Rows of a table as lines of text: `name: Ada; born: 1815`.

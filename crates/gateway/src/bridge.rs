@@ -331,8 +331,8 @@ fn name_question(
     open.push((format!("question-{asked}"), question));
 }
 
-/// Returns the time until which a call may wait for memory for its answer: the upstream has begun to
-/// answer, so the error must not be that it has not.
+/// Returns the time until which a call may wait for memory for its answer: the upstream has begun
+/// to answer, so the error must not be that it has not.
 fn answer_limit(upstream: &Upstream) -> Instant {
     Instant::now() + upstream.call_timeout() * 9 / 10
 }

@@ -54,8 +54,8 @@ pub struct GatewayOptions {
     /// Whether errors for callers contain the last standard error lines of an upstream that is
     /// down. These lines may contain data of other callers.
     pub shows_stderr: bool,
-    /// Directory of the last known tools of each upstream, which lists show while it starts. `None`:
-    /// lists wait for it.
+    /// Directory of the last known tools of each upstream, which lists show while it starts.
+    /// `None`: lists wait for it.
     pub tool_cache: Option<PathBuf>,
     /// Whether all callers are one user. Otherwise tools that an upstream marks as private are not
     /// stored in [`Self::tool_cache`].

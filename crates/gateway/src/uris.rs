@@ -11,9 +11,10 @@ pub(crate) fn is_reserved(uri: &str) -> bool {
     RESERVED_SCHEMES.iter().any(|own| own.eq_ignore_ascii_case(scheme))
 }
 
-/// Returns the URI under which clients see a resource of a server if another server has one with the
-/// same URI: `memory+note://a` for `note://a`. The scheme alone may change, since relative URIs and
-/// templates depend on the rest. Schemes have letters, digits, `+`, `-` and `.` (RFC 3986, 3.1).
+/// Returns the URI under which clients see a resource of a server if another server has one with
+/// the same URI: `memory+note://a` for `note://a`. The scheme alone may change, since relative URIs
+/// and templates depend on the rest. Schemes have letters, digits, `+`, `-` and `.` (RFC 3986,
+/// 3.1).
 pub(crate) fn uri_with_server(server: &str, uri: &str) -> String {
     let name = server.chars().map(|c| match c {
         '.' | '-' => c,

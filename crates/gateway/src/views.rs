@@ -24,8 +24,8 @@ pub(crate) struct ViewRoutes {
 }
 
 impl ViewRoutes {
-    /// Creates the routes of the Views of all upstreams, each with the upstream's index and name, in
-    /// the order of the configuration. Views that have a URI in `before` keep it.
+    /// Creates the routes of the Views of all upstreams, each with the upstream's index and name,
+    /// in the order of the configuration. Views that have a URI in `before` keep it.
     pub(crate) fn new<'a>(
         views: impl IntoIterator<Item = (usize, &'a str, UiUri)>,
         before: Option<&Self>,

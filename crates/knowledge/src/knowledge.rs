@@ -114,8 +114,8 @@ impl Knowledge {
     }
 
     /// Tries whether the database of these options can be opened, and changes nothing. A file that
-    /// does not exist yet will be created, and an older one will be migrated. The passages in a file
-    /// are read too, unless their embedding model is a remote one.
+    /// does not exist yet will be created, and an older one will be migrated. The passages in a
+    /// file are read too, unless their embedding model is a remote one.
     ///
     /// # Errors
     ///

@@ -23,8 +23,8 @@ impl Knowledge {
     ///
     /// # Errors
     ///
-    /// Returns an error if the documents of its owner had too many passages then, or if the database
-    /// fails. The document is then unchanged.
+    /// Returns an error if the documents of its owner had too many passages then, or if the
+    /// database fails. The document is then unchanged.
     pub async fn store_passages(
         &self,
         document: Document,

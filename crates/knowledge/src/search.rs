@@ -306,8 +306,8 @@ impl Access {
         }
     }
 
-    /// Returns where a passage is, by its URI, if the caller may read its document; `None` if the URI
-    /// names no passage.
+    /// Returns where a passage is, by its URI, if the caller may read its document; `None` if the
+    /// URI names no passage.
     pub(crate) async fn passage_position(
         &self,
         uri: &str,

@@ -17,13 +17,13 @@ const READING: &str = "reading the document";
 
 impl Knowledge {
     /// Reads the text of a record within the memory that documents may take, after a wait for it.
-    /// `reader` must be allowed to read it, if there is one; `chunks` are the options with which the
-    /// text is then cut and embedded. The returned database holds the memory for further steps.
+    /// `reader` must be allowed to read it, if there is one; `chunks` are the options with which
+    /// the text is then cut and embedded. The returned database holds the memory for further steps.
     ///
     /// # Errors
     ///
-    /// Returns an error if the reader may not read the record, if [`text_of`] returns one, or if the
-    /// memory is not free in time.
+    /// Returns an error if the reader may not read the record, if [`text_of`] returns one, or if
+    /// the memory is not free in time.
     pub(crate) async fn document(
         &self,
         record: &Record,

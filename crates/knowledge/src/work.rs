@@ -1,8 +1,8 @@
 //! Long computations: reading documents, cutting and embedding texts.
 //!
 //! All callers share the memory that documents take while they are read, and a limited number of
-//! turns. A free one goes to the waiting caller who has the fewest, and one caller never gets all of
-//! them. Work ends at its deadline, and when its caller disconnects.
+//! turns. A free one goes to the waiting caller who has the fewest, and one caller never gets all
+//! of them. Work ends at its deadline, and when its caller disconnects.
 
 use std::{
     num::{NonZeroU64, NonZeroUsize},
@@ -58,9 +58,9 @@ pub(crate) struct DocumentSize<'a> {
 }
 
 impl DocumentSize<'_> {
-    /// Bytes of memory for each byte of a document: its content, its text, copies of both while they
-    /// are converted, and headings. Of 60 documents of 60 MiB that consist of small parts, the worst
-    /// took 5.5 times its size.
+    /// Bytes of memory for each byte of a document: its content, its text, copies of both while
+    /// they are converted, and headings. Of 60 documents of 60 MiB that consist of small parts, the
+    /// worst took 5.5 times its size.
     const FACTOR: u64 = 6;
     /// Bytes of memory for a passage: a vector of 256 numbers, and the passage itself.
     const PASSAGE: u64 = 1_536;

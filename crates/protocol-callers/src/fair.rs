@@ -2,8 +2,9 @@
 //!
 //! Everything that a client can make a server hold (calls in flight, sessions, connections, bytes)
 //! is counted by a
-//! [`FairLimiter`]: in total, and per [`Caller`]. A slot that becomes free goes to the waiting caller that holds the
-//! fewest slots, so a caller with many requests never keeps out a caller with few.
+//! [`FairLimiter`]: in total, and per [`Caller`]. A slot that becomes free goes to the waiting
+//! caller that holds the fewest slots, so a caller with many requests never keeps out a caller with
+//! few.
 //!
 //! A request for many slots (a large message) fits more rarely than one for few. Smaller requests
 //! may overtake it for a quarter of its maximum wait ([`FairBounds::wait`]). After that, free slots
@@ -38,8 +39,8 @@ pub struct FairBounds {
     pub per_caller: usize,
     /// Largest number of slots that callers may wait for, in total. One caller can wait for at most
     /// its own bound, unless [`FairLimiter::with_queue_per_caller`] sets another number.
-    /// [`usize::MAX`] means no limit, also for one caller: for requests that hold nothing while they
-    /// wait, and whose number has a limit of its own.
+    /// [`usize::MAX`] means no limit, also for one caller: for requests that hold nothing while
+    /// they wait, and whose number has a limit of its own.
     pub queued: usize,
     /// Longest wait of a caller for a slot; then it is refused.
     pub wait: Duration,

@@ -82,8 +82,8 @@ async fn negotiate(link: &Link, options: &ClientOptions) -> Result<ServerPeer, C
     }
 }
 
-/// Discovers the newest revision. Returns [`None`] also after failures that do not tell the era: some
-/// servers of the session era close the connection at an unknown method, or refuse any request
+/// Discovers the newest revision. Returns [`None`] also after failures that do not tell the era:
+/// some servers of the session era close the connection at an unknown method, or refuse any request
 /// outside of a session as unauthorized. If there is another cause, `initialize` fails as well.
 async fn discover_any(
     link: &Link,
@@ -153,7 +153,8 @@ async fn discover_once(
         Err(error @ ClientError::Rpc(RpcError { code: error_code::UNSUPPORTED_VERSION, .. })) => {
             return Err(error);
         }
-        // Servers of the session era answer an unknown method with any status, or with an empty body.
+        // Servers of the session era answer an unknown method with any status, or with an empty
+        // body.
         Err(ClientError::Rpc(_) | ClientError::Http { .. } | ClientError::Protocol(_)) => {
             return Ok(None);
         }
@@ -220,8 +221,8 @@ async fn initialize(
 }
 
 /// Returns the revision that a server names in its answer to `initialize`. A server that names none
-/// speaks the oldest one that is in use, of which all later ones are extensions: handwritten servers
-/// leave it out.
+/// speaks the oldest one that is in use, of which all later ones are extensions: handwritten
+/// servers leave it out.
 fn revision_named(
     found: &InitializeResult,
     asked: Revision,

@@ -29,8 +29,8 @@ pub struct Notifier {
     max_queued: usize,
 }
 
-/// Is notified of changed lists or resources of a server, to announce them with a [`Notifier`]; `()`
-/// ignores them.
+/// Is notified of changed lists or resources of a server, to announce them with a [`Notifier`];
+/// `()` ignores them.
 pub trait ChangeListener: Send + Sync + 'static {
     /// Announces that the list of tools has changed.
     fn tools_changed(&self);

@@ -495,8 +495,8 @@ fn contains(text: &[u8], part: &str) -> bool {
     memmem::find(text, part.as_bytes()).is_some()
 }
 
-/// Returns the id of an answer that is not JSON: of its members up to the fault, or else of its end.
-/// Examples are answers with `NaN`, with line feeds in strings, or without their end.
+/// Returns the id of an answer that is not JSON: of its members up to the fault, or else of its
+/// end. Examples are answers with `NaN`, with line feeds in strings, or without their end.
 fn id_of_broken(text: &str) -> Option<RequestId> {
     if !looks_like_answer(text.as_bytes()) {
         return None;

@@ -38,8 +38,8 @@ pub fn with_finite_numbers(json: &str) -> Option<String> {
     })
 }
 
-/// Returns whether the JSON has whole numbers beyond 64 bits. `serde_json` reads them as the nearest
-/// `double`, as JavaScript does.
+/// Returns whether the JSON has whole numbers beyond 64 bits. `serde_json` reads them as the
+/// nearest `double`, as JavaScript does.
 #[must_use]
 pub fn has_long_integers(json: &str) -> bool {
     /// The digits of the largest 64-bit number that have no exact `double`.

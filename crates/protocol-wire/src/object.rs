@@ -50,8 +50,8 @@ impl<'a> ObjectText<'a> {
         Self::of_valid(json.get())
     }
 
-    /// Returns the members, as [`Self::of`] does, of text that is known to be valid JSON, such as the
-    /// value of a member.
+    /// Returns the members, as [`Self::of`] does, of text that is known to be valid JSON, such as
+    /// the value of a member.
     #[must_use]
     pub fn of_valid(json: &'a str) -> Option<Self> {
         let mut rest = json.trim_ascii_start().strip_prefix('{')?;

@@ -1,7 +1,8 @@
 //! Brings the characters of a line into logical order, in which a reader types them.
 //!
 //! Programs place Hebrew and Arabic glyph by glyph from left to right. This is the Unicode
-//! Bidirectional Algorithm (UAX #9) backwards, without its explicit marks, which glyphs do not have.
+//! Bidirectional Algorithm (UAX #9) backwards, without its explicit marks, which glyphs do not
+//! have.
 
 use unicode_normalization::{UnicodeNormalization as _, char::is_combining_mark};
 
@@ -192,8 +193,8 @@ fn from_left(line: &Line) -> Vec<String> {
     items
 }
 
-/// Removes spaces that letters cover. Some programs draw the space at the end of a line again at its
-/// left end.
+/// Removes spaces that letters cover. Some programs draw the space at the end of a line again at
+/// its left end.
 fn remove_covered_spaces(glyphs: &mut Vec<&LineGlyph>) {
     let covered: Vec<bool> = (0..glyphs.len())
         .map(|at| {

@@ -31,11 +31,11 @@ pub struct RecordLimits {
     pub max_owner_bytes: u64,
     /// Maximum records in a page of a list; 500 by default.
     pub max_page: usize,
-    /// Maximum groups of one owner; 1,000 by default. A lookup of a caller's permissions reads at most
-    /// this many groups of each owner, so that one owner cannot hide the groups of others.
+    /// Maximum groups of one owner; 1,000 by default. A lookup of a caller's permissions reads at
+    /// most this many groups of each owner, so that one owner cannot hide the groups of others.
     pub max_groups_per_owner: usize,
-    /// Maximum groups that a lookup of a caller's permissions reads, and most shared groups; 10,000 by
-    /// default. A caller with more groups sees fewer records, never more; this is not an error.
+    /// Maximum groups that a lookup of a caller's permissions reads, and most shared groups; 10,000
+    /// by default. A caller with more groups sees fewer records, never more; this is not an error.
     pub max_groups: usize,
     /// Longest chain of groups that are members of one another; 32 by default. Memberships beyond
     /// it do not count.

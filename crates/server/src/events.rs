@@ -45,8 +45,8 @@ pub(crate) fn event(name: &str, data: &impl Serialize) -> Bytes {
     format!("event: {name}\ndata: {data}\n\n").into()
 }
 
-/// Decides when an idle stream needs a comment: seldom while its client is connected, and often once
-/// the client may have gone.
+/// Decides when an idle stream needs a comment: seldom while its client is connected, and often
+/// once the client may have gone.
 pub(crate) struct Heartbeat {
     /// The end of the client's writing side; [`None`] after it, and for an unknown connection.
     half_closed: Option<BoxFuture<'static, ()>>,

@@ -135,8 +135,8 @@ impl Health {
         }
     }
 
-    /// Tries from time to time whether artifacts can be stored and the database can be read. Returns
-    /// a problem, which names no file.
+    /// Tries from time to time whether artifacts can be stored and the database can be read.
+    /// Returns a problem, which names no file.
     pub(crate) async fn store_problem(&self) -> Option<String> {
         let mut tried = self.tried.lock().await;
         if let Some((at, problem)) = &*tried

@@ -21,8 +21,8 @@ pub(crate) struct Reports {
 }
 
 impl Reports {
-    /// Returns the reports that the arguments ask for. Checks before the first test that they can be
-    /// written, as far as it can be known.
+    /// Returns the reports that the arguments ask for. Checks before the first test that they can
+    /// be written, as far as it can be known.
     pub(crate) fn of(arguments: &TestArgs) -> Result<Self, Failed> {
         if arguments.report.is_empty() {
             return Ok(Self { reports: vec![(arguments.format, None)] });

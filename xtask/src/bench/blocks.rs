@@ -88,8 +88,8 @@ fn rate(rows: &[Row], text: &str, work: &str) -> Option<f64> {
     Some(row.gigabytes_per_second)
 }
 
-/// Returns the rate of a row divided by that of other work on the same text; empty if the row itself
-/// is of that work, or the work was not measured.
+/// Returns the rate of a row divided by that of other work on the same text; empty if the row
+/// itself is of that work, or the work was not measured.
 fn ratio(row: &Row, other: &str, rows: &[Row]) -> String {
     if row.work == other {
         return String::new();

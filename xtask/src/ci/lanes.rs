@@ -367,8 +367,8 @@ mod tests {
         assert!(String::from_utf8(said).unwrap().contains("exit 2\nSKIPPED: c\n"));
     }
 
-    /// Creates a file, then waits at most five seconds for that of another step: two such steps pass
-    /// only if they run at the same time.
+    /// Creates a file, then waits at most five seconds for that of another step: two such steps
+    /// pass only if they run at the same time.
     fn meets(me: &str, other: &str) -> CommandLine {
         const MEET: &str = "d=${TMPDIR:-/tmp}/xtask-lanes-$PPID; mkdir -p $d; touch $d/ME; \
             for i in $(seq 100); do if [ -e $d/OTHER ]; then rm $d/OTHER; rmdir $d 2>/dev/null; exit 0; fi; sleep 0.05; done; exit 1";

@@ -40,8 +40,8 @@ pub(super) fn scenarios(schema: &Value, language: &str) -> String {
     finished(&page)
 }
 
-/// Returns the description of the language from the README of its crate: one chapter, up to the next
-/// chapter or the end.
+/// Returns the description of the language from the README of its crate: one chapter, up to the
+/// next chapter or the end.
 pub(super) fn language(readme: &str) -> String {
     let mut lines = Vec::new();
     let mut is_code = false;

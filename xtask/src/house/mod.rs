@@ -1,6 +1,7 @@
 //! `cargo xtask house`: prints the crates with their lines, edges and cycles of modules, and
 //! compares them with `ARCHITECTURE.md`.
 
+mod comments;
 mod edges;
 mod modules;
 mod paths;
@@ -21,7 +22,8 @@ Rules:
 - A crate depends on exactly the crates that the block of edges in ARCHITECTURE.md lists for it.
 - Its source (src, with the unit tests) has at most 12,000 lines.
 - Modules of the same parent have no dependency cycle.
-- Its README.md is its documentation and has an example in Rust.";
+- Its README.md is its documentation and has an example in Rust.
+- Its comments have at most 100 columns, except for examples, tables and addresses.";
 
 /// Maximum lines of source of a crate.
 const MAX_LINES: usize = 12_000;
@@ -35,6 +37,8 @@ struct Crate {
     cycles: Vec<Cycle>,
     /// The problem with its README, if there is one.
     readme: Option<String>,
+    /// The places of comment lines that are too long.
+    long_comments: Vec<String>,
 }
 
 impl Crate {
@@ -103,6 +107,10 @@ fn problems(crates: &[Crate], document: &str) -> Vec<String> {
         if let Some(problem) = &one.readme {
             problems.push(format!("{name} has {problem}"));
         }
+        for place in &one.long_comments {
+            let max = comments::MAX_COLUMNS;
+            problems.push(format!("{place} has a comment line of more than {max} columns"));
+        }
     }
     problems
 }
@@ -137,6 +145,10 @@ fn crates_of(packages: &[Package]) -> Result<Vec<Crate>, Failed> {
             readme: match package.manifest_path.parent() {
                 Some(folder) => readme::problem(folder)?,
                 None => None,
+            },
+            long_comments: match package.manifest_path.parent() {
+                Some(folder) => comments::long_lines(folder)?,
+                None => Vec::new(),
             },
         });
     }
@@ -173,6 +185,7 @@ mod tests {
             edges: edges.iter().map(|&it| it.to_owned()).collect(),
             cycles: if cyclic == 0 { Vec::new() } else { vec![cycle] },
             readme: None,
+            long_comments: Vec::new(),
         }
     }
 

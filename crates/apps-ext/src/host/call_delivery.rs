@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use super::repair::repair;
 use crate::types::method;
 
-/// Delivery of the call that a View shows. The View is sent its arguments and its end, each once and in this
-/// order.
+/// Delivery of the call that a View shows. The View is sent its arguments and its end, each once
+/// and in this order.
 #[derive(Debug, Default)]
 pub(super) struct CallDelivery {
     input: Stage<JsonObject>,

@@ -20,8 +20,8 @@ use super::{
 };
 use crate::types::{EXTENSION, FLAT_RESOURCE_KEY, UI_META_KEY, client_settings};
 
-/// Maximum pages without visible entries that one request reads. Some clients take an empty page for
-/// the end of the list.
+/// Maximum pages without visible entries that one request reads. Some clients take an empty page
+/// for the end of the list.
 const MAX_EMPTY_PAGES: usize = 100;
 
 /// A handler that adds the extension to another handler. [`Apps::wrap`] creates it.

@@ -35,7 +35,8 @@ pub const EXTENSION: &str = "io.modelcontextprotocol/ui";
 /// MCP.
 pub const UI_PROTOCOL_VERSION: &str = "2026-01-26";
 
-/// The MIME type of a View, as this crate writes it. [`is_view_mime_type`] recognises other spellings.
+/// The MIME type of a View, as this crate writes it. [`is_view_mime_type`] recognises other
+/// spellings.
 pub const VIEW_MIME_TYPE: &str = "text/html;profile=mcp-app";
 
 /// The scheme of the URIs of Views.

@@ -366,8 +366,8 @@ macro_rules! settings {
             /// `AWS_ACCESS_KEY_ID`, or from the role of the machine.
             #[cfg_attr(feature = "schema", schemars(example = &"s3://bucket/marquetry"))]
             pub bucket: Option<String>,
-            /// URL of the bucket's server. Without it, `AWS_ENDPOINT_URL`, or that of Amazon, Google
-            /// or Microsoft.
+            /// URL of the bucket's server. Without it, `AWS_ENDPOINT_URL`, or that of Amazon,
+            /// Google or Microsoft.
             #[cfg_attr(feature = "schema", schemars(example = &"https://minio.example.com:9000"))]
             pub bucket_endpoint: Option<String>,
             /// Region of an S3 bucket. Without it, `AWS_REGION`, or "us-east-1".
@@ -415,10 +415,10 @@ macro_rules! settings {
                 #[cfg_attr(feature = "schema", schemars($($schema)*))]
                 pub $key: $type,
             )*
-            /// Settings that differ for some servers or tools, by patterns for their names. The first
-            /// policy that matches a tool applies; `capture` of the server and of the tool in
-            /// `[mcp_servers]` override it. For example `[[artifacts.policies]]`, `server = "git*"`,
-            /// `tool = "read_*"`, `capture = { save = false }`.
+            /// Settings that differ for some servers or tools, by patterns for their names. The
+            /// first policy that matches a tool applies; `capture` of the server and of the tool in
+            /// `[mcp_servers]` override it. For example `[[artifacts.policies]]`, `server =
+            /// "git*"`, `tool = "read_*"`, `capture = { save = false }`.
             pub policies: Vec<CapturePolicy>,
             /// How answers are split into artifacts.
             pub mcp_intelligent_processing: Processing,
@@ -479,7 +479,8 @@ settings! {
         [example = 65_536]
         mcp_tool_llm_return_max_bytes: u64 = 64 * 1024;
         /// Images up to this size stay in the answer, for vision models, in bytes after decoding;
-        /// those over the save threshold become artifacts as well. 0 keeps no image. 1048576, unless `preset` has another default.
+        /// those over the save threshold become artifacts as well. 0 keeps no image. 1048576,
+        /// unless `preset` has another default.
         [example = 1_048_576]
         inline_image_max_bytes: u64 = 1024 * 1024;
         /// When the text of an embedded resource is saved: "as-text", when the answer exceeds the
@@ -503,8 +504,8 @@ settings! {
     /// text. Arguments with names of secrets, and values that look like secrets, never are.
     [with = "Vec<String>"]
     redact_arguments: Vec<Glob> = Vec::new();
-    /// Replaces what looks like a token, a key or a password in the texts and the structured content
-    /// of answers, before they are shown or saved.
+    /// Replaces what looks like a token, a key or a password in the texts and the structured
+    /// content of answers, before they are shown or saved.
     [with = "bool"]
     redact_values: bool = false;
     /// Images of one answer that stay in it have at most this size together, in bytes after

@@ -90,8 +90,8 @@ pub trait ArtifactStore: Send + Sync + 'static {
         which: Versions,
     ) -> Result<u64, StoreError>;
 
-    /// Checks whether the store can be read and written now. Stores that need nothing outside of the
-    /// process may keep the default.
+    /// Checks whether the store can be read and written now. Stores that need nothing outside of
+    /// the process may keep the default.
     async fn check(&self) -> Result<(), StoreError> {
         Ok(())
     }

@@ -9,7 +9,8 @@ use serde_json::{Map, Value};
 
 use super::{KEYFRAME_SCHEMA, REMINDER_SCHEMA, time};
 
-/// Maximum items of one call. A block has a budget of bytes anyway; this bounds the work of checking.
+/// Maximum items of one call. A block has a budget of bytes anyway; this bounds the work of
+/// checking.
 const MAX_ITEMS: usize = 64;
 /// Longest schema, in bytes.
 const MAX_SCHEMA_BYTES: usize = 256;

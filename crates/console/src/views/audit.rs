@@ -120,8 +120,8 @@ impl AuditLog {
         log.push(OwnedRecord { owner, call, shown });
     }
 
-    /// Returns the newest `max` records that the viewer may see, oldest first: those of one call, or
-    /// of all.
+    /// Returns the newest `max` records that the viewer may see, oldest first: those of one call,
+    /// or of all.
     pub(super) fn list(&self, viewer: &Viewer, call: Option<&str>, max: usize) -> Vec<Value> {
         let log = self.log.lock().unwrap_or_else(PoisonError::into_inner);
         let seen = log.records.iter().rev().filter(|record| {

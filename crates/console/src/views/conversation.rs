@@ -183,8 +183,8 @@ impl ViewerItems {
     }
 }
 
-/// Removes the oldest items, so that at most `max_items` with at most [`MAX_BYTES`] together are left.
-/// The newest item always stays.
+/// Removes the oldest items, so that at most `max_items` with at most [`MAX_BYTES`] together are
+/// left. The newest item always stays.
 fn keep_newest<T>(items: &mut Vec<T>, max_items: usize, bytes: impl Fn(&T) -> usize) {
     let mut total = 0;
     let fitting = items.iter().rev().take(max_items).take_while(|item| {

@@ -54,8 +54,8 @@ const PART_BYTES: usize = 64;
 /// Longest format of dates, in bytes.
 const MAX_FORMAT_BYTES: usize = 1_000;
 
-/// Makes a native filter that returns its input once the meter has counted it. It can stand in paths
-/// and updates, as the identity can.
+/// Makes a native filter that returns its input once the meter has counted it. It can stand in
+/// paths and updates, as the identity can.
 macro_rules! measured {
     ($count:expr) => {
         Native::<Metered>::new(|cv| match $count(cv.0.data().meter, &cv.1) {

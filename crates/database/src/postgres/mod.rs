@@ -23,8 +23,9 @@ pub type Parameter<'a> = &'a (dyn ToSql + Sync);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PoolOptions {
-    /// Maximum connections; 8 by default. Further calls wait for a free one. Two more connections may
-    /// exist: that of [`PostgresPool::connect`], and for a short time one that cancels a statement.
+    /// Maximum connections; 8 by default. Further calls wait for a free one. Two more connections
+    /// may exist: that of [`PostgresPool::connect`], and for a short time one that cancels a
+    /// statement.
     pub max_connections: usize,
     /// Time limit of a statement on the server; 60 s by default.
     pub statement_timeout: Duration,

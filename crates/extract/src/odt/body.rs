@@ -451,8 +451,8 @@ impl TextElements for Body<'_> {
             "tab" => self.push("\t"),
             "line-break" => self.push(if self.flow.tables > 0 { " " } else { "\n" }),
             "s" => {
-                /// Maximum spaces that are written; documents with more use them to fill a page, or to
-                /// exhaust memory.
+                /// Maximum spaces that are written; documents with more use them to fill a page, or
+                /// to exhaust memory.
                 const MAX_SPACES: usize = 80;
                 let count = attribute(element, "c").and_then(|count| count.parse().ok());
                 self.push(&" ".repeat(count.unwrap_or(1).min(MAX_SPACES)));

@@ -140,7 +140,8 @@ impl PageText {
         self.insert(moved);
     }
 
-    /// Inserts glyphs behind the text before them in their line, or behind the last text above them.
+    /// Inserts glyphs behind the text before them in their line, or behind the last text above
+    /// them.
     fn insert(&mut self, glyphs: Vec<PlacedGlyph>) {
         let Some(PlacedGlyph { origin, size, .. }) = glyphs.first() else { return };
         let beside = self.glyphs.iter().rposition(|other| {
@@ -240,7 +241,8 @@ impl DrawnGlyphs {
     /// all glyphs at one place.
     const COMPARED: usize = 32;
 
-    /// Adds a glyph. Returns whether a glyph with the same characters was drawn at its place before.
+    /// Adds a glyph. Returns whether a glyph with the same characters was drawn at its place
+    /// before.
     fn is_again(&mut self, glyph: &PlacedGlyph) -> bool {
         let distance = (Self::DISTANCE * glyph.size).min(Self::SQUARE);
         let mut hasher = DefaultHasher::new();

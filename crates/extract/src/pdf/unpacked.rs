@@ -59,8 +59,8 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn new(length: usize, stop: &'a Stop) -> Self {
-        /// Maximum bytes that are read per byte of the document: its dictionaries, and its streams by
-        /// two decoders, with a margin.
+        /// Maximum bytes that are read per byte of the document: its dictionaries, and its streams
+        /// by two decoders, with a margin.
         const TIMES: u64 = 16;
         const AT_LEAST: u64 = 1 << 20;
         let max = (length as u64).saturating_mul(TIMES).max(AT_LEAST);

@@ -284,8 +284,8 @@ impl Language {
 }
 
 /// Returns the language of a text by its frequent words, or by its script, as a tag of two letters
-/// (ISO 639-1). Cyrillic counts as Russian, Devanagari as Hindi. Returns [`None`] for a text that is
-/// too short to tell, and for languages that a search does not stem.
+/// (ISO 639-1). Cyrillic counts as Russian, Devanagari as Hindi. Returns [`None`] for a text that
+/// is too short to tell, and for languages that a search does not stem.
 ///
 /// ```
 /// assert_eq!(marquetry_index::detect_language("Wie wird das Brot in der Mühle gebacken?"), Some("de"));

@@ -11,8 +11,8 @@ pub(super) fn page_of_match(chunk: &StoredChunk, question: &str) -> Option<u32> 
     }
     let found = highlights(&chunk.content, question);
     let pages: Vec<_> = densest(&found).iter().map(|word| chunk.page_at(word.start)).collect();
-    // The words of a page are adjacent. `max_by_key` returns the last of several pages with the same
-    // number of words; reversed, that is the first one.
+    // The words of a page are adjacent. `max_by_key` returns the last of several pages with the
+    // same number of words; reversed, that is the first one.
     let best = pages.chunk_by(|left, right| left == right).rev().max_by_key(|page| page.len());
     best.map_or(chunk.page, |page| page[0])
 }

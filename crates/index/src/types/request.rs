@@ -20,8 +20,8 @@ pub struct SearchRequest {
     pub filter: Filter,
     /// The largest number of hits, up to [`Self::MAX_LIMIT`]; 10 by default.
     pub limit: usize,
-    /// The least [`Hit::relevance`] of a chunk by itself, from 0 to 1; 0 by default, which keeps all
-    /// hits.
+    /// The least [`Hit::relevance`] of a chunk by itself, from 0 to 1; 0 by default, which keeps
+    /// all hits.
     pub threshold: f64,
     /// Whether only the best chunk of each document is returned.
     pub distinct: bool,

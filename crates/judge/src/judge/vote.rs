@@ -1,4 +1,5 @@
-//! One vote: the instructions and the evidence that a judge gets, and its answer, an untrusted text.
+//! One vote: the instructions and the evidence that a judge gets, and its answer, an untrusted
+//! text.
 
 use serde_json::{Map, Value, json};
 

@@ -66,8 +66,8 @@ pub struct KnowledgeConfig {
     /// Administrators and the user of this machine may store more.
     pub max_owner_bytes: NonZeroU64,
     /// Memory that documents may take while they are read, cut and embedded, in bytes: about six
-    /// times their size after unpacking, and 1.5 KiB for each passage. Further documents wait, fairly
-    /// between users. A larger document is in work while its user has no other.
+    /// times their size after unpacking, and 1.5 KiB for each passage. Further documents wait,
+    /// fairly between users. A larger document is in work while its user has no other.
     pub max_unpacked_bytes_at_once: NonZeroU64,
     /// Time that a tool may take to read and cut one document, in milliseconds. It may wait as long
     /// again for other work to end.

@@ -168,8 +168,8 @@ impl KnowledgeTools {
 const PART_BYTES: usize = 3_000;
 
 impl Extraction {
-    /// Returns the offset from which a part of `length` bytes begins with the text before `position`
-    /// and has about as much after it, at the end of a line or word if there is one.
+    /// Returns the offset from which a part of `length` bytes begins with the text before
+    /// `position` and has about as much after it, at the end of a line or word if there is one.
     fn start_before(&self, position: usize, length: usize) -> usize {
         let text = &self.content;
         let position = text.floor_char_boundary(position);

@@ -321,9 +321,9 @@ impl Engine {
 
 /// The turn of a diagram, and its place among the processes.
 ///
-/// If the diagram ends its process, by its time or because its caller has gone, the turn lasts until
-/// another process has started. Otherwise the caller's next diagram would take the idle process of
-/// others, and these would wait for the start.
+/// If the diagram ends its process, by its time or because its caller has gone, the turn lasts
+/// until another process has started. Otherwise the caller's next diagram would take the idle
+/// process of others, and these would wait for the start.
 struct Turn {
     starter: Arc<Starter>,
     held: Option<(Slot, Place)>,

@@ -333,7 +333,8 @@ impl Endpoint {
     }
 }
 
-/// Returns whether the refusal of a stream may mean its session. 405 says that there are no streams.
+/// Returns whether the refusal of a stream may mean its session. 405 says that there are no
+/// streams.
 fn may_mean_session(status: StatusCode) -> bool {
     status.is_client_error() && status != StatusCode::METHOD_NOT_ALLOWED
 }

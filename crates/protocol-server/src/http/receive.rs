@@ -64,8 +64,8 @@ impl Server {
         Ok(charged.into_counted_bytes())
     }
 
-    /// Receives a body as [`Self::receive`] does, of a route that parses it as JSON: its values count
-    /// for [`Limits::max_work_bytes`](crate::Limits::max_work_bytes), too.
+    /// Receives a body as [`Self::receive`] does, of a route that parses it as JSON: its values
+    /// count for [`Limits::max_work_bytes`](crate::Limits::max_work_bytes), too.
     ///
     /// # Errors
     /// Returns an error as [`Self::receive`] does, or if the values take too much memory.

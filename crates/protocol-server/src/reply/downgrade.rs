@@ -88,8 +88,8 @@ pub(crate) fn keep_object_schemas(tools: &mut [Tool]) {
 }
 
 /// Converts the result of `method` for a client of `revision`. Parts that the revision lacks are
-/// removed, with the nearest text in their place. All others, such as numbers of any length, stay as
-/// they are written.
+/// removed, with the nearest text in their place. All others, such as numbers of any length, stay
+/// as they are written.
 ///
 /// # Errors
 /// Returns an error if a tool call has failed, in 2024-10-07.

@@ -116,7 +116,8 @@ fn is_single(part: &str) -> bool {
     part.chars().count() == 1
 }
 
-/// Returns whether a word is an initial, or of single letters with full stops: `J.`, `e.g.`, `z. B.`
+/// Returns whether a word is an initial, or of single letters with full stops: `J.`, `e.g.`, `z.
+/// B.`
 fn is_initial(word: &str, next: &str) -> bool {
     let last = word.rsplit(['-', '\u{2010}']).next().unwrap_or(word);
     if word.contains('.') && word.split('.').all(|part| is_single(part.trim_start_matches('-'))) {

@@ -86,8 +86,8 @@ impl Default for ChunkOptions {
 }
 
 impl ChunkOptions {
-    /// Maximum number of chunks of a text. Each chunk takes 1.5 KiB of memory until it is stored, most
-    /// of it for its vector. The longest text has about as many chunks of five sentences.
+    /// Maximum number of chunks of a text. Each chunk takes 1.5 KiB of memory until it is stored,
+    /// most of it for its vector. The longest text has about as many chunks of five sentences.
     pub const MAX_CHUNKS: usize = 1 << 17;
     /// Largest total length of all chunks, as a multiple of the length of the text. Overlaps make
     /// chunks longer than the text. Not checked below 1 MiB of chunks.

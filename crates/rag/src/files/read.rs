@@ -136,9 +136,9 @@ impl FileReader {
         })))
     }
 
-    /// Reads a file, unless it has the known stamp. Waits until there is room for the memory that it
-    /// takes until it is stored, which the permit holds. A file that needs more than all the room
-    /// takes all of it, and is read alone.
+    /// Reads a file, unless it has the known stamp. Waits until there is room for the memory that
+    /// it takes until it is stored, which the permit holds. A file that needs more than all the
+    /// room takes all of it, and is read alone.
     async fn read(
         &self,
         found: ListedFile,

@@ -27,8 +27,8 @@ pub(super) fn man(arguments: &ManArgs) -> Result<(), Failure> {
     })
 }
 
-/// Writes the page of a command and those of its subcommands. `clap_mangen` would write them through
-/// links.
+/// Writes the page of a command and those of its subcommands. `clap_mangen` would write them
+/// through links.
 fn write_pages(command: &Command, folder: &Path) -> io::Result<()> {
     for subcommand in command.get_subcommands().filter(|it| !it.is_hide_set()) {
         write_pages(subcommand, folder)?;

@@ -235,8 +235,8 @@ Examples:
     /// Show how many tokens and bytes shortened answers kept from models, by day and tool.
     ///
     /// Tokens are estimated without a tokenizer, from the first 16 KiB of an answer; images and
-    /// other binary data count as bytes alone. Days are in UTC. The figures of all callers are added
-    /// up; a running server writes them every 10 seconds.
+    /// other binary data count as bytes alone. Days are in UTC. The figures of all callers are
+    /// added up; a running server writes them every 10 seconds.
     #[command(after_help = "\
 Examples:
   marquetry stats

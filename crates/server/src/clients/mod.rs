@@ -136,8 +136,8 @@ impl Client {
     /// Returns whether a View gets an answer of a tool, too.
     ///
     /// A client that shows Views gives the View the same result as the model, and a View may read
-    /// any part of it. So that client gets the upstream's answer, unless the answer is longer than a
-    /// message that the client can receive: then neither would get it.
+    /// any part of it. So that client gets the upstream's answer, unless the answer is longer than
+    /// a message that the client can receive: then neither would get it.
     pub(crate) fn view_use(&self, ui: &ToolUi, answer: &RawValue, cx: &RequestContext) -> ViewUse {
         if !is_for_view(ui) {
             return ViewUse::NoView;
@@ -185,8 +185,8 @@ impl Client {
     }
 
     /// Returns a tool as this client takes it. A client that shows structured content in place of
-    /// text, or beside it, gets no output schema, because answers that do not fit have no structured
-    /// content.
+    /// text, or beside it, gets no output schema, because answers that do not fit have no
+    /// structured content.
     pub(crate) fn listed(&self, mut tool: Tool, names: &ToolNames) -> Tool {
         if self.profile.replaces_text() || self.profile.shows_both() {
             tool.output_schema = None;

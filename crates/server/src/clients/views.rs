@@ -97,7 +97,8 @@ fn answers() -> Vec<(&'static str, Value, Option<Value>)> {
 }
 
 /// The answers with the use that a View makes of them. The large one with text and structured
-/// content comes from a tool with a View, too: for a client that shows it, and for one that does not.
+/// content comes from a tool with a View, too: for a client that shows it, and for one that does
+/// not.
 fn answers_and_views() -> Vec<(&'static str, Value, Option<Value>, ViewUse)> {
     let (_, graph, schema) = answers().remove(1);
     let views = [("view", ViewUse::Shown), ("view, not shown", ViewUse::NotShown)]

@@ -1,4 +1,5 @@
-//! Checks of each request before it reaches a route: `Host`, `Origin`, and the encoding of its body.
+//! Checks of each request before it reaches a route: `Host`, `Origin`, and the encoding of its
+//! body.
 
 use std::{sync::Arc, time::Instant};
 

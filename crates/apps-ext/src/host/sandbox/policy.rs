@@ -22,8 +22,8 @@ const SCRIPTS: &str = "'self' 'unsafe-inline' data: blob:";
 const FONTS: &str = "'self' data:";
 
 /// Sources of workers. Libraries that compute in the background make a worker from a blob (Cesium)
-/// or a `data:` URL (PDF.js in the published `server-pdf`); it runs under the policy of the View, as
-/// the scripts of the document do.
+/// or a `data:` URL (PDF.js in the published `server-pdf`); it runs under the policy of the View,
+/// as the scripts of the document do.
 const WORKERS: &str = "blob: data:";
 
 /// Returns the policy of the section "Security" of the specification, with stricter rules: no

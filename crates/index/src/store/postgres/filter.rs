@@ -26,8 +26,8 @@ impl Condition {
         self.key.is_none() && self.all_of.is_empty() && self.any_of.is_empty()
     }
 
-    /// Returns the labels of the readers that the filter names; `None` if it names none. Only chunks
-    /// that these readers may see count for the weights of words.
+    /// Returns the labels of the readers that the filter names; `None` if it names none. Only
+    /// chunks that these readers may see count for the weights of words.
     pub(super) fn readers(filter: &Filter) -> Option<Vec<i64>> {
         let readers = filter.compile_readers();
         (!readers.is_empty()).then(|| readers.any_of.iter().flat_map(|any| signed(any)).collect())

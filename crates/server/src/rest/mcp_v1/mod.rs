@@ -171,8 +171,8 @@ async fn reserve_values(reply: &Reply, memory: &RequestMemory) -> Result<(), Rpc
     reserved.map_err(|full| RpcError::too_many_requests(format!("{full}; call again later")))
 }
 
-/// Converts a result to the form of this facade; a failed tool call becomes an error. Values stay as
-/// they are written, such as numbers of any length.
+/// Converts a result to the form of this facade; a failed tool call becomes an error. Values stay
+/// as they are written, such as numbers of any length.
 fn result(method: &str, reply: &Reply) -> Result<String, Problem> {
     let text = reply.get().get();
     if method == "tools/call" {
