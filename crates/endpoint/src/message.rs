@@ -1,5 +1,7 @@
 //! Text of endpoints, made safe to show.
 
+use marquetry_printable::changes_layout;
+
 /// Maximum characters of a text that are shown.
 const MAX_CHARS: usize = 400;
 
@@ -23,11 +25,7 @@ pub fn displayable(text: &str, secret: &str) -> String {
 
 /// Leaves out control characters and marks that change the direction of writing.
 fn is_shown(one: char) -> bool {
-    let is_direction_mark = matches!(
-        one,
-        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'
-    );
-    one.is_whitespace() || !(one.is_control() || is_direction_mark)
+    one.is_whitespace() || !(one.is_control() || changes_layout(one))
 }
 
 #[cfg(test)]
