@@ -1,13 +1,13 @@
 //! Connects to a bucket, with credentials from the environment.
 
-use std::{sync::Arc, time::Duration};
+use std::{str::FromStr, sync::Arc, time::Duration};
 
 use marquetry_endpoint::{ClientError, http_client, is_loopback};
 use object_store::{
     BackoffConfig, ObjectStore, RetryConfig,
     aws::{AmazonS3Builder, AmazonS3ConfigKey},
-    azure::{AzureConfigKey, MicrosoftAzureBuilder},
-    gcp::{GoogleCloudStorageBuilder, GoogleConfigKey},
+    azure::MicrosoftAzureBuilder,
+    gcp::GoogleCloudStorageBuilder,
 };
 use reqwest::Url;
 
@@ -65,12 +65,10 @@ pub fn connect(
     let bucket = settings.address.bucket();
     let store: object_store::Result<Arc<dyn ObjectStore>> = match settings.address.service() {
         Service::S3 => {
-            let mut builder = AmazonS3Builder::new().with_region(ANY_REGION);
-            for (name, value) in with_prefix(&variables, "aws_") {
-                if let Ok(key) = name.parse::<AmazonS3ConfigKey>() {
-                    builder = builder.with_config(key, value);
-                }
-            }
+            let builder = AmazonS3Builder::new().with_region(ANY_REGION);
+            let mut builder = configured(builder, &variables, "aws_", |builder, key, value| {
+                AmazonS3Builder::with_config(builder, key, value)
+            });
             if let Some(region) = &settings.region {
                 builder = builder.with_region(region);
             }
@@ -93,12 +91,10 @@ pub fn connect(
                 .map(|store| Arc::new(store) as _)
         }
         Service::Google => {
-            let mut builder = GoogleCloudStorageBuilder::new();
-            for (name, value) in with_prefix(&variables, "google_") {
-                if let Ok(key) = name.parse::<GoogleConfigKey>() {
-                    builder = builder.with_config(key, value);
-                }
-            }
+            let builder = GoogleCloudStorageBuilder::new();
+            let mut builder = configured(builder, &variables, "google_", |builder, key, value| {
+                GoogleCloudStorageBuilder::with_config(builder, key, value)
+            });
             if let Some(endpoint) = &settings.endpoint {
                 builder = builder.with_base_url(endpoint);
             }
@@ -113,12 +109,10 @@ pub fn connect(
                 .map(|store| Arc::new(store) as _)
         }
         Service::Azure => {
-            let mut builder = MicrosoftAzureBuilder::new();
-            for (name, value) in with_prefix(&variables, "azure_") {
-                if let Ok(key) = name.parse::<AzureConfigKey>() {
-                    builder = builder.with_config(key, value);
-                }
-            }
+            let builder = MicrosoftAzureBuilder::new();
+            let mut builder = configured(builder, &variables, "azure_", |builder, key, value| {
+                MicrosoftAzureBuilder::with_config(builder, key, value)
+            });
             if let Some(endpoint) = &settings.endpoint {
                 builder = builder.with_endpoint(endpoint.clone());
             }
@@ -144,11 +138,19 @@ pub fn connect(
     })
 }
 
-fn with_prefix<'a>(
-    variables: &'a [(String, String)],
-    prefix: &'a str,
-) -> impl Iterator<Item = &'a (String, String)> {
-    variables.iter().filter(move |(name, _)| name.starts_with(prefix))
+/// Returns the builder of a service with the settings of those variables with a prefix that it
+/// knows.
+fn configured<B, K: FromStr>(
+    builder: B,
+    variables: &[(String, String)],
+    prefix: &str,
+    set: impl Fn(B, K, &str) -> B,
+) -> B {
+    variables
+        .iter()
+        .filter(|(name, _)| name.starts_with(prefix))
+        .filter_map(|(name, value)| Some((name.parse::<K>().ok()?, value)))
+        .fold(builder, |builder, (key, value)| set(builder, key, value))
 }
 
 /// Returns a client for an endpoint that receives tokens. Refuses plain HTTP to other machines.
