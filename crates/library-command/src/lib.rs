@@ -12,6 +12,7 @@ pub use self::{
     database::{DatabaseArgs, Settings},
     error::LibraryCommandError,
     index::{IndexArgs, index},
+    output::write_to_stdout,
     records::{RecordsArgs, records},
     search::{SearchArgs, search},
 };

@@ -6,8 +6,11 @@ use marquetry_printable::printable_json;
 
 use crate::LibraryCommandError;
 
-/// Writes bytes. A closed pipe is not a failure.
-pub(crate) fn write(bytes: &[u8]) -> Result<(), LibraryCommandError> {
+/// Writes bytes to standard output. A closed pipe is not a failure.
+///
+/// # Errors
+/// Returns an error if they cannot be written.
+pub fn write_to_stdout(bytes: &[u8]) -> Result<(), LibraryCommandError> {
     match io::stdout().lock().write_all(bytes) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
             Err(LibraryCommandError::new(format!("failed to write to standard output: {error}")))
@@ -18,7 +21,7 @@ pub(crate) fn write(bytes: &[u8]) -> Result<(), LibraryCommandError> {
 
 /// Writes text.
 pub(crate) fn print(text: &str) -> Result<(), LibraryCommandError> {
-    write(text.as_bytes())
+    write_to_stdout(text.as_bytes())
 }
 
 /// Writes JSON for programs, one value on each line.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use crate::{
     DatabaseArgs, LibraryCommandError, Settings,
-    output::{print, print_json, write},
+    output::{print, print_json, write_to_stdout},
     terminal::{Highlighter, Style, clean, clean_lines},
 };
 
@@ -176,7 +176,7 @@ async fn show(arguments: &ShowArgs, knowledge: &Knowledge) -> Result<(), Library
         if io::stdout().is_terminal() {
             return print(&clean_lines(&String::from_utf8_lossy(&content)));
         }
-        return write(&content);
+        return write_to_stdout(&content);
     }
     let chunks = knowledge.pipeline.store().count(&Filter::scope(&uri)).await?;
     if arguments.database.is_json() {

@@ -24,7 +24,6 @@ mod stats;
 use std::{
     ffi::OsString,
     fmt::Display,
-    io::{self, Write as _},
     panic::{Location, PanicHookInfo},
     path::PathBuf,
     process::ExitCode,
@@ -470,12 +469,8 @@ fn flag_error(flag: &str, problem: String) -> ConfigError {
 
 /// Writes to standard output. A closed pipe is not a failure.
 fn print(text: &str) -> Result<(), Failure> {
-    match io::stdout().lock().write_all(text.as_bytes()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::new(format!("failed to write to standard output: {error}")))
-        }
-        _ => Ok(()),
-    }
+    library_command::write_to_stdout(text.as_bytes())
+        .map_err(|error| Failure::new(error.to_string()))
 }
 
 /// Prints a message: text, or a JSON line with `--log-format json`.
