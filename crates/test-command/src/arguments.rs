@@ -329,6 +329,21 @@ fn parse_revision(text: &str) -> Result<Revision, String> {
     text.parse().map_err(|error| format!("{error}; the revisions are {known}"))
 }
 
+/// Parses the arguments of `marquetry test` in a test.
+#[cfg(test)]
+pub(crate) fn parsed(arguments: &[&str]) -> TestArgs {
+    use clap::Parser;
+
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        test: TestArgs,
+    }
+
+    let line = ["test"].iter().chain(arguments);
+    Cli::try_parse_from(line).unwrap_or_else(|error| panic!("{error}")).test
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

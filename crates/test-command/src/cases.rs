@@ -377,20 +377,12 @@ fn checksum(text: &str) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
     use marquetry_judge::{ModelSettings, RemoteModels, store::NewConfiguration};
 
     use super::*;
 
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        test: TestArgs,
-    }
-
     fn parsed(arguments: &[&str]) -> TestArgs {
-        let given = ["test", "cases.yaml"].iter().chain(arguments);
-        Cli::try_parse_from(given).unwrap_or_else(|error| panic!("{error}")).test
+        crate::arguments::parsed(&[&["cases.yaml"], arguments].concat())
     }
 
     fn case_with_a_judge() -> TestCase {

@@ -140,15 +140,8 @@ pub(crate) fn print(text: &str) {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
-
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        test: TestArgs,
-    }
+    use crate::arguments::parsed;
 
     #[test]
     fn one_object_has_scenarios_and_cases() {
@@ -170,8 +163,7 @@ mod tests {
         fs::set_permissions(&report, fs::Permissions::from_mode(0o644)).unwrap();
         let reports = || {
             let named = format!("junit={}", report.display());
-            let line = ["test", "a.yaml", "--report", named.as_str()];
-            Reports::of(&Cli::try_parse_from(line).ok().unwrap().test)
+            Reports::of(&parsed(&["a.yaml", "--report", &named]))
         };
         let nothing = Outcomes { scenarios: None, cases: None };
         let checked = reports().unwrap_or_else(|failed| panic!("{}", failed.message));
