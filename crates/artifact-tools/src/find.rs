@@ -713,7 +713,7 @@ mod tests {
         let error = query(&json, json!({"name": "a", "jq": "."})).await.unwrap_err();
         let want = "other reads and queries have used the 67108864 bytes of limits.max_resource_reads_bytes for 30 ms; try again";
         assert_eq!(error, want);
-        let error = json.resource("artifact://a").await.unwrap().unwrap_err();
+        let error = json.resource("artifact://a", None).await.unwrap().unwrap_err();
         assert_eq!(error.message, want);
         drop(others);
         assert!(query(&json, json!({"name": "a", "jq": "."})).await.is_ok());

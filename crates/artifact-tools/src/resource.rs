@@ -4,6 +4,7 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_artifacts::{Artifact, ArtifactName, ArtifactUri, StoreError, Version, store::Page};
 use marquetry_protocol::{
     RpcError,
+    server::RequestMemory,
     types::{Resource, ResourceContents, ResourceTemplate},
 };
 use serde_json::json;
@@ -57,8 +58,13 @@ impl ArtifactTools {
         }
     }
 
-    /// Reads a whole artifact; `None` if the URI is not that of an artifact.
-    pub async fn resource(&self, uri: &str) -> Option<Result<WholeArtifact, RpcError>> {
+    /// Reads a whole artifact; `None` if the URI is not that of an artifact. What it takes is
+    /// reserved in `memory`, the account of the request, before it is read.
+    pub async fn resource(
+        &self,
+        uri: &str,
+        memory: Option<&RequestMemory>,
+    ) -> Option<Result<WholeArtifact, RpcError>> {
         if !uri.starts_with("artifact:") {
             return None;
         }
@@ -66,7 +72,7 @@ impl ArtifactTools {
             return Some(Err(RpcError::resource_not_found(uri)));
         };
         let version = version.map_or(Version::Latest, Version::Number);
-        Some(self.whole(uri, &name, version).await.map_err(|error| {
+        Some(self.whole(uri, &name, version, memory).await.map_err(|error| {
             match error {
                 ToolError::Store(StoreError::NotFound { .. }) => RpcError::resource_not_found(uri),
                 ToolError::Expired(_) => RpcError {
@@ -85,7 +91,12 @@ impl ArtifactTools {
         uri: &str,
         name: &ArtifactName,
         version: Version,
+        memory: Option<&RequestMemory>,
     ) -> Result<WholeArtifact, ToolError> {
+        /// An artifact is in memory as bytes, as a text, as a result and as an answer.
+        const COPIES: usize = 4;
+        /// Shorter ones are not counted: the number of requests limits them.
+        const FREE: u64 = 64 << 10;
         let record = self.store.record(&self.scope, name, version).await?;
         let limit = self.limits.max_resource_bytes.get();
         if record.size_bytes > limit as u64 {
@@ -96,6 +107,13 @@ impl ArtifactTools {
         }
         let version = Version::Number(record.version);
         let permit = self.reserve(record.size_bytes).await?;
+        if let Some(memory) = memory.filter(|_| record.size_bytes > FREE) {
+            let bytes = usize::try_from(record.size_bytes).unwrap_or(usize::MAX);
+            let reserved = memory.reserve(bytes.saturating_mul(COPIES), memory.usual_wait()).await;
+            reserved.map_err(|full| {
+                ToolError::Arguments(format!("there is no memory for {name}: {full}; try again"))
+            })?;
+        }
         let Artifact { record, content, .. } = self.store.get(&self.scope, name, version).await?;
         let contents = ResourceContents {
             uri: uri.to_owned(),
@@ -142,8 +160,41 @@ mod tests {
     use marquetry_artifacts::{ArtifactStore as _, MemoryLimits, MemoryStore, NewArtifact, Scope};
     use tokio::time::timeout;
 
+    use marquetry_protocol::server::{
+        Caller,
+        fair::{FairBounds, FairLimiter},
+    };
+
     use super::*;
     use crate::ReadLimits;
+
+    #[tokio::test]
+    async fn whole_reads_count_for_the_request() {
+        let store = MemoryStore::new(MemoryLimits::default());
+        let name = ArtifactName::parse("a").unwrap();
+        let time = std::time::SystemTime::UNIX_EPOCH;
+        let content = "x".repeat(100 << 10);
+        let artifact = NewArtifact::new(name, "text/plain", time, content.into());
+        store.put(&Scope::local(), artifact).await.unwrap();
+        let artifacts = ArtifactTools::new(Arc::new(store));
+        let limiter = FairLimiter::new(FairBounds {
+            what: "bytes are in work",
+            total_setting: "max_work_bytes",
+            per_caller_setting: "max_work_bytes_per_caller",
+            total: 600 << 10,
+            per_caller: 600 << 10,
+            queued: usize::MAX,
+            wait: Duration::ZERO,
+        });
+        let first = RequestMemory::new(&limiter, &Caller::Local);
+        artifacts.resource("artifact://a", Some(&first)).await.unwrap().unwrap();
+        assert_eq!(first.bytes(), 400 << 10);
+        let second = RequestMemory::new(&limiter, &Caller::Local);
+        let error = artifacts.resource("artifact://a", Some(&second)).await.unwrap().unwrap_err();
+        assert!(error.message.contains("max_work_bytes"), "{error:?}");
+        drop(first);
+        artifacts.resource("artifact://a", Some(&second)).await.unwrap().unwrap();
+    }
 
     #[tokio::test]
     async fn whole_reads_share_a_budget() {
@@ -176,6 +227,6 @@ mod tests {
     }
 
     async fn read(artifacts: &ArtifactTools, uri: &str) -> WholeArtifact {
-        artifacts.resource(uri).await.unwrap().unwrap()
+        artifacts.resource(uri, None).await.unwrap().unwrap()
     }
 }

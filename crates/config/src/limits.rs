@@ -111,7 +111,8 @@ pub struct Limits {
     /// oldest is dropped, and its client gets no notification.
     pub max_url_elicitations: NonZeroUsize,
     /// Size of one message from an upstream, in bytes; a tool answer is one message, with its
-    /// images in base64.
+    /// images in base64. While a message of an upstream over stdio arrives, it counts for no call,
+    /// since its end says which one it answers: each such upstream may fill one of this size.
     pub max_upstream_message_bytes: NonZeroUsize,
     /// Logged lines of an upstream's standard error in a second, with ten times as many at once
     /// after a silence. Further lines are only counted.

@@ -74,20 +74,18 @@ impl Batch {
         if answers.is_empty() {
             return None;
         }
-        let mut bytes = Vec::with_capacity(
-            answers.iter().map(|answer| answer.bytes.len() + 1).sum::<usize>() + 1,
-        );
-        for (i, answer) in answers.iter().enumerate() {
-            bytes.push(if i == 0 { b'[' } else { b',' });
-            bytes.extend_from_slice(&answer.bytes);
-        }
-        bytes.push(b']');
+        let length = answers.iter().map(|answer| answer.bytes.len() + 1).sum::<usize>() + 1;
+        let mut bytes = Vec::with_capacity(length);
         let mut held = Vec::new();
         let mut charged = Vec::new();
+        // Each answer is freed when it is in the batch: together they may be as long as the limits.
         for answer in answers {
+            bytes.push(if bytes.is_empty() { b'[' } else { b',' });
+            bytes.extend_from_slice(&answer.bytes);
             held.extend(answer.held);
             charged.extend(answer.charged);
         }
+        bytes.push(b']');
         Some(Outgoing { held, charged, ..Outgoing::result(bytes) })
     }
 

@@ -21,6 +21,8 @@ use super::{Principal, subscriptions::Subscriptions};
 
 const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
+/// Maximum bytes of the messages that wait for one client.
+const MAX_QUEUED_BYTES: usize = 256 << 10;
 
 /// Announces changes to all clients that listen: sessions, and `subscriptions/listen` of the
 /// stateless era.
@@ -250,14 +252,15 @@ impl Listener {
         if queue.iter().any(|waiting| *waiting == message) {
             return;
         }
-        if queue.len() >= self.max_queued {
-            queue.pop_front();
-            tracing::warn!(
-                limit = self.max_queued,
-                "a client fetches no announcements; the oldest is dropped"
-            );
-        }
         queue.push_back(message.into());
+        // One message passes whatever its length is; those of upstreams have at most 64 KiB.
+        while queue.len() > 1
+            && (queue.len() > self.max_queued
+                || queue.iter().map(Bytes::len).sum::<usize>() > MAX_QUEUED_BYTES)
+        {
+            queue.pop_front();
+            tracing::warn!("a client fetches no announcements; the oldest is dropped");
+        }
         drop(queue);
         self.ready.notify_one();
     }
@@ -280,14 +283,13 @@ mod tests {
         notifier.tools_changed();
         notifier.tools_changed();
         notifier.prompts_changed();
-        assert_eq!(
-            &listener.next().await[..],
-            br#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#
-        );
-        assert_eq!(
-            &listener.next().await[..],
-            br#"{"jsonrpc":"2.0","method":"notifications/prompts/list_changed"}"#
-        );
+        for list in ["tools", "prompts"] {
+            let method = format!("notifications/{list}/list_changed");
+            assert_eq!(
+                listener.next().await,
+                format!(r#"{{"jsonrpc":"2.0","method":"{method}"}}"#)
+            );
+        }
         assert!(listener.queue.lock().unwrap().is_empty());
     }
 
@@ -327,6 +329,9 @@ mod tests {
         notifier.tools_changed();
         notifier.resources_changed();
         assert_eq!(listener.queue.lock().unwrap().len(), 1);
+        let many = Notifier::new(100).listen(session(), None);
+        (0..9_u8).for_each(|number| many.push(vec![number; MAX_QUEUED_BYTES / 4]));
+        assert_eq!((waiting(&many), many.next().await[0]), (4, 5));
         drop(listener);
         notifier.tools_changed();
         assert!(notifier.listeners.lock().unwrap().is_empty());

@@ -263,7 +263,9 @@ impl Handler for GatewayHandler {
         if let Some(upstream) = self.gateway.bound_to(SERVER_NAME, cx)? {
             return self.gateway.read_resource_for_view(upstream, params, cx).await;
         }
-        if let Some(whole) = self.artifacts.for_request(cx).resource(&params.uri).await {
+        if let Some(whole) =
+            self.artifacts.for_request(cx).resource(&params.uri, Some(cx.memory())).await
+        {
             let mut whole = whole?;
             let contents = vec![std::mem::take(&mut whole.contents)];
             return Reply::json(&ReadResourceResult { contents, meta: None });
