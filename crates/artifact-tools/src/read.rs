@@ -455,17 +455,20 @@ mod tests {
         assert_eq!(text(&answer.unwrap()), line);
     }
 
+    fn numbered_line(number: u64) -> String {
+        format!("ä€ {number:07}\n")
+    }
+
     #[tokio::test]
     async fn only_the_first_read_of_lines_reads_the_whole_text() {
-        let line = |number: u64| format!("ä€ {number:07}\n");
-        let (artifacts, store) =
-            artifacts("text/plain", (1..=200_000).map(line).collect::<String>()).await;
+        let text_of_lines: String = (1..=200_000).map(numbered_line).collect();
+        let (artifacts, store) = artifacts("text/plain", text_of_lines).await;
         artifacts.read(&asked(json!({"name": "a", "start_line": 1}))).await.unwrap();
         for number in [1, 2, 3, 18_725, 18_726, 100_000, 199_999, 200_000] {
             *store.total.lock().unwrap() = 0;
             let asked = asked(json!({"name": "a", "start_line": number, "line_count": 1}));
             let answer = artifacts.read(&asked).await.unwrap();
-            assert_eq!(text(&answer), line(number));
+            assert_eq!(text(&answer), numbered_line(number));
             let bytes = *store.total.lock().unwrap();
             assert!(bytes < 300 << 10, "line {number} took {bytes} bytes");
         }

@@ -28,11 +28,8 @@ impl Config {
 
 #[cfg(unix)]
 fn warning(setting: &str, path: &Path) -> Option<String> {
-    use std::os::unix::fs::PermissionsExt as _;
-
     const OTHERS: u32 = 0o077;
     const SEARCH: u32 = 0o011;
-    let mode_of = |path: &Path| Some(path.metadata().ok()?.permissions().mode());
     let mode = mode_of(path).filter(|mode| mode & OTHERS != 0)?;
     // Nobody reaches what is in a folder of the owner alone.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
@@ -42,6 +39,12 @@ fn warning(setting: &str, path: &Path) -> Option<String> {
         "{setting}: other users of this machine may use {shown} (mode {:04o}); run `chmod go-rwx {shown}`",
         mode & 0o7777
     ))
+}
+
+#[cfg(unix)]
+fn mode_of(path: &Path) -> Option<u32> {
+    use std::os::unix::fs::PermissionsExt as _;
+    Some(path.metadata().ok()?.permissions().mode())
 }
 
 #[cfg(not(unix))]

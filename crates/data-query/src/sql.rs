@@ -213,7 +213,8 @@ fn with_readable_cells(statement: &str, columns: usize) -> String {
             format!("CASE typeof({name}) WHEN 'text' THEN CAST({name} AS BLOB) WHEN 'blob' THEN '(' || length({name}) || ' bytes)' ELSE {name} END")
         })
         .collect();
-    let (names, cells) = (names.join(", "), cells.join(", "));
+    let names = names.join(", ");
+    let cells = cells.join(", ");
     // The statement may end with a comment.
     format!("WITH cells({names}) AS ({statement}\n) SELECT {cells} FROM cells")
 }

@@ -2,7 +2,7 @@
 #![cfg(unix)]
 
 use std::{
-    path::Path,
+    path::{Path, PathBuf},
     sync::{Arc, OnceLock},
     time::{Duration, Instant},
 };
@@ -167,6 +167,10 @@ async fn until(what: &str, mut check: impl FnMut() -> bool) {
     }
 }
 
+fn first_file(folder: &Path) -> Option<PathBuf> {
+    std::fs::read_dir(folder).ok()?.next()?.ok().map(|entry| entry.path())
+}
+
 fn read(path: &Path) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
@@ -263,8 +267,10 @@ async fn the_last_tools_of_a_hanging_upstream_are_listed_at_once() {
     let world = World::start(cached(directory.path())).await;
     assert_eq!(world.names().await, ["slow__t"]);
     let tools = directory.path().join("tools");
-    let entry = || std::fs::read_dir(&tools).ok()?.next()?.ok().map(|entry| entry.path());
-    until("they are stored", || entry().is_some_and(|it| it.extension().unwrap() == "tools")).await;
+    until("they are stored", || {
+        first_file(&tools).is_some_and(|it| it.extension().unwrap() == "tools")
+    })
+    .await;
     world.stop().await;
 
     std::fs::write(&hang, "").unwrap();
@@ -290,7 +296,7 @@ async fn the_last_tools_of_a_hanging_upstream_are_listed_at_once() {
     let gateway = Gateway::start(other, Arc::new(()));
     assert_eq!(gateway.catalog().tools, []);
     gateway.stop().await;
-    let file = entry().unwrap();
+    let file = first_file(&tools).unwrap();
     std::fs::write(&file, read(&file).replace(r#""name":"t""#, r#""name":"forged""#)).unwrap();
     let gateway = Gateway::start(cached(directory.path()), Arc::new(()));
     assert_eq!(gateway.catalog().tools, []);

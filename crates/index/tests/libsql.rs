@@ -63,7 +63,8 @@ async fn a_dropped_store_leaves_one_file() {
 async fn stores_see_the_writes_of_other_stores() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("a.db");
-    let (one, other) = (open(&path).await, open(&path).await);
+    let one = open(&path).await;
+    let other = open(&path).await;
     for round in 0..10 {
         let (writer, reader) = if round % 2 == 0 { (&one, &other) } else { (&other, &one) };
         writer.replace(Document::new("doc"), version(round)).await.unwrap();

@@ -468,16 +468,23 @@ fn a_loopback_address_is_called_without_a_proxy() {
     assert!(output.status.success() && said.contains("1 passed"), "{said}");
 }
 
+fn openai(delta: Value) -> String {
+    format!("data: {}\n\n", json!({"choices": [{"delta": delta}]}))
+}
+
+fn call(text: &str) -> Value {
+    json!({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": text}}]})
+}
+
+fn anthropic(delta: Value) -> String {
+    format!("data: {}\n\n", json!({"type": "content_block_delta", "index": 0, "delta": delta}))
+}
+
 /// An endless answer gives an error at the limit, with both providers and for every part that may
 /// be endless.
 #[tokio::test]
 async fn endless_answers_end_with_an_error_at_the_limit() {
     let letters = "x".repeat(8 << 10);
-    let openai = |delta: Value| format!("data: {}\n\n", json!({"choices": [{"delta": delta}]}));
-    let call = |text: &str| json!({"tool_calls": [{"index": 0, "function": {"name": "f", "arguments": text}}]});
-    let anthropic = |delta: Value| {
-        format!("data: {}\n\n", json!({"type": "content_block_delta", "index": 0, "delta": delta}))
-    };
     const EVENTS: &str = "text/event-stream";
     for (provider, is_streamed, media_type, piece) in [
         (Provider::Custom, false, "application/json", letters.clone()),
@@ -540,6 +547,10 @@ async fn endless_answers_end_with_an_error_at_the_limit() {
     assert!(error.to_string().contains("fails (status 500): on fire"), "{error}");
 }
 
+fn block(index: u64, delta: Value) -> Value {
+    json!({"type": "content_block_delta", "index": index, "delta": delta})
+}
+
 #[tokio::test]
 async fn tool_calls_come_in_pieces_on_both_wires() {
     let delta = |delta: Value| json!({"model": "m", "choices": [{"index": 0, "delta": delta, "finish_reason": null}]});
@@ -560,7 +571,6 @@ async fn tool_calls_come_in_pieces_on_both_wires() {
         ],
         true,
     );
-    let block = |index: u64, delta: Value| json!({"type": "content_block_delta", "index": index, "delta": delta});
     let anthropic = ProviderAnswer::events(
         &[
             json!({"type": "message_start", "message": {"model": "m", "usage": {"input_tokens": 3, "cache_read_input_tokens": 2, "output_tokens": 1}}}),

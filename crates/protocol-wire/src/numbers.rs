@@ -42,21 +42,22 @@ pub fn with_finite_numbers(json: &str) -> Option<String> {
 /// nearest `double`, as JavaScript does.
 #[must_use]
 pub fn has_long_integers(json: &str) -> bool {
-    /// The digits of the largest 64-bit number that have no exact `double`.
-    const DIGITS: usize = 19;
-    let is_long = |word: &str| {
-        let digits = word.strip_prefix('-').unwrap_or(word);
-        digits.len() >= DIGITS
-            && digits.bytes().all(|byte| byte.is_ascii_digit())
-            && word.parse::<i64>().is_err()
-            && word.parse::<u64>().is_err()
-    };
     let mut found = false;
     _ = replaced(json, |word| {
-        found |= is_long(word);
+        found |= is_long_integer(word);
         None
     });
     found
+}
+
+fn is_long_integer(word: &str) -> bool {
+    /// Shorter integers have at most 60 bits.
+    const DIGITS: usize = 19;
+    let digits = word.strip_prefix('-').unwrap_or(word);
+    digits.len() >= DIGITS
+        && digits.bytes().all(|byte| byte.is_ascii_digit())
+        && word.parse::<i64>().is_err()
+        && word.parse::<u64>().is_err()
 }
 
 /// Returns the JSON with some of its numbers and other words outside of strings replaced; [`None`]

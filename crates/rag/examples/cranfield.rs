@@ -159,7 +159,8 @@ impl Filled {
         }
         store.replace_all(documents).await?;
         let seconds = start.elapsed().as_secs_f64();
-        let (count, identity) = (corpus.len(), &model.model().identity);
+        let count = corpus.len();
+        let identity = &model.model().identity;
         println!("{count} documents indexed by {identity}, {:.0} a second", count as f64 / seconds);
         Ok(Self { store, model })
     }
@@ -171,7 +172,8 @@ impl Filled {
         queries: &[Entry],
         relevant: &Relevant,
     ) -> Result<(), Box<dyn Error>> {
-        let (mut score, mut spent) = (Score::default(), 0.0);
+        let mut score = Score::default();
+        let mut spent = 0.0;
         for query in queries {
             let Some(relevant) = relevant.get(&query.id) else { continue };
             let text = if system.words { query.text.clone() } else { String::new() };
@@ -221,7 +223,8 @@ fn read(folder: &str, name: &str) -> Result<Vec<Entry>, Box<dyn Error>> {
 
 /// Measures each system on the collection in this folder.
 async fn evaluate(folder: &str, options: &Options) -> Result<(), Box<dyn Error>> {
-    let (corpus, queries) = (read(folder, "corpus.jsonl")?, read(folder, "queries.jsonl")?);
+    let corpus = read(folder, "corpus.jsonl")?;
+    let queries = read(folder, "queries.jsonl")?;
     let relevant = relevant(&fs::read_to_string(Path::new(folder).join("qrels.tsv"))?)?;
 
     let built_in: Arc<dyn Embedder> = Arc::new(StaticModel::built_in());

@@ -62,7 +62,9 @@ async fn open(database: &str) -> Result<Box<dyn ChunkStore>, Box<dyn Error>> {
 async fn index(file: &str, chunks: usize) -> Result<(), Box<dyn Error>> {
     let store = open(file).await?;
     let mut random = Random(7);
-    let (mut spent, mut cpu_spent, mut document) = (Duration::ZERO, 0.0, 0);
+    let mut spent = Duration::ZERO;
+    let mut cpu_spent = 0.0;
+    let mut document = 0;
     while document * CHUNKS_PER_DOCUMENT < chunks {
         let batch: Vec<_> = (0..100)
             .map(|at| {
@@ -75,7 +77,8 @@ async fn index(file: &str, chunks: usize) -> Result<(), Box<dyn Error>> {
             })
             .collect();
         document += batch.len();
-        let (start, cpu_before) = (Instant::now(), cpu());
+        let start = Instant::now();
+        let cpu_before = cpu();
         store.replace_all(batch).await?;
         spent += start.elapsed();
         cpu_spent += cpu() - cpu_before;
@@ -92,10 +95,12 @@ async fn index(file: &str, chunks: usize) -> Result<(), Box<dyn Error>> {
 }
 
 async fn search(file: &str) -> Result<(), Box<dyn Error>> {
-    let (before, cpu_before) = (resident()?, cpu());
+    let before = resident()?;
+    let cpu_before = cpu();
     let start = Instant::now();
     let store = open(file).await?;
-    let (opened, opened_cpu) = (start.elapsed(), cpu() - cpu_before);
+    let opened = start.elapsed();
+    let opened_cpu = cpu() - cpu_before;
     let rows = store.count(&Filter::default()).await? as usize;
     let mut random = Random(13);
     let request = SearchRequest::new(random.text(WORDS_PER_QUERY), Some(random.vector()));
@@ -113,7 +118,8 @@ async fn search(file: &str) -> Result<(), Box<dyn Error>> {
         ("words", true, false, Filter::default()),
     ] {
         let mut random = Random(11);
-        let (mut times, mut cpu_before) = (Vec::new(), 0.0);
+        let mut times = Vec::new();
+        let mut cpu_before = 0.0;
         // The first tenth warms up.
         for query in 0..QUERIES + QUERIES / 10 {
             if query == QUERIES / 10 {

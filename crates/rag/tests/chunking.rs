@@ -442,16 +442,17 @@ fn a_passage_of_rust_holds_a_function() {
     assert_eq!(chunks[3], "struct Head {}\n\nstruct Tail {}");
 }
 
+fn method(name: &str) -> String {
+    let lines: String = (0..9)
+        .map(|it| format!("        row_{it} = self.table.select(column={it}, limit=100)\n"))
+        .collect();
+    format!(
+        "    @cached\n    def {name}(self):\n        \"\"\"Says {name}.\"\"\"\n{lines}\n        if row_0:\n            return row_1\n\n        return row_2\n"
+    )
+}
+
 #[test]
 fn a_passage_of_python_holds_a_method_of_a_long_class() {
-    let method = |name: &str| {
-        let lines: String = (0..9)
-            .map(|it| format!("        row_{it} = self.table.select(column={it}, limit=100)\n"))
-            .collect();
-        format!(
-            "    @cached\n    def {name}(self):\n        \"\"\"Says {name}.\"\"\"\n{lines}\n        if row_0:\n            return row_1\n\n        return row_2\n"
-        )
-    };
     let names = ["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth"];
     let class = names.map(method).join("\n");
     let text = format!(

@@ -148,7 +148,8 @@ async fn tags_alone_search_documents_and_chats() {
     let mut sources: Vec<&str> =
         citations.blocks[0].passages().iter().map(|passage| passage.uri.as_str()).collect();
     sources.sort_unstable();
-    let (document, chat) = (uri(&document), uri(&chat));
+    let document = uri(&document);
+    let chat = uri(&chat);
     assert_eq!(sources, [document.as_str(), chat.as_str()]);
 }
 

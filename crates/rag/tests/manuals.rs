@@ -60,7 +60,8 @@ const TASKS: [&str; 5] = ["Replacing", "Cleaning", "Adjusting", "Testing", "Remo
 fn manuals() -> Vec<Manual> {
     let mut manuals = Vec::new();
     for (number, folder) in FOLDERS.into_iter().enumerate() {
-        let (device, maker) = (DEVICES[number % 12], MAKERS[number / 12]);
+        let device = DEVICES[number % 12];
+        let maker = MAKERS[number / 12];
         let title = format!("{maker} {device} handbook");
         // Neighbours have the same words in other orders.
         let heading = format!("{} the {}", TASKS[(number / 12 + number) % 5], PARTS[number % 12]);

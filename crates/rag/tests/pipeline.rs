@@ -11,7 +11,8 @@ use marquetry_rag::{
 #[test]
 fn a_store_of_another_model_says_what_to_do() {
     let embedder = Arc::new(StaticModel::built_in());
-    let (identity, dimension) = (StaticModel::IDENTITY, StaticModel::DIMENSION);
+    let identity = StaticModel::IDENTITY;
+    let dimension = StaticModel::DIMENSION;
     // By name, and by dimension alone.
     for (name, dimension) in [("old-model", dimension), (identity, dimension + 1)] {
         let store = Arc::new(MemoryStore::new(EmbeddingModel::new(name, dimension)));

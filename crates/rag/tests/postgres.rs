@@ -540,14 +540,15 @@ async fn an_abandoned_statement_is_cancelled() {
     let lock = "BEGIN; SELECT * FROM rag_state FOR UPDATE; SELECT * FROM record_state FOR UPDATE";
     client.batch_execute(lock).await.unwrap();
     let record = Record::new("data.note", "N").with_object_id("n");
-    let (write, put) =
-        (store.replace(Document::new("doc"), version(4)), records.put(Put::any(record)));
+    let write = store.replace(Document::new("doc"), version(4));
+    let put = records.put(Put::any(record));
     let both = async { tokio::join!(write, put) };
     tokio::time::timeout(Duration::from_millis(300), both).await.unwrap_err();
 
     // Together with the cancelled calls, these calls would use all connections.
     let dropped = Instant::now();
-    let (all, one) = (Filter::default(), Filter::scope("doc"));
+    let all = Filter::default();
+    let one = Filter::scope("doc");
     let counts = tokio::try_join!(store.count(&all), store.count(&one));
     assert_eq!(counts.unwrap(), (2, 2));
     let waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
@@ -659,7 +660,8 @@ async fn before_it_tls(url: &str) -> u16 {
     let server = server.split_once('/').unwrap().0.to_owned();
     tokio::spawn(async move {
         while let Ok((mut socket, _)) = listener.accept().await {
-            let (acceptor, server) = (acceptor.clone(), server.clone());
+            let acceptor = acceptor.clone();
+            let server = server.clone();
             tokio::spawn(async move {
                 let mut request = [0; 8];
                 socket.read_exact(&mut request).await?;

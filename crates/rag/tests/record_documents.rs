@@ -43,7 +43,9 @@ async fn share(
 
 #[tokio::test]
 async fn a_search_finds_what_may_be_read() {
-    let (records, alice, bob) = (records(), user("alice"), user("bob"));
+    let records = records();
+    let alice = user("alice");
+    let bob = user("bob");
     let chunks = MemoryStore::new(EmbeddingModel::new("test", 4));
     for (group, name) in [("~/Own", "own"), ("~/Shared", "shared"), ("/Common/Deep", "common")] {
         let record = note(&records, &alice, group, name).await;

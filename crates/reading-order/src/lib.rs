@@ -44,11 +44,14 @@ mod tests {
     #[test]
     fn the_number_of_a_note_is_no_part_of_its_first_word() {
         let word = [("O", 3.0, 6.0, 10.0, 0.0), ("x", 9.0, 6.0, 10.0, 0.0)];
-        let after = |mark: (&'static str, f64, f64, f64, f64)| line(&[&[mark], &word[..]].concat());
-        assert_eq!(after(("1", 0.0, 3.0, 6.0, 3.0)), "1 Ox");
-        // Not raised, or not smaller.
-        assert_eq!(after(("1", 0.0, 3.0, 6.0, 0.0)), "1Ox");
-        assert_eq!(after(("1", 0.0, 3.0, 10.0, 3.0)), "1Ox");
+        for (mark, want) in [
+            (("1", 0.0, 3.0, 6.0, 3.0), "1 Ox"),
+            // Not raised, or not smaller.
+            (("1", 0.0, 3.0, 6.0, 0.0), "1Ox"),
+            (("1", 0.0, 3.0, 10.0, 3.0), "1Ox"),
+        ] {
+            assert_eq!(line(&[&[mark], &word[..]].concat()), want);
+        }
         // A mark within the line stays with its word.
         let mark = ("2", 15.0, 3.0, 6.0, 3.0);
         assert_eq!(line(&[&word[..], &[mark]].concat()), "Ox2");
@@ -69,9 +72,13 @@ mod tests {
 
     #[test]
     fn words_that_are_lengthened_are_the_same_words() {
-        let glyph = |text: &'static str, x: f64| (text, x, 5.0, 10.0, 0.0);
-        let word = [glyph("ذ", 0.0), glyph("ـ", 5.0), glyph("ـ", 8.0), glyph("ن", 13.0)];
+        let word = [
+            ("ذ", 0.0, 5.0, 10.0, 0.0),
+            ("ـ", 5.0, 5.0, 10.0, 0.0),
+            ("ـ", 8.0, 5.0, 10.0, 0.0),
+            ("ن", 13.0, 5.0, 10.0, 0.0),
+        ];
         assert_eq!(line(&word), "نذ");
-        assert_eq!(line(&[glyph("ـ", 0.0), glyph("ه", 5.0)]), "هـ");
+        assert_eq!(line(&[("ـ", 0.0, 5.0, 10.0, 0.0), ("ه", 5.0, 5.0, 10.0, 0.0)]), "هـ");
     }
 }

@@ -49,7 +49,8 @@ async fn two_processes_share_a_file() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("savings.db");
     assert_eq!(read(&path, 1).await.unwrap(), []);
-    let (one, other) = (Savings::start(Some(&path)), Savings::start(Some(&path)));
+    let one = Savings::start(Some(&path));
+    let other = Savings::start(Some(&path));
     one.flush().await;
     assert!(!path.exists(), "a server that saves nothing creates no file");
     for _ in 0..3 {

@@ -57,7 +57,8 @@ fn as_a_command() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         // The test harness writes lines to standard output that are not JSON-RPC.
         let output = std::fs::OpenOptions::new().write(true).open("/dev/fd/3").unwrap();
-        let (input, output) = (tokio::io::stdin(), tokio::fs::File::from_std(output));
+        let input = tokio::io::stdin();
+        let output = tokio::fs::File::from_std(output);
         _ = runtime.block_on(serve_pipe(&adder(), input, output, CancellationToken::new()));
         std::process::exit(0);
     }

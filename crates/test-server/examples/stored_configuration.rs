@@ -40,7 +40,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     case.expected_tools = Some(vec![ExpectedTool::new("read_text_file")]);
     let run = ConfigurationRun { cases: &[case], ..ConfigurationRun::default() };
     let (run, _) = test_sdk.run_configuration(&configuration.id, run, |_| {}).await?;
-    let (passed, total, name) = (run.passed_tests, run.total_tests, configuration.name);
+    let passed = run.passed_tests;
+    let total = run.total_tests;
+    let name = configuration.name;
     println!("{passed} of {total} tests passed with the configuration {name}");
     Ok(())
 }

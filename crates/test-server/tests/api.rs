@@ -165,7 +165,8 @@ async fn answers_fit_the_document() {
                 path if path.contains("configurations") => &configuration.id,
                 _ => &run.id,
             };
-            let (mut path, mut body) = (path.replace("{id}", id), None);
+            let mut path = path.replace("{id}", id);
+            let mut body = None;
             match operation_id {
                 "runTest" => body = Some(json!(case("b"))),
                 "runBatch" | "runConfiguration" => body = Some(json!({"cases": [case("c")]})),

@@ -315,11 +315,14 @@ fn h15_a_view_is_never_shown_in_a_mode_that_it_did_not_declare() {
     assert_eq!((view.bridge.display_mode(), view.effects()), (DisplayMode::Inline, vec![]));
 }
 
+fn mode(mode: &str) -> Value {
+    json!({ "mode": mode })
+}
+
 /// `display/return-resulting-mode`, `unavailable-returns-current`
 #[test]
 fn h15_a_request_is_answered_with_the_resulting_mode() {
     let mut view = ready();
-    let mode = |mode: &str| json!({ "mode": mode });
     assert_eq!(view.call("ui/request-display-mode", mode("pip")), mode("inline"));
     assert_eq!(view.call("ui/request-display-mode", mode("inline")), mode("inline"));
     assert_eq!(view.call("ui/request-display-mode", mode("hologram"))["code"], -32602);

@@ -451,9 +451,12 @@ async fn odd_images_that_stay_are_put_in_order() {
     assert_eq!(seen.content()[0]["type"], "resource_link");
 }
 
+fn image(data: &str) -> Value {
+    json!({"type": "image", "data": data, "mimeType": "image/png"})
+}
+
 #[tokio::test]
 async fn images_of_many_items_are_checked_too() {
-    let image = |data: &str| json!({"type": "image", "data": data, "mimeType": "image/png"});
     let right = image(PNG);
     let wrong = image("bm8gaW1hZ2U=");
     let settings =

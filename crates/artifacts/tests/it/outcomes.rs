@@ -199,10 +199,13 @@ async fn items_of_unknown_types_stay_while_the_answer_is_small() {
     }
 }
 
+fn text(n: usize) -> Value {
+    json!({"type": "text", "text": format!("item {n:0>194}")})
+}
+
 /// B4: every item is shown, saved, or both.
 #[tokio::test]
 async fn items_over_the_most_are_saved_together() {
-    let text = |n: usize| json!({"type": "text", "text": format!("item {n:0>194}")});
     let items: Vec<_> = (0..60).map(text).collect();
     let answer = json!({"content": items});
     let seen = capture(&Settings::small_context(), answer).await;

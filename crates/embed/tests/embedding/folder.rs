@@ -13,6 +13,11 @@ pub(crate) const MAX_TOKENS: usize = 12;
 const VOCABULARY: [&str; 12] =
     ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "bread", "flour", "water", "is", "made", "of", "and", "."];
 
+fn special(id: usize) -> Value {
+    json!({"id": id, "content": VOCABULARY[id], "special": true, "single_word": false,
+    "lstrip": false, "rstrip": false, "normalized": false})
+}
+
 /// Writes the model into a folder; its weights come from the seed.
 pub(crate) fn write(folder: &Path, seed: u32) {
     fs::create_dir_all(folder.join("1_Pooling")).unwrap();
@@ -25,10 +30,6 @@ pub(crate) fn write(folder: &Path, seed: u32) {
     put("sentence_bert_config.json", json!({"max_seq_length": MAX_TOKENS}));
     let vocabulary: Map<String, Value> =
         VOCABULARY.iter().zip(0..).map(|(token, id)| ((*token).to_owned(), json!(id))).collect();
-    let special = |id: usize| {
-        json!({"id": id, "content": VOCABULARY[id], "special": true, "single_word": false,
-        "lstrip": false, "rstrip": false, "normalized": false})
-    };
     put(
         "tokenizer.json",
         json!({

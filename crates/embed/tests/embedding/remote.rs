@@ -137,9 +137,12 @@ async fn texts_go_in_batches_and_come_back_in_their_order() {
     assert_eq!(endpoint.max_at_once(), 3);
 }
 
+fn item(index: usize, text: &str) -> Value {
+    json!({"index": index, "embedding": vector(text)})
+}
+
 #[tokio::test]
 async fn right_vectors_out_of_order_are_put_in_order() {
-    let item = |index: usize, text: &str| json!({"index": index, "embedding": vector(text)});
     let shuffled = json!({"data": [item(2, "c"), item(0, "a"), item(1, "b")]});
     let unnumbered = json!({"data": [{"embedding": vector("a")}, {"embedding": vector("b")}, {"embedding": vector("c")}]});
     let twice = json!({"data": [item(0, "a"), item(0, "b"), item(1, "c")]});

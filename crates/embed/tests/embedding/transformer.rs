@@ -60,7 +60,8 @@ async fn a_text_has_the_same_vector_alone_and_among_others() {
     options.batch_tokens = 1;
     let alone = Transformer::open(options).await.unwrap();
     assert_eq!(whole.model(), alone.model());
-    let (whole, alone) = (whole.embed(&many).await.unwrap(), alone.embed(&many).await.unwrap());
+    let whole = whole.embed(&many).await.unwrap();
+    let alone = alone.embed(&many).await.unwrap();
     assert_eq!(whole.len(), many.len());
     for (whole, alone) in whole.iter().zip(&alone) {
         assert_eq!(whole.len(), DIMENSION);
@@ -86,7 +87,8 @@ async fn long_texts_are_truncated() {
 
 #[tokio::test]
 async fn the_same_files_have_one_identity_in_any_folder() {
-    let (one, other) = (model_folder(), model_folder());
+    let one = model_folder();
+    let other = model_folder();
     let identity = open(one.path()).await.model().clone();
     assert_eq!(identity.dimension, DIMENSION);
     assert!(identity.identity.starts_with("bert-2x8#"), "{}", identity.identity);

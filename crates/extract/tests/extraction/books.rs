@@ -122,8 +122,8 @@ fn slides_are_read_in_the_order_in_which_they_are_shown() {
         <Relationship Id='rId7' Target='/ppt/slides/slide2.xml'/><Relationship Id='rId5' Target='slides/slide3.xml'/></Relationships>";
     let table = "<a:p><a:r><a:t>Rye</a:t></a:r><a:br/><a:r><a:t>bread</a:t></a:r></a:p><a:tbl><a:tr><a:tc><a:txBody><a:p><a:r><a:t>When</a:t></a:r></a:p></a:txBody></a:tc>\
         <a:tc><a:txBody><a:p><a:r><a:t>What</a:t></a:r></a:p></a:txBody></a:tc></a:tr></a:tbl>";
-    let (one, two) =
-        (slide("", "Water", "<a:p><a:r><a:t>Cold.</a:t></a:r></a:p>"), slide("", "Flour", table));
+    let one = slide("", "Water", "<a:p><a:r><a:t>Cold.</a:t></a:r></a:p>");
+    let two = slide("", "Flour", table);
     let three = slide("show='0'", "Secret", "");
     let bytes = package(&[
         ("ppt/presentation.xml", presentation),

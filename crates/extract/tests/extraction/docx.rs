@@ -7,24 +7,24 @@ use super::{
     support::docx::{body, document, package, paragraph},
 };
 
+fn styled(style: &str, text: &str) -> String {
+    format!("<w:p><w:pPr><w:pStyle w:val='{style}'/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>")
+}
+
+fn item(text: &str) -> String {
+    format!(
+        "<w:p><w:pPr><w:numPr><w:numId w:val='1'/></w:numPr></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
+    )
+}
+
+fn cell(text: &str) -> String {
+    format!("<w:tc>{}</w:tc>", if text.is_empty() { "<w:p/>".to_owned() } else { paragraph(text) })
+}
+
 #[test]
 fn paragraphs_headings_tables_and_notes_are_read() {
     let styles = "<w:styles xmlns:w='w'><w:style w:styleId='berschrift1'><w:name w:val='heading 1'/></w:style>\
         <w:style w:styleId='Own'><w:name w:val='Own'/><w:pPr><w:outlineLvl w:val='1'/></w:pPr></w:style></w:styles>";
-    let styled = |style: &str, text: &str| {
-        format!("<w:p><w:pPr><w:pStyle w:val='{style}'/></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>")
-    };
-    let item = |text: &str| {
-        format!(
-            "<w:p><w:pPr><w:numPr><w:numId w:val='1'/></w:numPr></w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>"
-        )
-    };
-    let cell = |text: &str| {
-        format!(
-            "<w:tc>{}</w:tc>",
-            if text.is_empty() { "<w:p/>".to_owned() } else { paragraph(text) }
-        )
-    };
     let body = [
         styled("berschrift1", "Bread &amp; wine"),
         "<w:p><w:r><w:t xml:space='preserve'>Flour, </w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>water</w:t></w:r>\

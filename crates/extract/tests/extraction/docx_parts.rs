@@ -49,6 +49,10 @@ fn the_main_part_is_found_by_its_relationship() {
     assert_eq!(file("download", bytes).content.trim(), "Flour");
 }
 
+fn styled(style: &str) -> String {
+    format!("<w:p><w:pPr><w:pStyle w:val='{style}'/></w:pPr><w:r><w:t>{style}</w:t></w:r></w:p>")
+}
+
 #[test]
 fn styles_inherit() {
     let styles = "<w:styles xmlns:w='w'>\
@@ -59,11 +63,6 @@ fn styles_inherit() {
         <w:style w:styleId='Ring'><w:basedOn w:val='Ring'/></w:style>\
         <w:style w:styleId='Secret'><w:rPr><w:vanish/></w:rPr></w:style>\
         <w:style w:styleId='Quiet'><w:basedOn w:val='Secret'/></w:style></w:styles>";
-    let styled = |style: &str| {
-        format!(
-            "<w:p><w:pPr><w:pStyle w:val='{style}'/></w:pPr><w:r><w:t>{style}</w:t></w:r></w:p>"
-        )
-    };
     let body = ["Corp", "Deep", "Toc", "Ring", "Heading2", "Quiet"].map(styled).concat()
         + "<w:p><w:r><w:rPr><w:rStyle w:val='Quiet'/></w:rPr><w:t>hidden</w:t></w:r></w:p>";
     let read = file("a.docx", with_parts(&body, &[], &[("word/styles.xml", styles)]));
@@ -74,13 +73,18 @@ fn styles_inherit() {
     assert_eq!(read.problems, [Problem::Hidden { count: 2 }]);
 }
 
+fn level(number: u8, format: &str, text: &str) -> String {
+    format!(
+        "<w:lvl w:ilvl='{number}'><w:start w:val='1'/><w:numFmt w:val='{format}'/><w:lvlText w:val='{text}'/></w:lvl>"
+    )
+}
+
+fn item(properties: &str, text: &str) -> String {
+    format!("<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>")
+}
+
 #[test]
 fn items_and_headings_have_their_automatic_numbers() {
-    let level = |number: u8, format: &str, text: &str| {
-        format!(
-            "<w:lvl w:ilvl='{number}'><w:start w:val='1'/><w:numFmt w:val='{format}'/><w:lvlText w:val='{text}'/></w:lvl>"
-        )
-    };
     let numbering = format!(
         "<w:numbering xmlns:w='w'><w:abstractNum w:abstractNumId='0'>{}{}</w:abstractNum>\
          <w:abstractNum w:abstractNumId='1'>{}</w:abstractNum>\
@@ -93,9 +97,6 @@ fn items_and_headings_have_their_automatic_numbers() {
     );
     let styles = "<w:styles xmlns:w='w'><w:style w:styleId='H'><w:name w:val='heading 1'/><w:pPr><w:numPr><w:numId w:val='1'/></w:numPr></w:pPr></w:style>\
         <w:style w:styleId='H2'><w:basedOn w:val='H'/><w:pPr><w:numPr><w:ilvl w:val='1'/></w:numPr><w:outlineLvl w:val='1'/></w:pPr></w:style></w:styles>";
-    let item = |properties: &str, text: &str| {
-        format!("<w:p><w:pPr>{properties}</w:pPr><w:r><w:t>{text}</w:t></w:r></w:p>")
-    };
     let list =
         |list: u8| format!("<w:numPr><w:ilvl w:val='0'/><w:numId w:val='{list}'/></w:numPr>");
     let body = [
@@ -125,8 +126,10 @@ fn items_and_headings_have_their_automatic_numbers() {
 fn what_stands_around_the_body_is_read() {
     let part =
         |name: &str, text: &str| format!("<w:{name} xmlns:w='w'>{}</w:{name}>", paragraph(text));
-    let (header, footer) = (part("hdr", "Letterhead"), part("ftr", "Register"));
-    let (first, number) = (part("hdr", "Old draft"), part("ftr", "7"));
+    let header = part("hdr", "Letterhead");
+    let footer = part("ftr", "Register");
+    let first = part("hdr", "Old draft");
+    let number = part("ftr", "7");
     let comments = format!(
         "<w:comments xmlns:w='w'><w:comment w:author='Ada'>{}</w:comment></w:comments>",
         paragraph("Too salty.")
@@ -186,13 +189,14 @@ fn drawings_are_read_after_their_paragraph() {
     );
 }
 
+fn alternative(choice: &str, fallback: &str) -> String {
+    format!(
+        "<w:p><w:r><mc:AlternateContent><mc:Choice>{choice}</mc:Choice><mc:Fallback>{fallback}</mc:Fallback></mc:AlternateContent></w:r></w:p>"
+    )
+}
+
 #[test]
 fn a_fallback_is_read_if_nothing_else_is_understood() {
-    let alternative = |choice: &str, fallback: &str| {
-        format!(
-            "<w:p><w:r><mc:AlternateContent><mc:Choice>{choice}</mc:Choice><mc:Fallback>{fallback}</mc:Fallback></mc:AlternateContent></w:r></w:p>"
-        )
-    };
     let text = |text: &str| format!("<w:txbxContent>{}</w:txbxContent>", paragraph(text));
     let hidden = "<w:txbxContent><w:p><w:r><w:rPr><w:vanish/></w:rPr><w:t>secret</w:t></w:r></w:p></w:txbxContent>";
     let body = [

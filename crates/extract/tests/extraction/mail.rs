@@ -63,6 +63,10 @@ fn the_richest_alternative_is_read_with_forwarded_messages_and_names_of_attachme
     assert_eq!(read.problems, [Problem::Other { reason }]);
 }
 
+fn part(depth: usize) -> String {
+    format!("--b{depth}\nContent-Type: multipart/mixed; boundary=b{}\n\n", depth + 1)
+}
+
 #[test]
 fn damaged_messages_are_read_as_far_as_they_go() {
     let cut =
@@ -71,9 +75,6 @@ fn damaged_messages_are_read_as_far_as_they_go() {
     let without = "Message-ID: <1>\nSubject: Odd\nContent-Type: multipart/mixed\n\nWords";
     assert_eq!(file("a.eml", without).content, "Odd\n\nWords");
     assert_eq!(file("a.eml", "Only words, no fields.").content, "Only words, no fields.");
-    let part = |depth: usize| {
-        format!("--b{depth}\nContent-Type: multipart/mixed; boundary=b{}\n\n", depth + 1)
-    };
     let deep = format!(
         "Message-ID: <1>\nSubject: Deep\nContent-Type: multipart/mixed; boundary=b0\n\n{}",
         (0..5_000).map(part).collect::<String>()

@@ -28,13 +28,16 @@ impl Score {
             *counts.entry(word).or_default() += 1;
         }
         let expected: Vec<String> = sentences.concat().into_iter().chain(words(others)).collect();
-        let is_found = |word: &&String| {
-            let left = counts.get_mut(word.as_str()).filter(|left| **left > 0);
-            left.map(|left| *left -= 1).is_some()
-        };
+        let mut found_words = 0;
+        for word in &expected {
+            if let Some(left) = counts.get_mut(word.as_str()).filter(|left| **left > 0) {
+                *left -= 1;
+                found_words += 1;
+            }
+        }
         Self {
             words: expected.len(),
-            found: expected.iter().filter(is_found).count(),
+            found: found_words,
             sentences: sentences.len(),
             in_order: longest_increasing(&positions(&sentences, found)),
         }
@@ -57,14 +60,14 @@ impl Score {
 
     fn row(self, name: &str) -> String {
         let Self { words, sentences, .. } = self;
-        let (recall, order) = (self.recall(), self.order());
+        let recall = self.recall();
+        let order = self.order();
         format!("| {name} | {words} | {recall:.3} | {sentences} | {order:.3} |\n")
     }
 }
 
 /// Returns the words of a text. Chinese and Japanese have no spaces: each character is a word.
 fn words(text: &str) -> Vec<String> {
-    let is_character = |it: char| matches!(it, '\u{3005}'..='\u{30ff}' | '\u{4e00}'..='\u{9fff}');
     let mut words = vec![String::new()];
     for letter in text.chars() {
         let is_word = words.last().is_some_and(|word| !word.is_empty());
@@ -82,12 +85,16 @@ fn words(text: &str) -> Vec<String> {
     words
 }
 
+fn is_character(letter: char) -> bool {
+    matches!(letter, '\u{3005}'..='\u{30ff}' | '\u{4e00}'..='\u{9fff}')
+}
+
 /// Returns where the sentences that are found as a whole begin.
 fn positions(sentences: &[Vec<String>], found: &[String]) -> Vec<usize> {
-    let place = |sentence: &Vec<String>| {
-        found.windows(sentence.len()).position(|words| words == sentence.as_slice())
-    };
-    sentences.iter().filter_map(place).collect()
+    sentences
+        .iter()
+        .filter_map(|sentence| found.windows(sentence.len()).position(|words| words == sentence))
+        .collect()
 }
 
 /// Returns the length of the longest part of a list that only grows.

@@ -260,6 +260,10 @@ fn a_row_has_no_more_cells_than_columns() {
     assert!(book.content == expected, "{} bytes", book.content.len());
 }
 
+fn column(attributes: &str) -> String {
+    format!("<table:table-column {attributes}/>")
+}
+
 /// Which columns are hidden is worked out once for a sheet, not again after each cell.
 #[test]
 fn columns_are_hidden_before_the_first_cell_or_not_at_all() {
@@ -273,7 +277,6 @@ fn columns_are_hidden_before_the_first_cell_or_not_at_all() {
     assert!(excel.content == expected, "{} bytes", excel.content.len());
     assert_eq!(excel.problems, [Problem::Hidden { count: 2 }]);
 
-    let column = |attributes: &str| format!("<table:table-column {attributes}/>");
     let cell = |text: &str| format!("<table:table-cell><text:p>{text}</text:p></table:table-cell>");
     let row =
         |text: &str| format!("<table:table-row>{}{}</table:table-row>", cell("0"), cell(text));
@@ -411,10 +414,13 @@ fn shared_texts_count_for_the_unpacked_bytes() {
     }
 }
 
+fn texts(text: &str) -> String {
+    format!("<sst>{}</sst>", text.repeat(20_000))
+}
+
 /// An element may be far smaller than what it takes in memory.
 #[test]
 fn empty_elements_count_for_the_unpacked_bytes() {
-    let texts = |text: &str| format!("<sst>{}</sst>", text.repeat(20_000));
     let document = |strings: &str| workbook(&[("S", "", "")], &[("xl/sharedStrings.xml", strings)]);
     let mut workbooks: Vec<_> =
         ["<si/>", "<si></si>"].map(texts).map(|it| (document(&it), it)).into();

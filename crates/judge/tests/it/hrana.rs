@@ -83,7 +83,8 @@ async fn pipeline(
     let stream = stream.ok_or_else(|| refused(StatusCode::BAD_REQUEST, "no such stream"))?;
     // SQLite waits for locks; other requests go on meanwhile, such as those of the transaction that
     // has the lock.
-    let (runtime, requests) = (tokio::runtime::Handle::current(), body["requests"].clone());
+    let runtime = tokio::runtime::Handle::current();
+    let requests = body["requests"].clone();
     let worked = tokio::task::spawn_blocking(move || {
         let (results, is_open) = runtime.block_on(answers(&stream, &requests));
         (stream, results, is_open)
@@ -99,7 +100,8 @@ async fn pipeline(
 
 /// Returns the result of each request, and whether the stream stays open.
 async fn answers(stream: &Connection, requests: &JsonValue) -> (Vec<JsonValue>, bool) {
-    let (mut results, mut is_open) = (Vec::new(), true);
+    let mut results = Vec::new();
+    let mut is_open = true;
     for request in requests.as_array().unwrap() {
         let response = match request["type"].as_str().unwrap() {
             "execute" => execute(stream, &request["stmt"])

@@ -28,7 +28,8 @@ struct Nothing {}
 /// The tools `write_note`, `read_note`, `secret`, `die`, `hang` and `big`.
 pub(crate) fn toolbox() -> Toolbox {
     let notes: Arc<Mutex<Vec<(String, String)>>> = Arc::default();
-    let (write, read) = (Arc::clone(&notes), notes);
+    let write = Arc::clone(&notes);
+    let read = notes;
     Toolbox::new("notes", "1.0.0")
         .tool("write_note", "Writes a note.", move |given: Write, _| {
             let write = Arc::clone(&write);

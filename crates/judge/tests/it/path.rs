@@ -155,7 +155,8 @@ async fn sse_server() -> (String, Arc<Mutex<Vec<String>>>) {
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = Arc::clone(&seen);
     let app = axum::Router::new().fallback(move |request: axum::extract::Request| {
-        let (endpoint, log) = (endpoint.clone(), Arc::clone(&log));
+        let endpoint = endpoint.clone();
+        let log = Arc::clone(&log);
         async move {
             let asked = format!("{} {}", request.method(), request.uri().path());
             let (head, body) = request.into_parts();

@@ -112,15 +112,16 @@ async fn check_table(table: &str, want: &[&str], stored: &[&str], refused: &[&st
     }
 }
 
+fn row(id: &str, status: &str) -> String {
+    format!(
+        "(id, test_name, prompt, status, test_case, tool_accuracy, passed_trials, failed_trials, error_trials) \
+         VALUES ({id}, 'n', 'p', {status}, '{{}}', 1, 0, 0, 0)"
+    )
+}
+
 /// seed: 004/17
 #[tokio::test]
 async fn the_table_of_results_matches_the_seed() {
-    let row = |id: &str, status: &str| {
-        format!(
-            "(id, test_name, prompt, status, test_case, tool_accuracy, passed_trials, failed_trials, error_trials) \
-             VALUES ({id}, 'n', 'p', {status}, '{{}}', 1, 0, 0, 0)"
-        )
-    };
     let stored =
         ["passed", "failed", "error"].map(|it| row(&format!("'{it}'"), &format!("'{it}'")));
     let refused = [row("'a'", "'running'"), row("'b'", "'PASSED'"), row("'passed'", "'passed'")];

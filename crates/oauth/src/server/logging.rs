@@ -58,7 +58,8 @@ mod tests {
     #[async_trait]
     impl Authenticator for Refusing {
         async fn authenticate(&self, _: &Parts) -> Result<Arc<Principal>, Denial> {
-            let (status, challenge) = (StatusCode::UNAUTHORIZED, Challenge::new("Bearer"));
+            let status = StatusCode::UNAUTHORIZED;
+            let challenge = Challenge::new("Bearer");
             Err(Denial { status, challenge, message: "the token has expired".to_owned() })
         }
     }

@@ -202,8 +202,10 @@ impl Issuer {
     /// The query and body of the last request for a path.
     pub(super) fn last(&self, path: &str) -> HashMap<String, String> {
         let state = self.state.lock().unwrap();
-        let of_path = |(seen, _): &&(String, String)| seen.split('?').next() == Some(path);
-        let (seen, body) = state.seen.iter().rev().find(of_path).expect("it was asked for");
+        let mut latest_first = state.seen.iter().rev();
+        let (seen, body) = latest_first
+            .find(|(seen, _)| seen.split('?').next() == Some(path))
+            .expect("it was asked for");
         let query = seen.split_once('?').map_or("", |(_, query)| query);
         form(&format!("{query}&{body}"))
     }
@@ -261,9 +263,6 @@ async fn answer(
         }
         return Ok(response.body(Full::new(body.clone().into())).unwrap());
     }
-    let json = |status: u16, body: Value| {
-        Response::builder().status(status).body(Full::new(body.to_string().into())).unwrap()
-    };
     let query = form(head.uri.query().unwrap_or_default());
     Ok(match (&head.method, path.as_str()) {
         (&Method::GET, "/.well-known/oauth-authorization-server") => json(
@@ -330,4 +329,8 @@ async fn answer(
         }
         _ => json(404, json!({})),
     })
+}
+
+fn json(status: u16, body: Value) -> Response<Full<Bytes>> {
+    Response::builder().status(status).body(Full::new(body.to_string().into())).unwrap()
 }

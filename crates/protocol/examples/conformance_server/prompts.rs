@@ -49,7 +49,8 @@ pub(crate) async fn get(
     let contents = match &*params.name {
         "test_simple_prompt" => vec![Content::text("This is a simple prompt for testing.")],
         "test_prompt_with_arguments" => {
-            let (arg1, arg2) = (argument("arg1")?, argument("arg2")?);
+            let arg1 = argument("arg1")?;
+            let arg2 = argument("arg2")?;
             vec![Content::text(format!("Prompt with arguments: arg1='{arg1}', arg2='{arg2}'"))]
         }
         "test_prompt_with_embedded_resource" => {

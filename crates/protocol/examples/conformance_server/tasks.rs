@@ -71,8 +71,8 @@ pub(crate) async fn call(params: CallToolParams, cx: &RequestContext) -> Result<
             CallToolResult::text(if deleted { "Deleted." } else { "Kept." })
         }
         "multi_input" => {
-            let (name, sure) =
-                (form("Your name?", "name", "string"), form("Sure?", "confirm", "boolean"));
+            let name = form("Your name?", "name", "string");
+            let sure = form("Sure?", "confirm", "boolean");
             tokio::try_join!(cx.elicit("name", &name), cx.elicit("sure", &sure))?;
             CallToolResult::text("Both were answered.")
         }

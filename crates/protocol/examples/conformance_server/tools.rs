@@ -226,8 +226,8 @@ pub(crate) async fn call(
             let color = cx
                 .elicit("step2", &form("Step 2: What is your favorite color?", "color", "string"))
                 .await?;
-            let (name, color) =
-                (field(&json!(name.content), "name"), field(&json!(color.content), "color"));
+            let name = field(&json!(name.content), "name");
+            let color = field(&json!(color.content), "color");
             text(&format!("{name} likes {color}."))
         }
         "test_input_required_result_capabilities" => {

@@ -349,7 +349,8 @@ async fn an_error_with_an_odd_code_keeps_its_message() {
         ("null", -32_603),
     ] {
         let error = call_answered_with(move |request| {
-            let (id, error) = (&request["id"], format!(r#"{{"code":{code},"message":"no disk"}}"#));
+            let id = &request["id"];
+            let error = format!(r#"{{"code":{code},"message":"no disk"}}"#);
             format!(r#"{{"jsonrpc":"2.0","id":{id},"error":{error}}}"#)
         })
         .await;

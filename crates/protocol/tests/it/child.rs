@@ -227,9 +227,11 @@ const REFUSED: &str = r#"echo '{"jsonrpc":"2.0","id":2,"error":{"code":-32022,"m
 
 #[tokio::test]
 async fn servers_of_both_eras_may_start_slowly() {
-    let (stateless, session) = (Revision::V2026_07_28, Revision::V2025_11_25);
+    let stateless = Revision::V2026_07_28;
+    let session = Revision::V2025_11_25;
     let late = format!("{REFUSED}; sleep 0.3; {STATELESS}");
-    let (auto, slow) = (RevisionChoice::Auto, "sleep 0.5");
+    let auto = RevisionChoice::Auto;
+    let slow = "sleep 0.5";
     for (case, revision, probe_ms, start, discover, initialize, want) in [
         ("stateless", auto, 100, slow, STATELESS, REFUSED, stateless),
         ("stateless alone", RevisionChoice::Only(stateless), 100, slow, STATELESS, ":", stateless),

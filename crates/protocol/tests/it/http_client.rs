@@ -765,7 +765,8 @@ pub(crate) async fn script(
     let seen = Arc::new(Mutex::new(Vec::new()));
     let log = seen.clone();
     let service = service_fn(move |request: Request<RequestBody>| {
-        let (log, answers) = (log.clone(), answers.clone());
+        let log = log.clone();
+        let answers = answers.clone();
         async move {
             let header = |name: &str| {
                 request.headers().get(name).map(|value| value.to_str().unwrap().to_owned())

@@ -35,6 +35,13 @@ async fn a_session_is_opened_used_and_ended() {
     assert_eq!(post(&world, &ping, with(&session)).await.0, StatusCode::NOT_FOUND);
 }
 
+fn meta(version: &str) -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": version,
+        "io.modelcontextprotocol/clientCapabilities": {},
+    })
+}
+
 #[tokio::test]
 async fn stateless_errors_have_a_status() {
     let world = listening(Limits::default()).await;
@@ -44,12 +51,6 @@ async fn stateless_errors_have_a_status() {
         let headers =
             vec![("mcp-protocol-version", version.to_owned()), ("mcp-method", method.to_owned())];
         (body, headers)
-    };
-    let meta = |version: &str| {
-        json!({
-            "io.modelcontextprotocol/protocolVersion": version,
-            "io.modelcontextprotocol/clientCapabilities": {},
-        })
     };
     let good = "2026-07-28";
     let cases = [

@@ -44,7 +44,8 @@ fn toolbox() -> Toolbox {
 
 #[tokio::test]
 async fn methods_that_are_not_overridden_ask_the_inner_handler() {
-    let (outer, plain) = (Server::new(Wrapper(toolbox())), Server::new(toolbox()));
+    let outer = Server::new(Wrapper(toolbox()));
+    let plain = Server::new(toolbox());
     let requests = [
         ("tools/list", json!({})),
         ("tools/call", json!({ "name": "t" })),

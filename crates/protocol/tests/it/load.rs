@@ -247,7 +247,8 @@ async fn answers_to_slow_readers_are_bounded_and_dropped() {
     // These clients read slowly, and their connections are closed all the same.
     let drips = readers.into_iter().map(|mut stream| {
         tokio::spawn(async move {
-            let (mut buffer, mut read) = ([0; 256], 0);
+            let mut buffer = [0; 256];
+            let mut read = 0;
             loop {
                 match stream.read(&mut buffer).await {
                     Ok(0) | Err(_) => return read,
@@ -389,6 +390,10 @@ async fn a_client_that_sends_no_more_and_then_is_gone_is_noticed_without_an_even
     noticed.await.expect("its call is cancelled").unwrap();
 }
 
+fn cancel(id: u64) -> Value {
+    json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } })
+}
+
 /// Each of many requests without a place may wait for [`Limits::queue_time`], but the cancellation
 /// behind them must not.
 #[tokio::test]
@@ -404,7 +409,6 @@ async fn a_cancellation_behind_many_requests_is_not_late() {
     let initialize = json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
         "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": { "name": "t", "version": "1" } } });
     let call = |id: u64, tool: &str| json!({ "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": { "name": tool } });
-    let cancel = |id: u64| json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": { "requestId": id } });
     let mut answers = BufReader::new(reader).lines();
     let mut lines = vec![initialize];
     lines.extend((100..112).map(|id| call(id, "silent")));

@@ -62,7 +62,8 @@ async fn batches_are_answered_where_they_exist() {
         let refused = "batches exist only in revision 2025-03-26";
         if revision.has(Feature::Batches) {
             // The refusal of the empty one needs no work, and may come first.
-            let (a, b) = (next().await, next().await);
+            let a = next().await;
+            let b = next().await;
             let (answers, empty) = if a.is_array() { (a, b) } else { (b, a) };
             let ids: Vec<&Value> =
                 answers.as_array().unwrap().iter().map(|answer| &answer["id"]).collect();

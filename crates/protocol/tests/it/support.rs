@@ -226,7 +226,8 @@ pub(crate) async fn client_of(
         ..options
     };
     let stop = CancellationToken::new();
-    let (server, stopped) = (server.clone(), stop.clone());
+    let server = server.clone();
+    let stopped = stop.clone();
     let client = match transport {
         Transport::Pipe => {
             let (ours, theirs) = tokio::io::duplex(4096);

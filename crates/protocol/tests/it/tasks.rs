@@ -87,7 +87,8 @@ impl Handler for Worker {
                 text("said".to_owned())
             }
             "ask" => {
-                let (one, two) = (form("one?"), form("two?"));
+                let one = form("one?");
+                let two = form("two?");
                 let answers = tokio::try_join!(cx.elicit("a", &one), cx.elicit("a", &two))?;
                 text(json!([answers.0.content, answers.1.content]).to_string())
             }

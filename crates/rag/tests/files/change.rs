@@ -142,7 +142,8 @@ async fn finished_files_are_stored_when_a_run_is_stopped() {
     let world = slow();
     let mut options = FileOptions::default();
     options.workers = 2.try_into().unwrap();
-    let (mut done, stop) = (0, tokio::sync::Notify::new());
+    let mut done = 0;
+    let stop = tokio::sync::Notify::new();
     let mut indexer = world.indexer(options);
     let named = [world.path("").into()];
     let watch = |event: &FileEvent<'_>| {
@@ -255,7 +256,8 @@ async fn many_files_are_all_kept() {
     for number in 0..300 {
         world.write(&format!("{}/{number}.txt", number % 7), format!("This is number {number}."));
     }
-    let (mut found, mut done) = (0, 0);
+    let mut found = 0;
+    let mut done = 0;
     let mut indexer = world.indexer(FileOptions::default());
     let named = [world.path("").into()];
     let report = indexer.run(&named, |event| match event {
@@ -333,7 +335,9 @@ async fn files_are_counted_before_the_first_is_read_where_that_is_asked_for() {
     options.count = true;
     // A path that is named twice counts once.
     let named = [world.path("").into(), world.path("in").into()];
-    let (mut counted, mut found, mut done) = (None, 0, 0);
+    let mut counted = None;
+    let mut found = 0;
+    let mut done = 0;
     let watch = |event: &FileEvent<'_>| match event {
         FileEvent::Counted(files) => {
             assert_eq!((counted, found, done), (None, 0, 0), "before anything else");

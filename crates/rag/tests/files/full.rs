@@ -21,7 +21,8 @@ async fn indexer(database: &Path, max_bytes: Option<u64>) -> (Indexer, Pipeline)
 async fn a_full_database_ends_the_run_and_the_next_one_ends_the_work() {
     const FILES: usize = 200;
     let folder = tempfile::tempdir().unwrap();
-    let (files, database) = (folder.path().join("in"), folder.path().join("k.db"));
+    let files = folder.path().join("in");
+    let database = folder.path().join("k.db");
     std::fs::create_dir(&files).unwrap();
     for number in 0..FILES {
         let text =

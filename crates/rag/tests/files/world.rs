@@ -44,7 +44,8 @@ impl World {
     }
 
     pub(crate) fn indexer(&self, options: FileOptions) -> Indexer {
-        let (records, me) = (Arc::clone(&self.records), self.me.clone());
+        let records = Arc::clone(&self.records);
+        let me = self.me.clone();
         Indexer::new(self.pipeline.clone(), records, me, options)
     }
 

@@ -112,8 +112,8 @@ async fn two_at_one_file_see_each_other_and_lose_nothing() {
                 let mut done = 0;
                 while done < 25 {
                     let record = store.get("am7://default/data.note/a").await.unwrap().unwrap();
-                    let (number, revision) =
-                        (record.attributes["number"].as_u64().unwrap(), record.revision);
+                    let number = record.attributes["number"].as_u64().unwrap();
+                    let revision = record.revision;
                     match store.put(Put::update(numbered("a", number + 1), revision)).await {
                         Ok(_) => done += 1,
                         Err(error) => assert!(error.is_conflict(), "{error}"),

@@ -313,8 +313,8 @@ async fn groups_go_when_they_are_empty() {
     let records = records();
     let alice = user("alice");
     let deep = note(&records, &alice, "~/A/B", "Note").await;
-    let (a, b) =
-        (group(&records, &alice, "~", "A").await, group(&records, &alice, "~/A", "B").await);
+    let a = group(&records, &alice, "~", "A").await;
+    let b = group(&records, &alice, "~/A", "B").await;
     for full in [&a, &b] {
         let error = records.delete(&alice, &uri(full), None).await.unwrap_err();
         assert!(matches!(error, RecordError::NotEmpty(_)), "{error}");

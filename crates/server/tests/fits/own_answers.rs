@@ -139,7 +139,8 @@ fn tokens_of(answer: &Value) -> u64 {
 #[tokio::test(flavor = "multi_thread")]
 async fn every_built_in_tool_answers_within_its_limit() {
     let store = LargeStore::start().await;
-    let (document, note) = (store.document.clone(), store.note.clone());
+    let document = store.document.clone();
+    let note = store.note.clone();
     let dense = "{\"digits\":[1,2,3,4]}\u{1}".repeat(4_000);
     let calls = [
         (

@@ -43,7 +43,8 @@ async fn figures_belong_to_the_caller_and_survive_the_server() {
         .await;
     let answer = call(&alice, "data__rows", json!({})).await.unwrap();
     let kept = &answer["_meta"]["marquetry/capture"]["kept_from_model"];
-    let (bytes, tokens) = (kept["bytes"].as_u64().unwrap(), kept["tokens"].as_u64().unwrap());
+    let bytes = kept["bytes"].as_u64().unwrap();
+    let tokens = kept["tokens"].as_u64().unwrap();
     assert!(bytes > 90_000 && tokens > 20_000 && tokens < bytes, "{kept}");
     call(&alice, "data__rows", json!({"_select": "length"})).await.unwrap();
     // Selected and saved: one answer.

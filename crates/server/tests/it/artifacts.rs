@@ -78,7 +78,8 @@ async fn artifacts_belong_to_the_principal_whose_call_made_them() {
         let alice = agent_with_token(&server, "hush-of-alice-0123456789", revision).await;
         let bob = agent_with_token(&server, "hush-of-bob-0123456789", revision).await;
         let artifact = saved(&alice).await;
-        let (name, uri) = (&artifact["name"], &artifact["uri"]);
+        let name = &artifact["name"];
+        let uri = &artifact["uri"];
         assert!(names(&alice).await.contains(&name.as_str().unwrap().to_owned()));
         let read = call(&alice, "read_artifact", json!({"name": name})).await.unwrap();
         assert_eq!(read["content"][0]["data"], PNG);
@@ -176,7 +177,8 @@ async fn two_servers_share_a_bucket() {
         app.ready().await;
         Running::serve(app).await
     };
-    let (first, second) = (start().await, start().await);
+    let first = start().await;
+    let second = start().await;
     share_artifacts(&first, &second).await;
     assert_eq!(first.http("GET", "/readyz", &[], b"").await.status, 200);
     first.stop().await;
@@ -217,7 +219,8 @@ async fn a_change_of_records_is_announced_to_their_readers() {
         let token = format!("hush-of-{name}-0123456789");
         agent_with_token(&server, &token, Revision::V2025_11_25).await
     };
-    let (alice, bob) = (agent("alice").await, agent("bob").await);
+    let alice = agent("alice").await;
+    let bob = agent("bob").await;
     let create = async |new: Value| {
         let made = call(&alice, "am7_create_object", new).await.unwrap();
         assert_ne!(made["isError"], true, "{made}");
@@ -226,7 +229,8 @@ async fn a_change_of_records_is_announced_to_their_readers() {
     for client in [&alice, &bob] {
         ask(client, "resources/list", json!({})).await.unwrap();
     }
-    let (mut alices, mut bobs) = (alice.notifications(), bob.notifications());
+    let mut alices = alice.notifications();
+    let mut bobs = bob.notifications();
     create(json!({"type": "data.note", "name": "own", "content": "x"})).await;
     create(
         json!({"type": "olio.llm.promptConfig", "name": "own", "attributes": {"system": ["x"]}}),
@@ -260,7 +264,8 @@ async fn artifacts_can_be_shared() {
 #[tokio::test]
 async fn sessions_can_have_artifacts_of_their_own() {
     let (server, _web) = server("[artifacts]\nscope = 'session'").await;
-    let (one, other) = (server.agent().await, server.agent().await);
+    let one = server.agent().await;
+    let other = server.agent().await;
     let artifact = saved(&one).await;
     assert!(!names(&one).await.is_empty());
     assert_eq!(names(&other).await, Vec::<String>::new());

@@ -88,7 +88,8 @@ impl AskingOverHttp {
         let router = axum::Router::new().route(
             "/mcp",
             any(move |request: Request| {
-                let (endpoint, shared) = (endpoint.clone(), shared.clone());
+                let endpoint = endpoint.clone();
+                let shared = shared.clone();
                 async move {
                     let status = shared.refuses_with.load(Ordering::SeqCst);
                     if status != 0 {
@@ -206,7 +207,8 @@ impl Asking {
             }
             "late" => {
                 // It asks when the caller no longer waits.
-                let (cx, form) = (cx.clone(), form(message));
+                let cx = cx.clone();
+                let form = form(message);
                 tokio::spawn(async move {
                     tokio::time::sleep(Duration::from_millis(400)).await;
                     cx.elicit("late", &form).await

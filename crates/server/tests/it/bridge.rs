@@ -698,8 +698,8 @@ async fn the_time_limit_of_a_call_excludes_its_wait_for_calls_of_others() {
     let server = Running::start(&toml).await;
     let world =
         World { server, web: [AskingOverHttp::start().await, AskingOverHttp::start().await] };
-    let (asked, other) =
-        (ByHand::of(&world).await, world.person(Revision::V2025_11_25, "bob").await.0);
+    let asked = ByHand::of(&world).await;
+    let other = world.person(Revision::V2025_11_25, "bob").await.0;
     asked.round("pipe__form", json!({})).await.unwrap();
     let start = std::time::Instant::now();
     let slow = text_of(&other, "pipe__slow", json!({ "ms": 2_000 })).await;

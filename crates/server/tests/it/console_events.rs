@@ -193,7 +193,8 @@ async fn events_are_sent_only_if_a_page_listens() {
         for upstream in ["pipe", "web"] {
             // Two stateless sides pass questions on in results.
             let is_passed = revision == REVISIONS[1] && upstream == "web";
-            let (progress, questions) = (page.told("call.progress"), page.told("question"));
+            let progress = page.told("call.progress");
+            let questions = page.told("question");
             with_progress(&agent, &format!("{upstream}__progress")).await;
             let told = page.is_told("call.progress", progress.len() + 1).await;
             let last = told.last().unwrap();
@@ -250,9 +251,10 @@ async fn users_see_events_only_of_their_own_calls() {
     let directory = tempfile::tempdir().unwrap();
     let toml = users_toml(directory.path(), &["ann", "bob"]) + &child_toml("pipe", "2025-11-25");
     let server = Running::start(&toml).await;
-    let (ann, bob) = (token_of("ann"), token_of("bob"));
-    let (of_ann, of_bob) =
-        (Page::open(&server, Some(&ann)).await, Page::open(&server, Some(&bob)).await);
+    let ann = token_of("ann");
+    let bob = token_of("bob");
+    let of_ann = Page::open(&server, Some(&ann)).await;
+    let of_bob = Page::open(&server, Some(&bob)).await;
     let agent = server.agent_of_user(REVISIONS[0], options(), Some(&ann)).await;
     with_progress(&agent, "pipe__progress").await;
     text_of(&agent, "pipe__form", json!({})).await;

@@ -59,7 +59,8 @@ async fn done(server: &Running, tool: &str, arguments: Value) -> Result<Value, S
 
 #[tokio::test]
 async fn vectors_come_from_the_named_model() {
-    let (folder, ollama) = (tempfile::tempdir().unwrap(), Ollama::start().await);
+    let folder = tempfile::tempdir().unwrap();
+    let ollama = Ollama::start().await;
     let server = server(folder.path(), &ollama, "tools.embedding = true").await;
     let texts = json!(["bread", "a longer text"]);
     let own = done(&server, "am7_embed", json!({ "texts": texts })).await.unwrap();
@@ -76,7 +77,8 @@ async fn vectors_come_from_the_named_model() {
         let arguments = json!({"texts": texts, "model": "other", "kind": kind});
         done(&server, "am7_embed", arguments).await.unwrap()
     };
-    let (passages, questions) = (embed("passage").await, embed("query").await);
+    let passages = embed("passage").await;
+    let questions = embed("query").await;
     assert_eq!(passages["dimension"], 3);
     assert_ne!(passages["vectors"], questions["vectors"]);
     let default = json!({"texts": texts, "model": "other"});
@@ -103,7 +105,8 @@ async fn vectors_come_from_the_named_model() {
 
 #[tokio::test]
 async fn a_database_belongs_to_the_model_that_filled_it() {
-    let (folder, ollama) = (tempfile::tempdir().unwrap(), Ollama::start().await);
+    let folder = tempfile::tempdir().unwrap();
+    let ollama = Ollama::start().await;
     let server = server(folder.path(), &ollama, "").await;
     let text = json!({"content": "The mill grinds wheat.", "model": "same"});
     done(&server, "am7_vectorize", text).await.unwrap();

@@ -58,7 +58,8 @@ async fn tools_of_all_upstreams_are_offered_with_their_prefix() {
 /// C3: calls to a tool that never answers use up only the places of its upstream.
 #[tokio::test]
 async fn a_silent_upstream_takes_only_its_own_places() {
-    let (silent, web) = (HttpUpstream::start().await, HttpUpstream::start().await);
+    let silent = HttpUpstream::start().await;
+    let web = HttpUpstream::start().await;
     let limits = "[limits]\nmax_in_flight_per_upstream = 2\nqueue_ms = 50\n";
     let server =
         Running::start(&format!("{limits}{}{}", silent.toml("silent"), web.toml("web"))).await;
@@ -218,7 +219,8 @@ async fn with_tokens_a_crash_does_not_show_standard_error() {
     let directory = tempfile::tempdir().unwrap();
     let users = users_toml(directory.path(), &["ann"]);
     let server = Running::start(&format!("{QUICK}{users}{}", child_toml("local"))).await;
-    let (options, revision) = (ClientOptions::default(), Revision::V2025_11_25);
+    let options = ClientOptions::default();
+    let revision = Revision::V2025_11_25;
     let agent = server.agent_of_user(revision, options, Some(&token_of("ann"))).await;
     let answer = call(&agent, "local__crash", json!({})).await.unwrap();
     let text = answer["content"][0]["text"].as_str().unwrap();
@@ -393,6 +395,10 @@ async fn a_list_that_may_lack_items_is_reported() {
     server.stop().await;
 }
 
+fn state_of_first(server: &Running) -> Value {
+    server.app.health()["upstreams"][0]["state"].clone()
+}
+
 #[tokio::test]
 async fn an_http_upstream_that_goes_and_comes_back_is_found_again() {
     let web = HttpUpstream::start().await;
@@ -404,11 +410,10 @@ async fn an_http_upstream_that_goes_and_comes_back_is_found_again() {
     web.stop().await;
     let answer = call(&agent, "web__echo", json!({"text": "x"})).await.unwrap();
     assert_eq!(answer["isError"], true, "{answer}");
-    let state = || server.app.health()["upstreams"][0]["state"].clone();
-    until("the loss is noticed", async || state() != "ready").await;
+    until("the loss is noticed", async || state_of_first(&server) != "ready").await;
 
     let _web = HttpUpstream::start_at(address).await;
-    until("it is back", async || state() == "ready").await;
+    until("it is back", async || state_of_first(&server) == "ready").await;
     assert_eq!(text_of(&agent, "web__echo", json!({"text": "y"})).await, "y");
     server.stop().await;
 }
@@ -418,7 +423,8 @@ async fn changes_of_lists_reach_every_agent() {
     let web = HttpUpstream::start().await;
     let server = Running::start(&format!("{}{}", web.toml("web"), child_toml("local"))).await;
     for (revision, upstream) in [(Revision::V2025_11_25, "web"), (Revision::V2026_07_28, "local")] {
-        let (agent, other) = (server.agent_of(revision).await, server.agent_of(revision).await);
+        let agent = server.agent_of(revision).await;
+        let other = server.agent_of(revision).await;
         let mut told = [agent.notifications(), other.notifications()];
         let extra = format!("{upstream}__extra");
         assert!(!tool_names(&agent).await.contains(&extra));
@@ -437,13 +443,16 @@ async fn changes_of_lists_reach_every_agent() {
     server.stop().await;
 }
 
+fn slow(ms: u64) -> CallToolParams {
+    CallToolParams::new("web__slow", &json!({"ms": ms})).unwrap()
+}
+
 #[tokio::test]
 async fn progress_and_cancellation_go_through() {
     let web = HttpUpstream::start().await;
     let server = Running::start(&web.toml("web")).await;
     for revision in [Revision::V2025_11_25, Revision::V2026_07_28] {
         let agent = server.agent_of(revision).await;
-        let slow = |ms: u64| CallToolParams::new("web__slow", &json!({"ms": ms})).unwrap();
 
         let (sender, mut progress) = mpsc::channel(8);
         let options = CallOptions { progress: Some(sender), ..CallOptions::default() };
@@ -564,7 +573,8 @@ async fn lists_that_wait_for_upstreams_leave_their_callers_places_free() {
     ))
     .await;
     let token = token_of("ann");
-    let (options, revision) = (ClientOptions::default(), Revision::V2025_11_25);
+    let options = ClientOptions::default();
+    let revision = Revision::V2025_11_25;
     let agent = server.agent_of_user(revision, options, Some(&token)).await;
     let lists = ["tools/list", "prompts/list", "tools/list", "prompts/list"].map(|list| {
         let agent = agent.clone();

@@ -471,7 +471,8 @@ async fn a_resource_link_belongs_to_its_agent_and_redirects_no_other_upstream() 
     let link = async |agent: &Client, from: &str, uri: &str| {
         call(agent, &format!("{from}__link"), json!({ "uri": uri })).await.unwrap();
     };
-    let (ann, bob) = (server.agent().await, server.agent().await);
+    let ann = server.agent().await;
+    let bob = server.agent().await;
     for uri in ["own://listed", "own://t/1", "new://1", "artifact://x", "am7://x", "AM7://x"] {
         link(&ann, "thief", uri).await;
     }
@@ -490,14 +491,18 @@ async fn a_resource_link_belongs_to_its_agent_and_redirects_no_other_upstream() 
     server.stop().await;
 }
 
+fn bearer(name: &str) -> String {
+    format!("Bearer {}", token_of(name))
+}
+
 #[tokio::test]
 async fn with_one_upstream_a_link_belongs_to_its_user_too() {
     let upstream = linking("up", json!([{ "uri": "own://listed", "name": "l" }]), json!([])).await;
     let directory = tempfile::tempdir().unwrap();
     let users = users_toml(directory.path(), &["ann", "bob"]);
     let server = Running::start(&format!("{users}{}", upstream.toml("up"))).await;
-    let bearer = |name: &str| format!("Bearer {}", token_of(name));
-    let (ann, bob) = (bearer("ann"), bearer("bob"));
+    let ann = bearer("ann");
+    let bob = bearer("bob");
     let ask = async |token: &str, method: &str, params: Value| {
         post(&server, &[("Authorization", token)], method, params).await.json()
     };
@@ -596,11 +601,14 @@ async fn no_question_passes_for_an_answer() {
     }
 }
 
+fn resource(name: &str) -> Value {
+    json!([{ "uri": format!("x://{name}"), "name": name }])
+}
+
 /// A View reads and lists what its own server has (`apps.md`, 3.4): the console sends the server's
 /// name with what the View asks for.
 #[tokio::test]
 async fn a_header_binds_a_request_to_one_server() {
-    let resource = |name: &str| json!([{ "uri": format!("x://{name}"), "name": name }]);
     let template =
         |name: &str| json!([{ "uriTemplate": format!("{name}://{{id}}"), "name": name }]);
     let one = linking("one", resource("one"), template("one")).await;

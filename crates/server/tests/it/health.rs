@@ -102,7 +102,8 @@ async fn health_is_never_better_than_the_last_call() {
 
     web.stop().await;
     let failed = call(&agent, "web__echo", json!({"text": "a"})).await.unwrap();
-    let (now, status) = (state(0), server.app.health()["status"].clone());
+    let now = state(0);
+    let status = server.app.health()["status"].clone();
     assert_eq!(failed["isError"], true);
     assert_ne!(now["state"], "ready", "{now}");
     assert!(now["problem"].is_string(), "{now}");

@@ -75,8 +75,8 @@ fn check_copy(world: &World, word: &str, passages: usize) {
 
 #[track_caller]
 fn check(output: &Output, code: i32, stdout: &str, stderr: &str) {
-    let (out, err) =
-        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let out = String::from_utf8_lossy(&output.stdout);
+    let err = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(code), "{out}{err}");
     assert!(out.contains(stdout), "{out:?} has no {stdout:?}");
     assert!(err.contains(stderr), "{err:?} has no {stderr:?}");
@@ -693,7 +693,8 @@ fn a_search_repairs_a_database_after_a_crash() {
         let hit = hits.iter().find(|hit| hit["content"].as_str().unwrap().contains(word)).unwrap();
         hit["uri"].as_str().unwrap().to_owned()
     };
-    let (changed, removed) = (uri("wheat"), uri("still"));
+    let changed = uri("wheat");
+    let removed = uri("still");
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let path = world.path("data/marquetry/knowledge.db");

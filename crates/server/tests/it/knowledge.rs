@@ -272,7 +272,8 @@ async fn records_survive_a_restart_and_reading_creates_no_file() {
 async fn several_servers_share_a_postgres() {
     let Some(url) = test_postgres::database().await else { return };
     let toml = format!("[knowledge]\ndatabase = {url:?}\n");
-    let (one, other) = (Running::start(&toml).await, Running::start(&toml).await);
+    let one = Running::start(&toml).await;
+    let other = Running::start(&toml).await;
     let uri = one.document("", "bread", "Bread is flour and water.").await;
     assert_eq!(other.found("", "bread").await, ["Bread is flour and water."]);
     let update = json!({"uri": uri, "content": "Bread is rye and water."});
@@ -539,7 +540,8 @@ async fn previews_of_chunks_have_pages() {
 #[tokio::test]
 async fn subscribers_hear_of_changes_by_other_processes() {
     let folder = tempfile::tempdir().unwrap();
-    let (one, other) = (server(folder.path()).await, server(folder.path()).await);
+    let one = server(folder.path()).await;
+    let other = server(folder.path()).await;
     let uri = one.document("", "watched", "A text.").await;
     let still = one.document("", "still", "Another text.").await;
     let watch = async |uri: &str| {
@@ -599,7 +601,9 @@ async fn answers_of_built_in_tools_are_bounded_and_say_how_to_continue() {
         assert_eq!(status, 200, "{made}");
         assert!(made.to_string().len() < 15_000);
     }
-    let (mut seen, mut pages, mut cursor) = (Vec::new(), 0, Value::Null);
+    let mut seen = Vec::new();
+    let mut pages = 0;
+    let mut cursor = Value::Null;
     loop {
         let mut arguments = json!({"type": "data.note", "limit": 500, "details": true});
         if !cursor.is_null() {
@@ -627,7 +631,8 @@ async fn answers_of_built_in_tools_are_bounded_and_say_how_to_continue() {
     let text = (0..2_000).map(|it| format!("Loaf {it} of bread. ")).collect::<String>();
     let new = json!({"type": "data.data", "name": "loaves", "content": text});
     let (_, made) = server.tool("", "am7_create_object", new).await;
-    let (mut read, mut start) = (String::new(), json!(0));
+    let mut read = String::new();
+    let mut start = json!(0);
     while !start.is_null() {
         let body = raw(
             "am7_extract_content",

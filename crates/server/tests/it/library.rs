@@ -159,7 +159,8 @@ impl Authenticator for OneToken {
                 None => ann,
             }));
         }
-        let (status, challenge) = (http::StatusCode::UNAUTHORIZED, Challenge::new("Bearer"));
+        let status = http::StatusCode::UNAUTHORIZED;
+        let challenge = Challenge::new("Bearer");
         Err(Denial { status, challenge, message: "wrong token".to_owned() })
     }
 }

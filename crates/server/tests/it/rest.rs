@@ -431,7 +431,8 @@ async fn a_path_that_is_not_utf_8_is_an_unknown_method() {
 
 #[tokio::test]
 async fn failures_of_upstreams_have_statuses_of_their_own() {
-    let (web, refusing) = (HttpUpstream::start().await, AskingOverHttp::start().await);
+    let web = HttpUpstream::start().await;
+    let refusing = AskingOverHttp::start().await;
     let toml = format!(
         "gateway.restart_delay_ms = 60000\nlimits.max_request_bytes = 2000\n[mcp_servers.dead]\ncommand = '/no/such/program'\n{}call_timeout_ms = 150\n{}",
         web.toml("web"),
@@ -498,7 +499,8 @@ async fn open(server: &Running, token: &str, line: &str, headers: &str) -> (TcpS
     let head =
         format!("{line} HTTP/1.1\r\nHost: {host}\r\nAuthorization: {token}\r\n{headers}\r\n");
     stream.write_all(head.as_bytes()).await.unwrap();
-    let (mut said, mut buffer) = (String::new(), [0; 4096]);
+    let mut said = String::new();
+    let mut buffer = [0; 4096];
     while !said.contains("\r\n\r\n") {
         let count = within(stream.read(&mut buffer)).await.unwrap();
         assert!(count > 0, "the connection ended: {said}");
@@ -567,7 +569,8 @@ async fn waiting_bodies_are_bounded_per_caller() {
 
 #[tokio::test]
 async fn subscriptions_are_bounded_per_caller() {
-    let (folder, upstream) = (tempfile::tempdir().unwrap(), AskingOverHttp::start().await);
+    let folder = tempfile::tempdir().unwrap();
+    let upstream = AskingOverHttp::start().await;
     let toml = format!("limits.max_sessions_per_caller = 1\n{}", upstream.toml("up", "2025-11-25"));
     let server = server_of_two(folder.path(), &toml).await;
     let subscribed = async |token: &str| {

@@ -62,7 +62,8 @@ impl Scripted {
             any({
                 let seen = seen.clone();
                 move |request: Request| {
-                    let (seen, answer) = (seen.clone(), answer.clone());
+                    let seen = seen.clone();
+                    let answer = answer.clone();
                     async move {
                         let body = to_bytes(request.into_body(), 1 << 20).await.unwrap();
                         let Ok(message) = serde_json::from_slice::<Value>(&body) else {

@@ -71,6 +71,11 @@ async fn a_large_answer_is_saved_and_read_in_parts() {
     server.stop().await;
 }
 
+fn without_numbers(text: &str) -> String {
+    let words = text.split_whitespace();
+    words.filter(|word| !word.contains(|c: char| c.is_ascii_digit())).collect::<Vec<_>>().join(" ")
+}
+
 #[tokio::test]
 async fn the_guide_quotes_what_the_model_sees() {
     let (server, _web, agent) = captured("").await;
@@ -80,12 +85,8 @@ async fn the_guide_quotes_what_the_model_sees() {
     let notice = texts.iter().find(|text| text.contains("The answer of")).unwrap();
     let said = notice.lines().find(|line| line.contains("The answer of")).unwrap();
     // Numbers and generated names differ between answers.
-    let words = |text: &str| {
-        let words = text.split_whitespace();
-        words.filter(|w| !w.contains(|c: char| c.is_ascii_digit())).collect::<Vec<_>>().join(" ")
-    };
-    let said = words(&said.replace("web__big", "files__read_text_file"));
-    let guide = words(include_str!("../../../../docs/guide/artifacts.md"));
+    let said = without_numbers(&said.replace("web__big", "files__read_text_file"));
+    let guide = without_numbers(include_str!("../../../../docs/guide/artifacts.md"));
     assert!(guide.contains(&said), "docs/guide/artifacts.md must have: {said}");
     server.stop().await;
 }

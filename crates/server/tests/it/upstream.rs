@@ -180,18 +180,6 @@ impl Upstream {
         if self.shared.grown.load(Ordering::SeqCst) {
             names.push("extra");
         }
-        let tool = |name: &str| {
-            Tool {
-            name: name.to_owned(),
-            description: Some(format!("The tool {name}.")),
-            input_schema: json!({"type": "object"}),
-            output_schema: (name == "structured").then(|| {
-                json!({"type": "object", "properties": {"rows": {"type": "array"}}, "required": ["rows"], "additionalProperties": false})
-            }),
-            extra: json!({"x-unknown": {"kept": true}}).as_object().cloned().unwrap(),
-            ..Tool::default()
-        }
-        };
         names.into_iter().map(tool).collect()
     }
 }
@@ -364,4 +352,17 @@ impl Handler for Upstream {
         let message = PromptMessage { role: Role::User, content };
         Reply::json(&GetPromptResult { messages: vec![message], ..GetPromptResult::default() })
     }
+}
+
+fn tool(name: &str) -> Tool {
+    Tool {
+            name: name.to_owned(),
+            description: Some(format!("The tool {name}.")),
+            input_schema: json!({"type": "object"}),
+            output_schema: (name == "structured").then(|| {
+                json!({"type": "object", "properties": {"rows": {"type": "array"}}, "required": ["rows"], "additionalProperties": false})
+            }),
+            extra: json!({"x-unknown": {"kept": true}}).as_object().cloned().unwrap(),
+            ..Tool::default()
+        }
 }

@@ -55,7 +55,8 @@ async fn listening() -> String {
     let endpoint = HttpEndpoint::new(Server::new(Everything { cancelled }), HttpOptions::default());
     tokio::spawn(async move {
         while let Ok((stream, _)) = listener.accept().await {
-            let (acceptor, endpoint) = (acceptor.clone(), endpoint.clone());
+            let acceptor = acceptor.clone();
+            let endpoint = endpoint.clone();
             tokio::spawn(async move {
                 let Ok(stream) = acceptor.accept(stream).await else { return };
                 let http = hyper::server::conn::http1::Builder::new();
