@@ -9,13 +9,14 @@ use std::{cell::RefCell, collections::BTreeMap, path::PathBuf};
 
 use indexmap::IndexMap;
 use marquetry_nearest::nearest;
+use marquetry_secrets::Secrets;
 use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
 use crate::{
     env_file,
     error::{ConfigError, Position},
-    expand::{Variables, expand},
+    expand::{Sources, Variables},
     json::{Members, Scalar, json_members, lenient, lenient_list, offset_in, without_comments},
     transport::{Transport, TransportError, TransportFault, TransportParts},
 };
@@ -70,13 +71,15 @@ pub struct ReadOptions<'a> {
     pub disabled: &'a dyn Fn(&str) -> bool,
     /// Asks for the value of an input that the environment variable `INPUT_ID` does not set.
     pub ask: &'a dyn Fn(&Input) -> Option<String>,
+    /// Reads secrets. Without it, a server that refers to one cannot be used.
+    pub secrets: Option<&'a Secrets>,
 }
 
 impl<'a> ReadOptions<'a> {
     /// Reads without variables and without asking.
     #[must_use]
     pub fn new(file: &'a str) -> Self {
-        Self { file, variables: &|_| None, disabled: &|_| false, ask: &|_| None }
+        Self { file, variables: &|_| None, disabled: &|_| false, ask: &|_| None, secrets: None }
     }
 }
 
@@ -88,7 +91,7 @@ impl ClientFile {
     /// Returns an error if the text is not JSON with comments, or if it has no section of servers.
     /// A mistake in one server is a warning, and that server is [`Transport::Unusable`].
     pub fn read(text: &str, options: &ReadOptions<'_>) -> Result<Self, ConfigError> {
-        let ReadOptions { file, variables, disabled, ask } = *options;
+        let ReadOptions { file, variables, disabled, ask, secrets } = *options;
         let text = &without_comments(text);
         let reader = Reader { text, file };
         let mut warnings = Vec::new();
@@ -127,6 +130,11 @@ impl ClientFile {
             answer.or_insert_with(|| ask(input).or_else(|| input.default.clone())).clone()
         };
 
+        let mut sources = Sources::new(variables);
+        if let Some(secrets) = secrets {
+            sources = sources.with_secrets(secrets);
+        }
+
         for other in SECTIONS.into_iter().filter(|path| path.join(".") != section) {
             if find(&root, other).is_some() {
                 let other = other.join(".");
@@ -144,7 +152,7 @@ impl ClientFile {
         let mut servers = IndexMap::new();
         for (name, entry) in entries.0 {
             let server = ServerReader { reader, section: &section, name: &name };
-            let read = match server.read(entry, variables, disabled(&name), &mut warnings) {
+            let read = match server.read(entry, &sources, disabled(&name), &mut warnings) {
                 Ok(server) => server,
                 // A mistake in one entry affects only that server.
                 Err(error) => {
@@ -302,7 +310,7 @@ impl<'t> ServerReader<'t> {
     fn read(
         self,
         entry: &'t RawValue,
-        variables: Variables<'_>,
+        sources: &Sources<'_>,
         disabled: bool,
         warnings: &mut Vec<String>,
     ) -> Result<ClientServer, ConfigError> {
@@ -345,7 +353,7 @@ impl<'t> ServerReader<'t> {
             warnings.push(not_started(self.name, &self.reader.error(&key, entry, problem.clone())));
             return Ok(server);
         }
-        if let Err(fault) = self.prepare(&members, variables, &mut server.transport) {
+        if let Err(fault) = self.prepare(&members, sources, &mut server.transport) {
             let keys = &fault.path;
             let value = members.get(keys[0].as_str()).copied().unwrap_or(entry);
             let inner = keys.get(1).and_then(|name| json_members(value.get())?.get(name).copied());
@@ -367,16 +375,16 @@ impl<'t> ServerReader<'t> {
     fn prepare(
         self,
         members: &IndexMap<String, &'t RawValue>,
-        variables: Variables<'_>,
+        sources: &Sources<'_>,
         transport: &mut Transport,
     ) -> Result<(), EntryFault> {
-        let checked = transport.expand(variables).and_then(|()| transport.check());
+        let checked = transport.expand(sources).and_then(|()| transport.check());
         checked.map_err(|error| EntryFault {
             is_invalid: matches!(error, TransportError::Wrong { .. }),
             path: error.path().to_vec(),
             problem: error.to_string(),
         })?;
-        self.add_env_file(members, variables, transport).map_err(|problem| EntryFault {
+        self.add_env_file(members, sources, transport).map_err(|problem| EntryFault {
             is_invalid: false,
             path: vec!["envFile".to_owned()],
             problem,
@@ -478,7 +486,7 @@ impl<'t> ServerReader<'t> {
     fn add_env_file(
         self,
         members: &IndexMap<String, &'t RawValue>,
-        variables: Variables<'_>,
+        sources: &Sources<'_>,
         transport: &mut Transport,
     ) -> Result<(), String> {
         let Transport::Stdio { env, .. } = transport else { return Ok(()) };
@@ -487,8 +495,8 @@ impl<'t> ServerReader<'t> {
             Ok(None) => return Ok(()),
             Err(error) => return Err(error.problem),
         };
-        let path = expand(&path, variables).map_err(|error| error.to_string())?;
-        let workspace = variables("workspaceFolder").unwrap_or_default();
+        let path = sources.expand(&path).map_err(|error| error.to_string())?;
+        let workspace = sources.variables()("workspaceFolder").unwrap_or_default();
         for (name, value) in env_file::read(&PathBuf::from(workspace).join(&*path))? {
             env.entry(name).or_insert(value);
         }
@@ -593,6 +601,7 @@ mod tests {
             variables: &variable,
             disabled: &|name| name == "known-off",
             ask,
+            secrets: None,
         };
         ClientFile::read(text, &options)
     }
@@ -839,8 +848,8 @@ mod tests {
                 "VS Code, settings.json with one key",
                 r#"{"mcp.servers": {"time": {"command": "uvx", "args": ["mcp-server-time"], "env": {"A": "${command:pick}"}}}}"#,
                 expect![[r#"
-                    time: unusable stdio: mcp.json:1:87: "mcp.servers".time.env.A: ${command:pick} is defined only in an editor; write the value, or use ${VAR}
-                    ! server "time" is not started: mcp.json:1:87: "mcp.servers".time.env.A: ${command:pick} is defined only in an editor; write the value, or use ${VAR}
+                    time: unusable stdio: mcp.json:1:87: "mcp.servers".time.env.A: ${command:pick} cannot be used here: secrets are not read for this setting
+                    ! server "time" is not started: mcp.json:1:87: "mcp.servers".time.env.A: ${command:pick} cannot be used here: secrets are not read for this setting
                 "#]],
             ),
             (

@@ -5,7 +5,7 @@ use std::{fmt, path::PathBuf};
 use indexmap::IndexMap;
 use marquetry_protocol::client::parse_server_url;
 
-use crate::expand::{ExpandError, Variables, expand};
+use marquetry_secrets::expand::{ExpandError, Sources};
 
 /// The transport of a server: a program or a URL.
 #[derive(Clone, Debug, PartialEq)]
@@ -71,34 +71,37 @@ impl Transport {
         Self::Unusable { kind: self.kind(), problem }
     }
 
-    /// Replaces the variables in every string.
+    /// Replaces the variables and the references to secrets in every string. Secrets are not
+    /// allowed in a program and its arguments, which every user of the machine can see.
     ///
     /// # Errors
     ///
-    /// Returns an error with the path of the key if a variable has no value, or if it is written
-    /// wrongly.
-    pub fn expand(&mut self, variables: Variables<'_>) -> Result<(), TransportError> {
+    /// Returns an error with the path of the key if a variable or a secret has no value, or if it is
+    /// written wrongly.
+    pub fn expand(&mut self, sources: &Sources<'_>) -> Result<(), TransportError> {
         match self {
             Self::Stdio { command, args, env, cwd } => {
-                expand_value(&["command"], command, variables)?;
+                let shown = &sources
+                    .without_secrets("process lists show the program and its arguments; use env");
+                expand_value(&["command"], command, shown)?;
                 for arg in args {
-                    expand_value(&["args"], arg, variables)?;
+                    expand_value(&["args"], arg, shown)?;
                 }
                 for (name, value) in env {
-                    expand_value(&["env", name], value, variables)?;
+                    expand_value(&["env", name], value, sources)?;
                 }
                 if let Some(cwd) = cwd
                     && let Some(text) = cwd.to_str()
                 {
                     let mut text = text.to_owned();
-                    expand_value(&["cwd"], &mut text, variables)?;
+                    expand_value(&["cwd"], &mut text, shown)?;
                     *cwd = text.into();
                 }
             }
             Self::Http { url, headers, .. } => {
-                expand_value(&["url"], url, variables)?;
+                expand_value(&["url"], url, sources)?;
                 for (name, value) in headers {
-                    expand_value(&["headers", name], value, variables)?;
+                    expand_value(&["headers", name], value, sources)?;
                 }
             }
             Self::Unusable { .. } | Self::NotGiven => {}
@@ -133,13 +136,13 @@ impl Transport {
     }
 }
 
-/// Replaces the variables in the value of a key.
+/// Replaces the references in the value of a key.
 fn expand_value(
     path: &[&str],
     text: &mut String,
-    variables: Variables<'_>,
+    sources: &Sources<'_>,
 ) -> Result<(), TransportError> {
-    let expanded = expand(text, variables).map_err(|error| TransportError::Expand {
+    let expanded = sources.expand(text).map_err(|error| TransportError::Expand {
         path: path.iter().map(|&part| part.to_owned()).collect(),
         error,
     })?;

@@ -1,6 +1,7 @@
 //! The section `[auth]`: authentication of callers.
 
 use std::{
+    fmt,
     io::Read,
     path::{Path, PathBuf},
 };
@@ -12,7 +13,7 @@ use marquetry_oauth::server::{
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use marquetry_client_files::Variables;
+use marquetry_client_files::{Variables, expand::Sources};
 
 /// Authentication of HTTP callers. Without `issuer` and `tokens`, every caller that can connect is
 /// accepted. A token is required for `/mcp`, `/sse`, `/messages`, `/mcp/v1`, `/media` and
@@ -46,7 +47,8 @@ pub struct AuthConfig {
     #[schemars(example = &"groups")]
     pub groups_claim: Option<String>,
     /// Static tokens by the names of their holders. Each is read from an environment variable
-    /// (`env`) or a file (`file`), and has scopes. A token has at least 16 characters; `openssl
+    /// (`env`), a file (`file`) or another place of secrets (`token`, such as
+    /// `"${keyring:marquetry/ci}"`), and has scopes. A token has at least 16 characters; `openssl
     /// rand -hex 32` makes one.
     #[schemars(example = serde_json::json!({"ci": {"env": "MARQUETRY_TOKEN_CI", "scopes": ["tools"]}}))]
     pub tokens: Option<IndexMap<String, TokenConfig>>,
@@ -61,10 +63,37 @@ pub struct TokenConfig {
     pub env: Option<String>,
     /// The file with the token; white space around it is ignored.
     pub file: Option<PathBuf>,
+    /// A reference to the token: `${file:PATH}`, `${keyring:SERVICE/NAME}` or `${command:PROGRAM
+    /// ARG…}`.
+    #[serde(skip_serializing)]
+    #[schemars(with = "Option<String>")]
+    pub token: Option<TokenText>,
     /// Scopes of its holder.
     pub scopes: Vec<String>,
     /// Groups of its holder.
     pub groups: Vec<String>,
+}
+
+/// A reference to a token, or the token after the reference was replaced. Shows neither.
+#[derive(Clone, Default, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct TokenText(String);
+
+impl TokenText {
+    /// Replaces the references. A token does not belong into the file itself.
+    pub(crate) fn expand(&mut self, sources: &Sources<'_>) -> Result<(), String> {
+        if !self.0.contains("${") {
+            return Err("is no reference to a secret; a configuration holds no tokens; expected one such as \"${keyring:marquetry/ci}\" or \"${file:/run/secrets/ci}\"".to_owned());
+        }
+        self.0 = sources.expand(&self.0).map_err(|error| error.to_string())?.into_owned();
+        Ok(())
+    }
+}
+
+impl fmt::Debug for TokenText {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("TokenText(…)")
+    }
 }
 
 /// An invalid key of `[auth]`: its name and a message.
@@ -162,13 +191,14 @@ impl AuthConfig {
 impl TokenConfig {
     fn read(&self, variables: Variables<'_>) -> Result<String, String> {
         const MIN_LENGTH: usize = 16;
-        let text = match (&self.env, &self.file) {
-            (Some(name), None) => variables(name)
+        let text = match (&self.env, &self.file, &self.token) {
+            (Some(name), None, None) => variables(name)
                 .ok_or_else(|| format!("the environment variable {name} is not set"))?,
-            (None, Some(path)) => {
+            (None, None, Some(token)) => token.0.clone(),
+            (None, Some(path), None) => {
                 read(path).map_err(|error| format!("{} cannot be read: {error}", path.display()))?
             }
-            _ => return Err("expected either \"env\" or \"file\"".to_owned()),
+            _ => return Err("expected one of \"env\", \"file\" and \"token\"".to_owned()),
         };
         let text = text.trim();
         if text.len() < MIN_LENGTH || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
@@ -235,7 +265,7 @@ mod tests {
                 "tokens = { ci = { env = 'SHORT' } }",
                 "tokens: ci: a token has at least 16 characters and no blanks; `openssl rand -hex 32` makes one",
             ),
-            ("tokens = { ci = {} }", "tokens: ci: expected either \"env\" or \"file\""),
+            ("tokens = { ci = {} }", "tokens: ci: expected one of \"env\", \"file\" and \"token\""),
             (
                 "tokens = { a = { env = 'GOOD' }, b = { env = 'GOOD' } }",
                 "tokens: 'a' and 'b' have the same token; give each holder a different token",

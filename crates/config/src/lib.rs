@@ -15,6 +15,7 @@ mod log;
 mod login;
 mod plantuml;
 mod policies;
+mod secrets;
 mod server;
 mod source;
 mod store_rights;
@@ -29,12 +30,15 @@ use std::{collections::BTreeMap, path::Path};
 
 use indexmap::IndexMap;
 use marquetry_client_files::{
-    ClientFile, ClientServer, ReadOptions, expand::workspace_of, not_started,
+    ClientFile, ClientServer, ReadOptions,
+    expand::{Sources, workspace_of},
+    not_started,
     transport::TransportError,
 };
 use marquetry_client_profiles::ClientOverrides;
 use marquetry_nearest::nearest;
 use marquetry_oauth::server::ResourceServer;
+use marquetry_secrets::Secrets;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -42,6 +46,7 @@ pub use marquetry_client_files::{ConfigError, Input, Position, Transport, Variab
 
 use crate::{
     environment::variable,
+    secrets::SecretValues,
     sections::{
         AppsConfig, ArtifactsConfig, AuthConfig, ConsoleConfig, GatewayConfig, Limits, LogConfig,
         PlantUmlConfig, ServerConfig, StoreKind, TestingConfig, ToolsConfig, UpstreamConfig,
@@ -159,6 +164,9 @@ pub struct Config {
     /// Warnings about the sources, one sentence each.
     #[serde(skip)]
     warnings: Vec<String>,
+    /// The secrets that the sources refer to.
+    #[serde(skip)]
+    secrets: SecretValues,
 }
 
 /// Files and positions by dotted key. The position of a setting does not affect equality.
@@ -174,8 +182,10 @@ impl PartialEq for Positions {
 impl Config {
     /// Reads TOML text; errors call it `file`.
     ///
-    /// Environment variables in upstreams are replaced at once; an upstream whose variable is not
-    /// set becomes [`Transport::Unusable`]. A server without a program and a URL is an error only
+    /// Environment variables and references to secrets are replaced at once; an upstream whose
+    /// variable is not set, or whose secret cannot be read, becomes [`Transport::Unusable`].
+    /// `${command:…}` starts a program only in [`Config::from_toml_file`], which knows who can write
+    /// the text. A server without a program and a URL is an error only
     /// in [`Config::check`], since an `mcp.json` file may add them.
     ///
     /// # Errors
@@ -193,7 +203,8 @@ impl Config {
     /// belongs to neither this user nor root, or is writable by others.
     pub fn from_toml_file(path: &Path) -> Result<Self, ConfigError> {
         let (text, file, _) = source::read(path, Writers::Owner)?;
-        Self::from_toml(&text, &file)
+        let secrets = secrets::secrets_beside(path, None);
+        Self::read_toml(&text, &file, &variable, &secrets)
     }
 
     /// Adds the servers of a file of another client: `mcpServers`, VS Code's `servers` or
@@ -209,7 +220,7 @@ impl Config {
     /// Returns an error if the text is not JSON (with comments and trailing commas), or has no
     /// section of servers. A mistake in one server is a warning.
     pub fn add_mcp_json(&mut self, text: &str, file: &str) -> Result<Vec<String>, ConfigError> {
-        self.add_mcp_json_with(text, file, &variable, &|_| None)
+        self.add_mcp_json_with(text, file, &variable, &Secrets::new(), &|_| None)
     }
 
     /// Adds the servers of another client's file, by its path; see [`Config::add_mcp_json`].
@@ -234,7 +245,8 @@ impl Config {
         ask: &dyn Fn(&Input) -> Option<String>,
     ) -> Result<Vec<String>, ConfigError> {
         let (text, file, mut warnings) = source::read(path, Writers::Trusted)?;
-        warnings.extend(self.add_mcp_json_with(&text, &file, &variable, ask)?);
+        let secrets = secrets::secrets_beside(path, warnings.first());
+        warnings.extend(self.add_mcp_json_with(&text, &file, &variable, &secrets, ask)?);
         Ok(warnings)
     }
 
@@ -320,7 +332,17 @@ impl Config {
         file: &str,
         variables: Variables<'_>,
     ) -> Result<Self, ConfigError> {
+        Self::read_toml(text, file, variables, &Secrets::new())
+    }
+
+    fn read_toml(
+        text: &str,
+        file: &str,
+        variables: Variables<'_>,
+        secrets: &Secrets,
+    ) -> Result<Self, ConfigError> {
         let variables: Variables<'_> = &with_positions(file, variables);
+        let sources = Sources::new(variables).with_secrets(secrets);
         let mut config: Self = toml::from_str(text).map_err(|e| toml_error(text, file, &e))?;
         let positions = locate::toml_offsets(text).into_iter();
         let positions = positions.map(|(key, at)| (key, (file.to_owned(), Position::of(text, at))));
@@ -336,7 +358,7 @@ impl Config {
                 let error = ConfigError::of_key(file, text, offset, &key, problem);
                 config.incomplete.insert(name.clone(), error);
             }
-            if let Err(error) = upstream.prepare(variables) {
+            if let Err(error) = upstream.prepare(&sources) {
                 let mut key = vec!["mcp_servers", name];
                 key.extend(error.path().iter().map(String::as_str));
                 let offset = locate::toml_offset(text, &key);
@@ -350,6 +372,10 @@ impl Config {
                 }
             }
         }
+        // Before an error is returned, which others show.
+        config.secrets.add(secrets);
+        config.expand_settings(&sources)?;
+        config.secrets.add(secrets);
         if let Some(problem) = config.choose_store() {
             let key = ["artifacts", "store"];
             let offset = locate::toml_offset(text, &key);
@@ -391,6 +417,7 @@ impl Config {
         text: &str,
         file: &str,
         variables: Variables<'_>,
+        secrets: &Secrets,
         ask: &dyn Fn(&Input) -> Option<String>,
     ) -> Result<Vec<String>, ConfigError> {
         let variables: Variables<'_> = &with_positions(file, variables);
@@ -399,8 +426,10 @@ impl Config {
             variables,
             disabled: &|name| self.mcp_servers.get(name).is_some_and(|known| known.disabled),
             ask,
+            secrets: Some(secrets),
         };
         let ClientFile { servers, mut warnings, .. } = ClientFile::read(text, &options)?;
+        self.secrets.add(secrets);
         for (name, server) in servers {
             let ClientServer { transport, is_disabled, tools, .. } = server;
             let filter = tool_filter(tools);

@@ -5,7 +5,8 @@ use std::{num::NonZeroU64, path::PathBuf};
 use indexmap::IndexMap;
 use marquetry_artifacts::settings::Capture;
 use marquetry_client_files::{
-    ToolLists, Transport, Variables,
+    ToolLists, Transport,
+    expand::Sources,
     transport::{TransportError, TransportParts},
 };
 use marquetry_gateway::{Namer, ToolFilter, names::is_name_char};
@@ -143,9 +144,10 @@ impl UpstreamConfig {
         }
     }
 
-    /// Replaces the variables in every string of the transport, and checks the result.
-    pub(crate) fn prepare(&mut self, variables: Variables<'_>) -> Result<(), TransportError> {
-        self.transport.expand(variables)?;
+    /// Replaces the variables and the references to secrets in every string of the transport, and
+    /// checks the result.
+    pub(crate) fn prepare(&mut self, sources: &Sources<'_>) -> Result<(), TransportError> {
+        self.transport.expand(sources)?;
         self.check_auth()?;
         self.transport.check()
     }
@@ -183,7 +185,8 @@ pub(crate) fn tool_filter(lists: ToolLists) -> ToolFilter {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct UpstreamTable {
     /// Program to start; it speaks MCP over its standard input and output. `${VAR}` and
-    /// `${VAR:-default}` are replaced in this and the keys below. A table without this and without
+    /// `${VAR:-default}` are replaced in this and the keys below; in `env`, `url` and `headers` also
+    /// the secrets `${file:PATH}`, `${keyring:SERVICE/NAME}` and `${command:PROGRAM ARG…}`. A table without this and without
     /// `url` adds its keys to the server of that name in an mcp.json file.
     #[schemars(example = &"npx")]
     command: Option<String>,

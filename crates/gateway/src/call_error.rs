@@ -3,6 +3,7 @@
 use std::fmt;
 
 use marquetry_protocol::{Era, RpcError, client::ClientError, error_code};
+use marquetry_redact::without_known_secrets;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::to_raw_value};
 
@@ -71,6 +72,7 @@ impl Unreachable {
             what += &format!("; it is started again within {} s", retry_in_ms.div_ceil(1_000));
         }
         what += &last_lines(state.stderr());
+        what = without_known_secrets(what).into_owned();
         let kind = match error {
             ClientError::Timeout(_) => FailureKind::Timeout,
             _ => FailureKind::Unreachable,

@@ -16,6 +16,7 @@ use marquetry_protocol::{
     error_code,
     types::{CacheHint, Tool},
 };
+use marquetry_redact::without_known_secrets;
 use tokio::sync::broadcast::{Receiver, error::RecvError};
 use tracing::Instrument as _;
 
@@ -97,6 +98,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
             }
         };
         failures += 1;
+        let problem = without_known_secrets(problem).into_owned();
         let options = &gateway.options;
         let stderr = if options.shows_stderr { upstream.stderr.tail() } else { Vec::new() };
         if options.restart_max_failures > 0 && failures >= options.restart_max_failures {

@@ -18,6 +18,7 @@ use marquetry_protocol::{
     types::{CacheHint, ClientCapabilities, Implementation, LogLevel},
 };
 use marquetry_rate_limit::LogLimit;
+use marquetry_redact::without_known_secrets;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -487,6 +488,7 @@ struct StderrLogger {
 
 impl StderrLogger {
     fn log(&self, line: &str) {
+        let line = &*without_known_secrets(line);
         let upstream = &self.upstream;
         let is_repeated = self.log.take(line) != Level::INFO;
         if is_repeated || self.stopping.is_cancelled() {

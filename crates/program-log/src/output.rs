@@ -9,6 +9,7 @@ use std::{
 
 use marquetry_printable::printable_json;
 use marquetry_rate_limit::ByteRate;
+use marquetry_redact::without_known_secrets;
 use serde_json::{Value, json};
 use tracing::Metadata;
 use tracing_subscriber::fmt::MakeWriter;
@@ -60,7 +61,8 @@ impl<W: Write> Write for LineWriter<'_, W> {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         let LogOutput { form, open, per_second, rate, started } = self.output;
         let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(line));
-        let text = shortened(printable_log_line(&text, *form), *form);
+        let text = without_known_secrets(printable_log_line(&text, *form)).into_owned();
+        let text = shortened(text, *form);
         let mut rate = rate.lock().unwrap_or_else(PoisonError::into_inner);
         let admitted = rate.admit(started.elapsed(), self.place, text.len());
         drop(rate);

@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::{name::is_secret_name, value::without_secret_values};
+use crate::{known::without_known_secrets, name::is_secret_name, value::without_secret_values};
 
 /// Returns JSON with a placeholder in the place of secrets, also JSON that was cut. All other bytes
 /// stay as they are: numbers may have more digits than a program keeps.
@@ -40,7 +40,7 @@ pub fn json_without_secrets(json: &str, secret_names: &[String], placeholder: &s
         }
     }
     shown.push_str(rest);
-    shown
+    without_known_secrets(shown).into_owned()
 }
 
 fn string_without_secrets<'s>(

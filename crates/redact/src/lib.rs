@@ -2,6 +2,7 @@
 
 mod arguments;
 mod json;
+mod known;
 mod name;
 mod plain;
 mod redactor;
@@ -13,6 +14,7 @@ mod value;
 pub use crate::{
     arguments::{RedactedArguments, without_secret_args},
     json::json_without_secrets,
+    known::{remember_secrets, without_known_secrets},
     name::{is_secret_name, is_secret_variable},
     redactor::Redactor,
     url::{likely_secrets_of_url, secrets_of_url, url_without_secrets},

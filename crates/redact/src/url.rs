@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::{name::is_secret_variable, token::is_token};
+use crate::{known::without_known_secrets, name::is_secret_variable, token::is_token};
 
 /// Removes user, password, query and fragment from a URL, because they may be secrets: for messages
 /// and logs.
@@ -14,10 +14,12 @@ use crate::{name::is_secret_variable, token::is_token};
 #[must_use]
 pub fn url_without_secrets(url: &str) -> String {
     let url = &url[..url.find(['?', '#']).unwrap_or(url.len())];
-    let Some((scheme, rest)) = url.split_once("://") else { return url.to_owned() };
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return without_known_secrets(url).into_owned();
+    };
     let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
     let host = authority.rsplit_once('@').map_or(authority, |(_, host)| host);
-    format!("{scheme}://{host}{path}")
+    without_known_secrets(format!("{scheme}://{host}{path}")).into_owned()
 }
 
 /// Returns the password of a URL and the values of its query and its fragment.

@@ -37,6 +37,7 @@ use marquetry_config::{
 use marquetry_library_command as library_command;
 use marquetry_printable::{printable, printable_json};
 use marquetry_program_log as program_log;
+use marquetry_redact::without_known_secrets;
 use marquetry_test_command as test_command;
 
 use crate::app::StartError;
@@ -115,6 +116,7 @@ fn is_of_damaged_database(panic: &PanicHookInfo<'_>) -> bool {
 }
 
 fn print_error(message: &str) {
+    let message = &*without_known_secrets(message);
     if program_log::is_json() {
         program_log::emit("ERROR", message, &[]);
     } else {
@@ -469,6 +471,7 @@ fn flag_error(flag: &str, problem: String) -> ConfigError {
 
 /// Writes to standard output. A closed pipe is not a failure.
 fn print(text: &str) -> Result<(), Failure> {
+    let text = without_known_secrets(text);
     library_command::write_to_stdout(text.as_bytes())
         .map_err(|error| Failure::new(error.to_string()))
 }

@@ -1,9 +1,11 @@
-//! Expands `${VAR}` and similar variables in the strings of a server's configuration.
+//! Expands `${VAR}`, `${file:PATH}` and similar references in the strings of a configuration.
 
 use std::{
     borrow::Cow,
     path::{Path, PathBuf},
 };
+
+use crate::{Reference, SecretError, SecretProblem, Secrets};
 
 /// Looks up variables: in the environment of a process, or in a table.
 pub type Variables<'a> = &'a dyn Fn(&str) -> Option<String>;
@@ -28,6 +30,9 @@ pub enum ExpandError {
     /// The variable is defined only in an editor.
     #[error("${{{0}}} is defined only in an editor; write the value, or use ${{VAR}}")]
     Editor(String),
+    /// A secret could not be read, or is not allowed in this place.
+    #[error(transparent)]
+    Secret(SecretError),
     /// `${` has no closing brace.
     #[error("\"${{\" without a closing \"}}\"; write \"$${{\" for a literal \"${{\"")]
     Unclosed,
@@ -40,7 +45,7 @@ impl ExpandError {
     /// Returns whether the text is well-formed, and a value is missing on this machine.
     #[must_use]
     pub fn is_missing_value(&self) -> bool {
-        matches!(self, Self::Missing(_) | Self::Input { .. } | Self::Editor(_))
+        matches!(self, Self::Missing(_) | Self::Input { .. } | Self::Editor(_) | Self::Secret(_))
     }
 }
 
@@ -65,40 +70,108 @@ pub fn input_variable(id: &str) -> String {
     format!("INPUT_{name}")
 }
 
-/// Replaces every `${VAR}`, `${env:VAR}` (the form of VS Code and Cursor) and `${VAR:-default}` in
-/// `text`, and the variables of editors: `${input:ID}`, `${userHome}`, `${pathSeparator}`.
-/// `variables` may define further names.
-///
-/// The default also replaces an empty variable, as in a shell. It is used literally, up to the
-/// first `}`. `$${` becomes a literal `${`, and a `$` before any other character stays as it is.
+/// Where the values of references come from.
+#[derive(Clone, Copy)]
+pub struct Sources<'a> {
+    variables: Variables<'a>,
+    secrets: Result<&'a Secrets, &'static str>,
+}
+
+impl<'a> Sources<'a> {
+    /// Creates sources that have variables and no secrets.
+    #[must_use]
+    pub fn new(variables: Variables<'a>) -> Self {
+        Self { variables, secrets: Err("secrets are not read for this setting") }
+    }
+
+    /// Adds a reader of secrets.
+    #[must_use]
+    pub fn with_secrets(self, secrets: &'a Secrets) -> Self {
+        Self { secrets: Ok(secrets), ..self }
+    }
+
+    /// Refuses secrets for the reason `why`, which continues "cannot be used here: ".
+    #[must_use]
+    pub fn without_secrets(self, why: &'static str) -> Self {
+        Self { secrets: Err(why), ..self }
+    }
+
+    /// Replaces the lookup of variables.
+    #[must_use]
+    pub fn with_variables<'b>(self, variables: Variables<'b>) -> Sources<'b>
+    where
+        'a: 'b,
+    {
+        Sources { variables, secrets: self.secrets }
+    }
+
+    /// Returns the lookup of variables.
+    pub fn variables(&self) -> Variables<'a> {
+        self.variables
+    }
+
+    /// Replaces every reference to a secret (see the [crate's documentation](crate)), every
+    /// `${VAR}`, `${env:VAR}` (the form of VS Code and Cursor) and `${VAR:-default}` in `text`, and
+    /// the variables of editors: `${input:ID}`, `${userHome}`, `${pathSeparator}`. The lookup of
+    /// variables may define further names.
+    ///
+    /// The default also replaces an empty variable, as in a shell. It is used literally, up to the
+    /// first `}`. `$${` becomes a literal `${`, and a `$` before any other character stays as it
+    /// is. A value is not expanded again.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if a variable or a secret has no value, or if it is written wrongly.
+    pub fn expand<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, ExpandError> {
+        if !text.contains("${") {
+            return Ok(Cow::Borrowed(text));
+        }
+        let mut expanded = String::with_capacity(text.len());
+        let mut rest = text;
+        while let Some(at) = rest.find("${") {
+            let (before, from) = rest.split_at(at);
+            if let Some(before) = before.strip_suffix('$') {
+                expanded.push_str(before);
+                expanded.push_str("${");
+                rest = &from[2..];
+                continue;
+            }
+            expanded.push_str(before);
+            let (inside, after) = from[2..].split_once('}').ok_or(ExpandError::Unclosed)?;
+            expanded.push_str(&self.value(inside)?);
+            rest = after;
+        }
+        expanded.push_str(rest);
+        Ok(Cow::Owned(expanded))
+    }
+
+    fn value(&self, inside: &str) -> Result<String, ExpandError> {
+        let secret = match self.secrets {
+            Ok(secrets) => secrets.resolve(inside),
+            Err(why) => Reference::parse(inside).map(|reference| {
+                let shown =
+                    reference.map_or_else(|_| format!("${{{inside}}}"), |it| it.to_string());
+                Err(SecretError { reference: shown, problem: SecretProblem::NotHere(why) })
+            }),
+        };
+        match secret {
+            Some(value) => value.map_err(ExpandError::Secret),
+            None => variable_value(inside, self.variables),
+        }
+    }
+}
+
+/// Replaces the references in `text` as [`Sources::expand`] does, without secrets.
 ///
 /// # Errors
 ///
-/// Returns an error if a variable has no value, or if it is written wrongly.
+/// Returns an error if a variable has no value, if it is written wrongly, or if the text refers to
+/// a secret.
 pub fn expand<'t>(text: &'t str, variables: Variables<'_>) -> Result<Cow<'t, str>, ExpandError> {
-    if !text.contains("${") {
-        return Ok(Cow::Borrowed(text));
-    }
-    let mut expanded = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(at) = rest.find("${") {
-        let (before, from) = rest.split_at(at);
-        if let Some(before) = before.strip_suffix('$') {
-            expanded.push_str(before);
-            expanded.push_str("${");
-            rest = &from[2..];
-            continue;
-        }
-        expanded.push_str(before);
-        let (inside, after) = from[2..].split_once('}').ok_or(ExpandError::Unclosed)?;
-        expanded.push_str(&value(inside, variables)?);
-        rest = after;
-    }
-    expanded.push_str(rest);
-    Ok(Cow::Owned(expanded))
+    Sources::new(variables).expand(text)
 }
 
-fn value(inside: &str, variables: Variables<'_>) -> Result<String, ExpandError> {
+fn variable_value(inside: &str, variables: Variables<'_>) -> Result<String, ExpandError> {
     if let Some(id) = inside.strip_prefix("input:") {
         let variable = input_variable(id);
         let value = variables(&variable).or_else(|| variables(inside));
@@ -110,7 +183,7 @@ fn value(inside: &str, variables: Variables<'_>) -> Result<String, ExpandError> 
             let home = ["HOME", "USERPROFILE"].into_iter().find_map(variables);
             return home.ok_or_else(|| ExpandError::Missing("HOME".to_owned()));
         }
-        _ if ["command:", "config:"].iter().any(|head| inside.starts_with(head)) => {
+        _ if inside.starts_with("config:") => {
             return Err(ExpandError::Editor(inside.to_owned()));
         }
         _ => {}
@@ -194,12 +267,29 @@ mod tests {
                 "error: ${input:key} has no value: set the environment variable INPUT_KEY, or start \"marquetry serve\" in a terminal to be asked",
             ),
             (
-                "${command:pick}",
-                "error: ${command:pick} is defined only in an editor; write the value, or use ${VAR}",
+                "${config:pick}",
+                "error: ${config:pick} is defined only in an editor; write the value, or use ${VAR}",
+            ),
+            (
+                "${file:/a}",
+                "error: ${file:/a} cannot be used here: secrets are not read for this setting",
             ),
         ] {
             assert_eq!(expanded(text), want, "{text}");
         }
+    }
+
+    #[test]
+    fn secrets_are_read_beside_variables() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("key"), "${A}\n").unwrap();
+        let secrets = Secrets::new().with_folder(folder.path());
+        let sources = Sources::new(&variable).with_secrets(&secrets);
+        let text = "${A} ${file:key} $${file:key}";
+        assert_eq!(sources.expand(text).unwrap(), "alpha ${A} ${file:key}");
+        let error = sources.expand("${file:}").unwrap_err();
+        assert_eq!(error.to_string(), "${file:} has no path; expected ${file:PATH}");
+        assert!(error.is_missing_value());
     }
 
     #[test]
