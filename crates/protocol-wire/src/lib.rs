@@ -23,6 +23,8 @@ mod revision;
 mod scan;
 #[cfg(feature = "schema")]
 pub mod schema;
+#[cfg(feature = "http")]
+pub mod standard_headers;
 mod surrogates;
 pub mod types;
 

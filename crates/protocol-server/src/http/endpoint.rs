@@ -15,6 +15,7 @@ use marquetry_protocol_callers::session_slots::IdleSessions as _;
 use marquetry_protocol_wire::{
     Era, Incoming, Message, Request, RequestId, Revision, RpcError, error_code,
     members::Members,
+    standard_headers,
     types::{RequestMeta, meta_key},
 };
 use serde::Deserialize;
@@ -33,7 +34,6 @@ use super::{
     response::{Response, answered, empty, events, not_allowed, refused, retry_later},
     running::Running,
     sessions::{Session, Sessions},
-    standard_headers,
 };
 use crate::{
     Caller, HeaderArguments, Principal, Server,

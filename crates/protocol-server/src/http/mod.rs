@@ -22,7 +22,6 @@ mod request_body;
 mod response;
 mod running;
 mod sessions;
-mod standard_headers;
 
 pub use self::{
     accept::{Serve, ServeOptions, serve},

@@ -2,17 +2,19 @@
 
 use base64::{Engine, engine::general_purpose::STANDARD};
 use http::HeaderMap;
-use marquetry_protocol_wire::{
+use serde_json::Value;
+
+use crate::{
     Request, RpcError, error_code, header_arguments::HeaderArguments, members::Members,
 };
-use serde_json::Value;
 
 /// Checks `Mcp-Protocol-Version`, `Mcp-Method` and, for methods with a target, `Mcp-Name` against
 /// the body (2026-07-28, "Standard Request Headers").
 ///
 /// # Errors
+///
 /// Returns an error if a header does not match (-32020); the message names it.
-pub(super) fn check(
+pub fn check(
     headers: &HeaderMap,
     request: &Request<'_>,
     members: &Members<'_>,
@@ -30,8 +32,9 @@ pub(super) fn check(
 /// schema marks with `x-mcp-header` (2026-07-28, "Custom Headers").
 ///
 /// # Errors
+///
 /// Returns an error if a header does not match (-32020); the message names it.
-pub(super) fn check_params(
+pub fn check_params(
     headers: &HeaderMap,
     members: &Members<'_>,
     marks: &HeaderArguments,
@@ -72,8 +75,9 @@ fn is_number(text: &str, number: f64) -> bool {
 /// Returns the target of the request: the tool, the prompt or the resource.
 ///
 /// # Errors
+///
 /// Returns an error if the body has no such text: then no header can match it.
-pub(super) fn target(
+pub fn target(
     request: &Request<'_>,
     members: &Members<'_>,
 ) -> Result<Option<String>, RpcError> {
@@ -125,7 +129,7 @@ fn decoded(value: &[u8]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use marquetry_protocol_wire::Message;
+    use crate::Message;
 
     #[test]
     fn headers_must_match_the_body() {
