@@ -30,7 +30,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     HttpEndpoint, ResponseBody,
-    client_stream::{ClientStream, Pace},
+    client_stream::{ClientSocket, ClientStream, Pace},
     connection::{Connection, ConnectionInfo, Connections},
     paced_body::PacedBody,
     request_body::RequestBody,
@@ -86,20 +86,44 @@ const CANCELLED_GRACE: Duration = Duration::from_secs(1);
 /// # Errors
 /// Returns an error if the listener fails. Errors of one connection end only that connection.
 pub fn serve<S>(listener: TcpListener, service: S) -> Serve<S> {
-    Serve { listener, service, options: ServeOptions::default(), stop: CancellationToken::new() }
+    let stop = CancellationToken::new();
+    Serve { listener, service, options: ServeOptions::default(), stop, handshake: None }
+}
+
+/// Makes the byte stream of a connection from its socket, such as by a handshake of TLS.
+pub trait Handshake: Send + Sync {
+    /// Returns the stream. The connection counts within the limits meanwhile, delays no other one,
+    /// and is closed after [`ServeOptions::head_timeout`].
+    fn open(&self, socket: TcpStream) -> Opening<'_>;
+}
+
+/// The future of a [`Handshake`].
+type Opening<'a> = Pin<Box<dyn Future<Output = io::Result<Secured>> + Send + 'a>>;
+
+/// The byte stream of a connection after its [`Handshake`].
+pub struct Secured {
+    /// The stream.
+    pub stream: Box<dyn ClientSocket>,
+    /// Whether the client has chosen HTTP/2; otherwise it speaks HTTP/1.1.
+    pub is_http2: bool,
 }
 
 /// A server of connections that starts when it is awaited; see [`serve()`].
-#[derive(Debug)]
 #[must_use = "it serves nothing until it is awaited"]
 pub struct Serve<S> {
     listener: TcpListener,
     service: S,
     options: ServeOptions,
     stop: CancellationToken,
+    handshake: Option<Arc<dyn Handshake>>,
 }
 
 impl<S> Serve<S> {
+    /// Opens each connection by this handshake, if there is one.
+    pub fn secured_by(self, handshake: Option<Arc<dyn Handshake>>) -> Self {
+        Self { handshake, ..self }
+    }
+
     /// Serves with these options instead of the default ones.
     pub fn with_options(self, options: ServeOptions) -> Self {
         Self { options, ..self }
@@ -126,7 +150,7 @@ where
     type IntoFuture = Pin<Box<dyn Future<Output = io::Result<()>> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let Self { listener, service, options, stop } = self;
+        let Self { listener, service, options, stop, handshake } = self;
         let new_service = Box::new(move || -> BoxedService {
             let service = service.clone();
             Box::new(move |request| {
@@ -137,7 +161,7 @@ where
                 })
             })
         });
-        Box::pin(serve_connections(listener, new_service, options, stop))
+        Box::pin(serve_connections(listener, new_service, options, stop, handshake))
     }
 }
 
@@ -152,6 +176,7 @@ async fn serve_connections(
     new_service: Box<dyn Fn() -> BoxedService + Send>,
     options: ServeOptions,
     stop: CancellationToken,
+    handshake: Option<Arc<dyn Handshake>>,
 ) -> io::Result<()> {
     let open =
         Arc::new(Connections::new(options.max_connections, options.max_connections_per_address));
@@ -172,12 +197,16 @@ async fn serve_connections(
             Ok(connection) => connection,
             Err(full) => {
                 tracing::warn!(%address, %full, "a connection was refused");
-                refuse(&stream);
+                // Its answer would be no message of a handshake.
+                if handshake.is_none() {
+                    refuse(&stream);
+                }
                 continue;
             }
         };
         let served = Served {
             service: new_service(),
+            handshake: handshake.clone(),
             options: options.clone(),
             connection: connection.clone(),
             stop: stop.clone(),
@@ -252,6 +281,7 @@ impl Drop for LeaveOnDrop<'_> {
 /// A connection that is being served.
 struct Served {
     service: BoxedService,
+    handshake: Option<Arc<dyn Handshake>>,
     options: ServeOptions,
     connection: Arc<Connection>,
     stop: CancellationToken,
@@ -260,11 +290,20 @@ struct Served {
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
+type Stream = TokioIo<ClientStream<Box<dyn ClientSocket>>>;
+
 impl Served {
     async fn run(self, stream: TcpStream) -> Result<(), Failure> {
-        let begins_with_http2 = tokio::select! {
-            begins = tokio::time::timeout(self.options.head_timeout, begins_with_http2(&stream)) => {
-                begins.map_err(|_| "the client sent no request")??
+        let opening = async {
+            if let Some(handshake) = &self.handshake {
+                return handshake.open(stream).await;
+            }
+            let is_http2 = begins_with_http2(&stream).await?;
+            Ok(Secured { stream: Box::new(stream), is_http2 })
+        };
+        let Secured { stream, is_http2 } = tokio::select! {
+            opened = tokio::time::timeout(self.options.head_timeout, opening) => {
+                opened.map_err(|_| "the client sent no request")??
             }
             () = self.stop.cancelled() => return Ok(()),
         };
@@ -273,14 +312,14 @@ impl Served {
             bytes_per_second: self.options.min_bytes_per_second,
         };
         let stream = ClientStream::new(stream, pace);
-        if begins_with_http2 {
+        if is_http2 {
             return self.run_http2(TokioIo::new(stream)).await;
         }
         let stream = stream.answering_to_the_end(self.connection.clone());
         self.run_http1(TokioIo::new(stream)).await
     }
 
-    async fn run_http1(self, stream: TokioIo<ClientStream<TcpStream>>) -> Result<(), Failure> {
+    async fn run_http1(self, stream: Stream) -> Result<(), Failure> {
         let Self { service, options, connection, stop, .. } = self;
         let serving = http1::Builder::new()
             .timer(TokioTimer::new())
@@ -302,12 +341,12 @@ impl Served {
         }
     }
 
-    async fn run_http2(self, stream: TokioIo<ClientStream<TcpStream>>) -> Result<(), Failure> {
+    async fn run_http2(self, stream: Stream) -> Result<(), Failure> {
         /// Requests of one connection at a time; further ones of the client wait.
         const MAX_STREAMS: u32 = 100;
         /// Bytes of one answer that are buffered while the client does not read.
         const MAX_KEPT: usize = 64 << 10;
-        let Self { service, options, connection, stop, streams } = self;
+        let Self { service, options, connection, stop, streams, .. } = self;
         let serving = http2::Builder::new(streams)
             .timer(TokioTimer::new())
             .max_concurrent_streams(MAX_STREAMS)

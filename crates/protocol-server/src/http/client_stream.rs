@@ -44,6 +44,18 @@ pub(super) struct ClientStream<S> {
     linger: Option<Linger>,
 }
 
+/// The bytes of a connection, encrypted or not, and the socket that carries them.
+pub trait ClientSocket: AsyncRead + AsyncWrite + Send + Unpin {
+    /// Returns the socket.
+    fn tcp(&self) -> &TcpStream;
+}
+
+impl ClientSocket for TcpStream {
+    fn tcp(&self) -> &TcpStream {
+        self
+    }
+}
+
 /// A connection that can detect whether the peer is still connected.
 pub(super) trait ProbeClient {
     /// Starts periodic probes of the peer.
@@ -61,16 +73,16 @@ const PROBE_AFTER: Duration = Duration::from_secs(20);
 /// Interval of checks for such a reset.
 const CHECK: Duration = Duration::from_secs(1);
 
-impl ProbeClient for TcpStream {
+impl ProbeClient for Box<dyn ClientSocket> {
     fn start_probing(&self) {
         let probes = TcpKeepalive::new().with_time(PROBE_AFTER).with_interval(PROBE_AFTER);
-        if let Err(error) = SockRef::from(self).set_tcp_keepalive(&probes) {
+        if let Err(error) = SockRef::from(self.tcp()).set_tcp_keepalive(&probes) {
             tracing::debug!(%error, "cannot ask whether a client is gone; its calls run to their end");
         }
     }
 
     fn failure(&self) -> Option<io::Error> {
-        self.take_error().ok().flatten()
+        self.tcp().take_error().ok().flatten()
     }
 }
 
@@ -318,8 +330,9 @@ mod tests {
         let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let _client = TcpStream::connect(listener.local_addr().unwrap()).await.unwrap();
         let (stream, _) = listener.accept().await.unwrap();
+        let stream: Box<dyn ClientSocket> = Box::new(stream);
         stream.start_probing();
-        let socket = SockRef::from(&stream);
+        let socket = SockRef::from(stream.tcp());
         assert!(socket.keepalive().unwrap());
         assert_eq!(socket.tcp_keepalive_time().unwrap(), PROBE_AFTER);
         assert!(stream.failure().is_none());

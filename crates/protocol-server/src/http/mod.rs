@@ -24,9 +24,10 @@ mod running;
 mod sessions;
 
 pub use self::{
-    accept::{Serve, ServeOptions, serve},
+    accept::{Handshake, Secured, Serve, ServeOptions, serve},
     authentication::{Authenticator, Denial},
     body::ResponseBody,
+    client_stream::ClientSocket,
     connection::ConnectionInfo,
     endpoint::{HttpEndpoint, HttpOptions},
     guard::{HostGuard, Refusal},
