@@ -4,9 +4,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use http::HeaderMap;
 use serde_json::Value;
 
-use crate::{
-    Request, RpcError, error_code, header_arguments::HeaderArguments, members::Members,
-};
+use crate::{Request, RpcError, error_code, header_arguments::HeaderArguments, members::Members};
 
 /// Checks `Mcp-Protocol-Version`, `Mcp-Method` and, for methods with a target, `Mcp-Name` against
 /// the body (2026-07-28, "Standard Request Headers").
@@ -77,10 +75,7 @@ fn is_number(text: &str, number: f64) -> bool {
 /// # Errors
 ///
 /// Returns an error if the body has no such text: then no header can match it.
-pub fn target(
-    request: &Request<'_>,
-    members: &Members<'_>,
-) -> Result<Option<String>, RpcError> {
+pub fn target(request: &Request<'_>, members: &Members<'_>) -> Result<Option<String>, RpcError> {
     let member = match &*request.method {
         "tools/call" | "prompts/get" => "name",
         "resources/read" => "uri",

@@ -1,6 +1,6 @@
 //! Reads passwords of the user's keyring by the platform's own client program.
 
-use crate::secrets::SecretProblem;
+use crate::problem::SecretProblem;
 
 /// Returns a password.
 #[cfg(not(feature = "keyring"))]
@@ -30,8 +30,8 @@ mod platform {
     use std::{io::ErrorKind, time::Duration};
 
     use crate::{
+        problem::{MAX_BYTES, SecretProblem},
         process::{self, ProcessError},
-        secrets::{MAX_BYTES, SecretProblem},
     };
 
     /// Time for an answer of the keyring. A person may have to unlock it.

@@ -2,11 +2,13 @@
 
 pub mod expand;
 mod keyring;
+mod problem;
 mod process;
 mod reference;
 mod secrets;
 
 pub use crate::{
+    problem::{MAX_BYTES, SecretError, SecretProblem},
     reference::{Reference, ReferenceError},
-    secrets::{Commands, MAX_BYTES, SecretError, SecretProblem, Secrets},
+    secrets::{Commands, Secrets},
 };
