@@ -1,6 +1,10 @@
 #![doc = include_str!("../README.md")]
 
+mod diagram;
+
 use std::fmt::Write as _;
+
+pub use self::diagram::printable_diagram;
 
 /// Escapes control characters except line feeds, and characters that change the layout of a text.
 pub fn printable(text: &str) -> String {

@@ -5,7 +5,6 @@
 )]
 
 mod app;
-mod byte_range;
 mod changes;
 #[cfg(feature = "cli")]
 pub mod cli;
@@ -13,15 +12,12 @@ mod clients;
 mod console;
 mod events;
 mod faults;
-mod file_headers;
 mod handler;
 mod health;
 mod home;
 mod http;
 mod knowledge;
 mod limits;
-#[cfg(feature = "cli")]
-mod printable;
 mod rest;
 mod tools;
 mod watched_store;

@@ -14,14 +14,10 @@ use futures_util::stream::try_unfold;
 use marquetry_artifact_tools::{ArtifactTools, Download};
 use marquetry_artifacts::{ArtifactName, StoreError, Version};
 use marquetry_console::PageLimit;
+use marquetry_file_response::{InlineDisplay, Part, is_known, set_file_headers};
 use marquetry_protocol::server::Principal;
 use serde::Deserialize;
 use serde_json::json;
-
-use crate::{
-    byte_range::{Part, is_known},
-    file_headers::{self, InlineDisplay},
-};
 
 /// `GET /api/console/artifacts?filter=TEXT&limit=N`: the artifacts of the caller with their
 /// details, as from `list_artifacts`, but without a tool call. `GET
@@ -95,7 +91,7 @@ fn file(download: Download, request: &HeaderMap) -> Response<Body> {
     let tag = format!("\"{}\"", record.hash);
     let mut response = Response::new(Body::empty());
     let headers = response.headers_mut();
-    file_headers::set(headers, &record.mime_type, record.name.as_str(), InlineDisplay::Never);
+    set_file_headers(headers, &record.mime_type, record.name.as_str(), InlineDisplay::Never);
     headers.insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     headers.extend(HeaderValue::from_str(&tag).map(|tag| (header::ETAG, tag)));
     if is_known(request, &tag) || is_known(request, "*") {

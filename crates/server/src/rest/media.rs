@@ -11,6 +11,7 @@ use axum::{
     http::{HeaderValue, Method, Request, Response, StatusCode, Uri, header, request::Parts},
     routing::get,
 };
+use marquetry_file_response::{InlineDisplay, Part, is_known, set_file_headers};
 use marquetry_knowledge::Media;
 use marquetry_protocol::{RpcError, server::Peer};
 use tokio::{sync::Semaphore, time::timeout};
@@ -18,10 +19,6 @@ use tokio::{sync::Semaphore, time::timeout};
 use super::{
     mcp_v1::{McpV1, Problem},
     peer_of,
-};
-use crate::{
-    byte_range::{Part, is_known},
-    file_headers::{self, InlineDisplay},
 };
 
 const BASE: &str = "/media/";
@@ -101,7 +98,7 @@ async fn answer(api: &McpV1, peer: Peer, head: &Parts) -> Result<Response<Body>,
     }
     let body = Body::from(call.answer(sent).await?);
     let mut response = response(status, body, &etag);
-    file_headers::set(response.headers_mut(), &media_type, &name, InlineDisplay::IfPassive);
+    set_file_headers(response.headers_mut(), &media_type, &name, InlineDisplay::IfPassive);
     response.headers_mut().insert(header::ACCEPT_RANGES, HeaderValue::from_static("bytes"));
     if status == StatusCode::PARTIAL_CONTENT {
         let range = format!("bytes {}-{}/{length}", range.start, range.end - 1);

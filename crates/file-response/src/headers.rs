@@ -1,20 +1,25 @@
 //! Headers of files that clients have stored: they must not act as pages of this server.
 
-use axum::http::{HeaderMap, HeaderValue, header};
+use http::{HeaderMap, HeaderValue, header};
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// Whether a browser may show a file instead of saving it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum InlineDisplay {
+pub enum InlineDisplay {
     /// The file is always saved.
     Never,
-    /// The file is shown if nothing in it can act; see [`is_passive`]. Otherwise it is saved.
+    /// The file is shown if nothing in it can act. Otherwise it is saved.
     IfPassive,
 }
 
 /// Sets the headers of a file: its media type, which browsers then believe, a name for saving it,
 /// and a sandbox. A page can still show markup such as SVG as an image, in which scripts never run.
-pub(crate) fn set(headers: &mut HeaderMap, media_type: &str, name: &str, display: InlineDisplay) {
+pub fn set_file_headers(
+    headers: &mut HeaderMap,
+    media_type: &str,
+    name: &str,
+    display: InlineDisplay,
+) {
     let essence = essence(media_type);
     let is_shown = display == InlineDisplay::IfPassive && is_passive(&essence);
     let content_type = match charset(media_type) {
@@ -118,7 +123,7 @@ mod tests {
     #[track_caller]
     fn check(media_type: &str, name: &str, want: Expect) {
         let mut headers = HeaderMap::new();
-        set(&mut headers, media_type, name, InlineDisplay::IfPassive);
+        set_file_headers(&mut headers, media_type, name, InlineDisplay::IfPassive);
         let lines = headers.iter().map(|(name, value)| format!("{name}: {value:?}\n"));
         want.assert_eq(&lines.collect::<String>());
     }
@@ -187,7 +192,7 @@ mod tests {
             ("text", "application/octet-stream"),
         ] {
             let mut headers = HeaderMap::new();
-            set(&mut headers, media_type, "a", InlineDisplay::IfPassive);
+            set_file_headers(&mut headers, media_type, "a", InlineDisplay::IfPassive);
             assert_eq!(headers["content-type"], want, "{media_type}");
         }
     }
@@ -195,7 +200,7 @@ mod tests {
     #[test]
     fn a_file_that_is_never_shown_is_saved_whatever_it_is() {
         let mut headers = HeaderMap::new();
-        set(&mut headers, "image/png\n", "", InlineDisplay::Never);
+        set_file_headers(&mut headers, "image/png\n", "", InlineDisplay::Never);
         assert_eq!(headers["content-type"], "image/png");
         assert_eq!(headers["content-disposition"], "attachment; filename*=UTF-8''file");
         assert!(headers.contains_key("content-security-policy"));

@@ -2,12 +2,14 @@
 
 use std::ops::Range;
 
-use axum::http::{HeaderMap, header};
+use http::{HeaderMap, header};
 
 /// The wanted part of a content.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Part {
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All of it.
     Whole,
+    /// These bytes of it.
     Range(Range<u64>),
     /// The content has none of the wanted bytes.
     Unsatisfiable,
@@ -16,7 +18,7 @@ pub(crate) enum Part {
 impl Part {
     /// Returns the part in `Range` (RFC 9110, section 14.2). Several ranges, other units and
     /// malformed values are ignored, and so is a range of another version than `If-Range` names.
-    pub(crate) fn of(headers: &HeaderMap, length: u64, etag: &str) -> Self {
+    pub fn of(headers: &HeaderMap, length: u64, etag: &str) -> Self {
         let mut values = headers.get_all(header::RANGE).iter();
         let (Some(value), None) = (values.next(), values.next()) else { return Self::Whole };
         if headers.get(header::IF_RANGE).is_some_and(|value| value != etag) {
@@ -55,7 +57,7 @@ fn bound(text: &str) -> Option<Option<u64>> {
 }
 
 /// Returns whether `If-None-Match` has this tag (RFC 9110, section 13.1.2). Weak tags match, too.
-pub(crate) fn is_known(headers: &HeaderMap, etag: &str) -> bool {
+pub fn is_known(headers: &HeaderMap, etag: &str) -> bool {
     headers
         .get_all(header::IF_NONE_MATCH)
         .iter()

@@ -2,11 +2,12 @@
 
 use std::fmt::Write as _;
 
-use marquetry_printable::changes_layout;
+use crate::changes_layout;
 
 /// Prepares the text of a diagram, whose tabs and line ends stay. Other unsafe characters become
 /// `<U+001B>`, which PlantUML reads as the character.
-pub(crate) fn printable_diagram(diagram: &str) -> String {
+#[must_use]
+pub fn printable_diagram(diagram: &str) -> String {
     let mut printable = String::with_capacity(diagram.len());
     for character in diagram.replace("\r\n", "\n").chars() {
         let is_unsafe = character.is_control() && !matches!(character, '\n' | '\t');
