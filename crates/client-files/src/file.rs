@@ -69,6 +69,8 @@ pub struct ReadOptions<'a> {
     pub variables: Variables<'a>,
     /// Returns whether a server, given by name, is disabled by another source.
     pub disabled: &'a dyn Fn(&str) -> bool,
+    /// Returns whether a server is switched on or off, whatever its entry says.
+    pub switched: &'a dyn Fn(&str) -> Option<bool>,
     /// Asks for the value of an input that the environment variable `INPUT_ID` does not set.
     pub ask: &'a dyn Fn(&Input) -> Option<String>,
     /// Reads secrets. Without it, a server that refers to one cannot be used.
@@ -79,7 +81,14 @@ impl<'a> ReadOptions<'a> {
     /// Reads without variables and without asking.
     #[must_use]
     pub fn new(file: &'a str) -> Self {
-        Self { file, variables: &|_| None, disabled: &|_| false, ask: &|_| None, secrets: None }
+        Self {
+            file,
+            variables: &|_| None,
+            disabled: &|_| false,
+            switched: &|_| None,
+            ask: &|_| None,
+            secrets: None,
+        }
     }
 }
 
@@ -91,7 +100,7 @@ impl ClientFile {
     /// Returns an error if the text is not JSON with comments, or if it has no section of servers.
     /// A mistake in one server is a warning, and that server is [`Transport::Unusable`].
     pub fn read(text: &str, options: &ReadOptions<'_>) -> Result<Self, ConfigError> {
-        let ReadOptions { file, variables, disabled, ask, secrets } = *options;
+        let ReadOptions { file, variables, disabled, switched, ask, secrets } = *options;
         let text = &without_comments(text);
         let reader = Reader { text, file };
         let mut warnings = Vec::new();
@@ -152,7 +161,12 @@ impl ClientFile {
         let mut servers = IndexMap::new();
         for (name, entry) in entries.0 {
             let server = ServerReader { reader, section: &section, name: &name };
-            let read = match server.read(entry, &sources, disabled(&name), &mut warnings) {
+            let read = match server.read(
+                entry,
+                &sources,
+                Switch { disabled: disabled(&name), switched: switched(&name) },
+                &mut warnings,
+            ) {
                 Ok(server) => server,
                 // A mistake in one entry affects only that server.
                 Err(error) => {
@@ -299,6 +313,15 @@ impl Reader<'_> {
     }
 }
 
+/// What others say about a server.
+#[derive(Clone, Copy)]
+struct Switch {
+    /// See [`ReadOptions::disabled`].
+    disabled: bool,
+    /// See [`ReadOptions::switched`].
+    switched: Option<bool>,
+}
+
 #[derive(Clone, Copy)]
 struct ServerReader<'t> {
     reader: Reader<'t>,
@@ -311,7 +334,7 @@ impl<'t> ServerReader<'t> {
         self,
         entry: &'t RawValue,
         sources: &Sources<'_>,
-        disabled: bool,
+        switch: Switch,
         warnings: &mut Vec<String>,
     ) -> Result<ClientServer, ConfigError> {
         let Reader { file, .. } = self.reader;
@@ -323,9 +346,11 @@ impl<'t> ServerReader<'t> {
             self.reader.error(&key, entry, "expected an object with \"command\" or \"url\"")
         })?;
         let enabled = self.get(&members, "enabled", "true or false")?.unwrap_or(true);
-        let disabled = disabled
-            || !enabled
-            || self.get(&members, "disabled", "true or false")?.unwrap_or(false);
+        let is_off = self.get(&members, "disabled", "true or false")?.unwrap_or(false);
+        let disabled = match switch.switched {
+            Some(is_on) => !is_on,
+            None => switch.disabled || !enabled || is_off,
+        };
         for unknown in members.keys().filter(|key| !is_known(key)) {
             let hint = match unknown.as_str() {
                 // Clients count in seconds or in milliseconds.
@@ -600,6 +625,7 @@ mod tests {
             file: "mcp.json",
             variables: &variable,
             disabled: &|name| name == "known-off",
+            switched: &|_| None,
             ask,
             secrets: None,
         };

@@ -179,6 +179,12 @@ impl HttpAccess for ConfiguredAccess {
         self.login.is_none()
     }
 
+    fn identity(&self) -> String {
+        let Self { upstream: _, url: _, login, credentials, gateway } = self;
+        let GatewayConfig { proxy, no_proxy, ca_file, .. } = gateway;
+        format!("{login:?} {credentials:?} {proxy:?} {no_proxy:?} {ca_file:?}")
+    }
+
     fn advice(&self, error: &ClientError) -> Option<String> {
         let name = &self.upstream;
         let login = self.login.as_ref();

@@ -15,6 +15,7 @@ mod log;
 mod login;
 mod plantuml;
 mod policies;
+mod reload;
 mod secrets;
 mod server;
 mod source;
@@ -56,8 +57,9 @@ use crate::{
 };
 pub use crate::{
     log::check_log_level,
+    reload::ServerSwitches,
     server::parse_listen,
-    source::{Loaded, load},
+    source::{Loaded, load, load_with},
 };
 
 /// The sections of the configuration, and the values of their settings.
@@ -89,7 +91,7 @@ pub mod sections {
         log::{LogConfig, LogFormat},
         login::{LoginConfig, LoginGrant, SecretMethodName},
         plantuml::PlantUmlConfig,
-        server::ServerConfig,
+        server::{ServerConfig, TlsConfig},
         testing::TestingConfig,
         tools::ToolsConfig,
         upstream::{Prefix, ToolConfig, UpstreamConfig},
@@ -167,6 +169,9 @@ pub struct Config {
     /// The secrets that the sources refer to.
     #[serde(skip)]
     secrets: SecretValues,
+    /// Servers that a person has switched on or off while the program runs.
+    #[serde(skip)]
+    switches: ServerSwitches,
 }
 
 /// Files and positions by dotted key. The position of a setting does not affect equality.
@@ -202,9 +207,16 @@ impl Config {
     /// Returns an error as [`Config::from_toml`] does, and if the file cannot be read, or (on Unix)
     /// belongs to neither this user nor root, or is writable by others.
     pub fn from_toml_file(path: &Path) -> Result<Self, ConfigError> {
+        Self::from_toml_file_with(path, &ServerSwitches::default())
+    }
+
+    pub(crate) fn from_toml_file_with(
+        path: &Path,
+        switches: &ServerSwitches,
+    ) -> Result<Self, ConfigError> {
         let (text, file, _) = source::read(path, Writers::Owner)?;
         let secrets = secrets::secrets_beside(path, None);
-        Self::read_toml(&text, &file, &variable, &secrets)
+        Self::read_toml(&text, &file, &variable, &secrets, switches)
     }
 
     /// Adds the servers of a file of another client: `mcpServers`, VS Code's `servers` or
@@ -332,7 +344,7 @@ impl Config {
         file: &str,
         variables: Variables<'_>,
     ) -> Result<Self, ConfigError> {
-        Self::read_toml(text, file, variables, &Secrets::new())
+        Self::read_toml(text, file, variables, &Secrets::new(), &ServerSwitches::default())
     }
 
     fn read_toml(
@@ -340,6 +352,7 @@ impl Config {
         file: &str,
         variables: Variables<'_>,
         secrets: &Secrets,
+        switches: &ServerSwitches,
     ) -> Result<Self, ConfigError> {
         let variables: Variables<'_> = &with_positions(file, variables);
         let sources = Sources::new(variables).with_secrets(secrets);
@@ -347,7 +360,11 @@ impl Config {
         let positions = locate::toml_offsets(text).into_iter();
         let positions = positions.map(|(key, at)| (key, (file.to_owned(), Position::of(text, at))));
         config.positions.0.extend(positions);
+        config.switches = switches.clone();
         for (name, upstream) in &mut config.mcp_servers {
+            if let Some(is_on) = switches.get(name) {
+                upstream.disabled = !is_on;
+            }
             if upstream.disabled {
                 continue;
             }
@@ -425,6 +442,7 @@ impl Config {
             file,
             variables,
             disabled: &|name| self.mcp_servers.get(name).is_some_and(|known| known.disabled),
+            switched: &|name| self.switches.get(name),
             ask,
             secrets: Some(secrets),
         };

@@ -1,6 +1,6 @@
 //! The section `[server]`.
 
-use std::{fmt, net::SocketAddr};
+use std::{fmt, net::SocketAddr, path::PathBuf};
 
 use schemars::JsonSchema;
 use serde::{
@@ -28,9 +28,39 @@ pub struct ServerConfig {
     /// this machine. Requests without an origin, as programs send them, are accepted.
     #[serde(deserialize_with = "origins")]
     pub allowed_origins: Vec<String>,
+    /// TLS: the certificate of the server with those of its authorities, its private key, and
+    /// perhaps the authorities whose clients alone may connect; files in PEM. Without it, the server
+    /// speaks plain HTTP. The files are read again when they change.
+    #[schemars(example = serde_json::json!({"certificate": "/etc/marquetry/server.pem", "key": "/etc/marquetry/server.key", "client_ca": "/etc/marquetry/clients.pem"}))]
+    pub tls: Option<TlsConfig>,
+    /// Reads the configuration and the files of `--mcp-config` again within 2 s of a change. SIGHUP
+    /// and `marquetry reload` do it at any time.
+    pub reload_on_change: bool,
     /// Time that calls in flight get to finish after SIGINT or SIGTERM, in milliseconds. Then they
     /// are cancelled.
     pub shutdown_grace_ms: u64,
+}
+
+/// The files of TLS.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[non_exhaustive]
+pub struct TlsConfig {
+    /// The certificate of the server in PEM, followed by those of its authorities.
+    pub certificate: PathBuf,
+    /// The private key of the certificate in PEM, without a password.
+    pub key: PathBuf,
+    /// The certificates of authorities in PEM. Each client needs a certificate of one of them.
+    #[serde(default)]
+    pub client_ca: Option<PathBuf>,
+}
+
+impl ServerConfig {
+    /// Returns the scheme of the URLs of this server.
+    #[must_use]
+    pub fn scheme(&self) -> &'static str {
+        if self.tls.is_some() { "https" } else { "http" }
+    }
 }
 
 impl Default for ServerConfig {
@@ -39,6 +69,8 @@ impl Default for ServerConfig {
             listen: SocketAddr::from(([127, 0, 0, 1], 3001)),
             allowed_hosts: Vec::new(),
             allowed_origins: Vec::new(),
+            tls: None,
+            reload_on_change: true,
             shutdown_grace_ms: 5_000,
         }
     }

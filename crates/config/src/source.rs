@@ -12,7 +12,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{Config, ConfigError, environment::user_folder};
+use crate::{Config, ConfigError, ServerSwitches, environment::user_folder};
 
 /// The environment variable that names a configuration file.
 pub(crate) const VARIABLE: &str = "MARQUETRY_CONFIG";
@@ -48,8 +48,17 @@ pub struct Loaded {
 ///
 /// Returns an error if the file cannot be read, is writable by others, or is invalid.
 pub fn load(named: Option<&Path>) -> Result<Loaded, ConfigError> {
-    Search { variable: &|name| std::env::var_os(name), system: SYSTEM.as_ref(), here: FILE }
-        .load(named)
+    load_with(named, &ServerSwitches::default())
+}
+
+/// Reads a file as [`load`] does, with some servers switched on or off.
+///
+/// # Errors
+///
+/// Returns an error as [`load`] does.
+pub fn load_with(named: Option<&Path>, switches: &ServerSwitches) -> Result<Loaded, ConfigError> {
+    let variable = &|name: &str| std::env::var_os(name);
+    Search { variable, system: SYSTEM.as_ref(), here: FILE, switches }.load(named)
 }
 
 /// The locations that are searched for a configuration file.
@@ -59,26 +68,28 @@ struct Search<'a> {
     system: &'a Path,
     /// The file in the current directory, which is not read by default.
     here: &'a str,
+    switches: &'a ServerSwitches,
 }
 
 impl Search<'_> {
     fn load(&self, named: Option<&Path>) -> Result<Loaded, ConfigError> {
         if let Some(file) = named {
-            let config = Config::from_toml_file(file)?;
+            let config = Config::from_toml_file_with(file, self.switches)?;
             return Ok(Loaded { config, file: Some(file.to_owned()), warnings: Vec::new() });
         }
         if let Some(file) = (self.variable)(VARIABLE).filter(|file| !file.is_empty()) {
             let file = PathBuf::from(file);
-            let config = Config::from_toml_file(&file).map_err(|mut error| {
-                error.problem.push_str(" (this file is named by $MARQUETRY_CONFIG)");
-                error
-            })?;
+            let config =
+                Config::from_toml_file_with(&file, self.switches).map_err(|mut error| {
+                    error.problem.push_str(" (this file is named by $MARQUETRY_CONFIG)");
+                    error
+                })?;
             return Ok(Loaded { config, file: Some(file), warnings: Vec::new() });
         }
         let file = self.candidates().into_iter().find(|file| exists(file));
         let config = match &file {
-            Some(file) => Config::from_toml_file(file)?,
-            None => Config::default(),
+            Some(file) => Config::from_toml_file_with(file, self.switches)?,
+            None => Config { switches: self.switches.clone(), ..Config::default() },
         };
         Ok(Loaded { config, warnings: self.ignored(file.as_deref()).into_iter().collect(), file })
     }
@@ -345,6 +356,7 @@ mod tests {
                 variable: &|name| Some(variables.get(name)?.replace('@', self.root()).into()),
                 system: &self.path("etc/marquetry"),
                 here: &here,
+                switches: &ServerSwitches::default(),
             }
             .load(named.map(|name| self.path(name)).as_deref())
         }

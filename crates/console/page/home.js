@@ -235,6 +235,19 @@ async function one(context, log) {
       fill(said, h("span.bad", error.message));
     }
   });
+  const change = (text, path) =>
+    button(text, async () => {
+      try {
+        const answer = await post(`servers/${encodeURIComponent(context.name)}/${path}`);
+        fill(said, visible(answer.said));
+      } catch (error) {
+        fill(said, h("span.bad", error.message));
+      }
+    });
+  const isDisabled = found.state === "disabled";
+  const buttons = isDisabled
+    ? [change("Enable", "enable")]
+    : [restart, " ", change("Reload", "reload"), " ", change("Disable", "disable")];
   const { interface: lists, connection } = details;
   // A server without a connection has no lists to compare.
   const changes = connection ? compared(context.name, lists) : null;
@@ -248,7 +261,7 @@ async function one(context, log) {
         ? `${found.problem ? ". " : ""}It restarts within ${Math.ceil(found.retry_in_ms / 1000)} s.`
         : "",
     ),
-    h("p", restart, " ", said),
+    h("p", ...buttons, " ", said),
     log[0],
     connection
       ? h(

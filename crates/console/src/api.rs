@@ -15,7 +15,7 @@ use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
 use crate::{
-    Backend, Console, PageLimit, RestartError, Viewer,
+    Backend, Console, PageLimit, RestartError, ServerChange, Viewer,
     query::Id,
     saved::{SaveError, save},
     views,
@@ -154,6 +154,7 @@ pub(crate) fn router(console: Console, backend: Arc<dyn Backend>) -> Router {
         .route("/api/console/state", get(state))
         .route("/api/console/servers/{name}", get(server))
         .route("/api/console/servers/{name}/restart", post(restart))
+        .route("/api/console/servers/{name}/{change}", post(change))
         .route("/api/console/calls", get(calls))
         .route("/api/console/savings", get(savings))
         .route("/api/console/calls/{id}", get(call))
@@ -246,6 +247,24 @@ async fn restart(
     }
     api.backend.restart(&name).await.map_err(ApiError::Restart)?;
     Ok(Json(json!({"restarting": name})))
+}
+
+async fn change(
+    State(api): State<Arc<Api>>,
+    Extension(viewer): Extension<Viewer>,
+    Path((name, change)): Path<(String, String)>,
+) -> Result<Json<Value>, ApiError> {
+    if !viewer.is_admin {
+        return Err(ApiError::AdminOnly);
+    }
+    let change = match &*change {
+        "enable" => ServerChange::Enable,
+        "disable" => ServerChange::Disable,
+        "reload" => ServerChange::Reload,
+        _ => return Err(ApiError::NotStored("change")),
+    };
+    let said = api.backend.change(&name, change).await.map_err(ApiError::Restart)?;
+    Ok(Json(json!({"said": said})))
 }
 
 /// A scenario to save.

@@ -45,6 +45,16 @@ pub trait Backend: Send + Sync + 'static {
         Value::Array(Vec::new())
     }
 
+    /// Switches an upstream on or off while the server runs, or reads its settings again. Returns a
+    /// sentence about what was done.
+    ///
+    /// # Errors
+    /// Returns an error if there is no such upstream, or its settings cannot be read.
+    async fn change(&self, name: &str, change: ServerChange) -> Result<String, RestartError> {
+        let _ = change;
+        Err(RestartError::Unknown(name.to_owned()))
+    }
+
     /// Ends the connection of an upstream and starts it again. Returns when the restart was
     /// ordered, not when it is over.
     ///
@@ -92,6 +102,18 @@ impl ChangedLists {
     }
 }
 
+/// A change of one upstream while the server runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum ServerChange {
+    /// Starts it, even if its entry disables it.
+    Enable,
+    /// Stops it; calls in flight finish.
+    Disable,
+    /// Reads its entry again. It starts again if its program, its URL or its secrets have changed.
+    Reload,
+}
+
 /// Why an upstream is not restarted.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -107,4 +129,7 @@ pub enum RestartError {
         /// The end of the sentence.
         why: String,
     },
+    /// The configuration cannot be read, for this reason.
+    #[error("{0}")]
+    NotReloaded(String),
 }

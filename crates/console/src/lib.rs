@@ -28,7 +28,7 @@ use axum::Router;
 use self::{questions::OpenQuestions, views::Views};
 
 pub use self::{
-    backend::{Backend, ChangedLists, RestartError, ServerTools},
+    backend::{Backend, ChangedLists, RestartError, ServerChange, ServerTools},
     call_line::CallLine,
     calls::{Calls, NewCall, RunningCall},
     events::{Audience, Events},

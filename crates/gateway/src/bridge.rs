@@ -44,6 +44,7 @@ use super::{
     owner::Owner,
     parked_calls::{Handle, ParkedCalls},
     turns::Target,
+    upstream_set::InUse,
     watched_progress::WatchedProgress,
 };
 
@@ -97,13 +98,14 @@ impl Gateway {
     /// also while the agent is away. A call that already waits has one.
     pub(super) async fn exchange(
         &self,
-        index: usize,
+        in_use: &InUse,
         client: &Client,
         request: Outgoing,
         slot: Option<Arc<Slot>>,
         cx: &RequestContext,
     ) -> Outcome {
-        let upstream = &self.upstreams[index];
+        let upstream: &Arc<Upstream> = in_use;
+        let settings = upstream.settings();
         let agent_era = cx.revision().era();
         let upstream_era = client.server().revision.era();
         let carried: Option<Carried> = cx.carried().map_err(ClientError::Rpc)?;
@@ -133,7 +135,7 @@ impl Gateway {
             if sampler.is_some() {
                 capabilities.sampling = ClientCapabilities::all().sampling;
             }
-            if upstream.options.roots.is_some() {
+            if settings.options.roots.is_some() {
                 capabilities.roots = Some(RootsCapability::default());
             }
             options.capabilities = Some(capabilities);
@@ -146,9 +148,12 @@ impl Gateway {
             via: AskVia::Nothing,
             agent: Agent { revision: cx.revision(), offers: bridged(cx.capabilities()) },
             upstream: upstream.name().to_owned(),
-            connection: Arc::new(Connection { gateway: self.me.clone(), upstream: index }),
+            connection: Arc::new(Connection {
+                gateway: self.me.clone(),
+                upstream: Arc::downgrade(upstream),
+            }),
             sampler: sampler.clone(),
-            roots: upstream.options.roots.clone(),
+            roots: settings.options.roots.clone(),
             sampling_time: self.options.limits.question_time,
             max: self.options.limits.max_questions_per_call,
             asked: 0.into(),
@@ -161,7 +166,7 @@ impl Gateway {
         let offers_something = !bridged(cx.capabilities()).is_empty();
         // A call that continues as a task is followed here, so its questions wait here.
         let has_tasks = client.server().capabilities.has_extension(TASKS_EXTENSION);
-        let answers_here = sampler.is_some() || upstream.options.roots.is_some();
+        let answers_here = sampler.is_some() || settings.options.roots.is_some();
         match (agent_era, upstream_era) {
             // Questions for our own model, and for roots of the configuration, are answered here.
             (Era::Stateless, Era::Stateless) if !has_tasks && !answers_here => {
@@ -177,9 +182,11 @@ impl Gateway {
                 asker.via = AskVia::InputRequired { questions, room };
                 let (asker, options) = with_handler(options, asker);
                 let work = work(upstream.clone(), client.clone(), entry, params, options, asker);
+                let in_use = in_use.clone();
                 let work = async move {
                     // The upstream works on the call also while it is parked.
                     let _slot = slot;
+                    let _in_use = in_use;
                     work.await
                 };
                 let call = Call {
@@ -340,8 +347,8 @@ fn answer_limit(upstream: &Upstream) -> Instant {
 /// Returns the model that answers the upstream's requests for messages in place of an agent that
 /// offers none.
 fn sampler_of(upstream: &Upstream, agent: &ClientCapabilities) -> Option<Arc<dyn Sampler>> {
-    let sampler = upstream.options.sampler.as_ref();
-    sampler.filter(|_| !agent.has("sampling")).cloned()
+    let sampler = upstream.settings().options.sampler.clone();
+    sampler.filter(|_| !agent.has("sampling"))
 }
 
 /// Sends the request within its time limit. The wait for calls of other agents comes before: the
@@ -356,7 +363,7 @@ async fn work(
 ) -> Outcome {
     let _over = asker.over.clone().drop_guard();
     let limit = upstream.call_timeout();
-    let longest = upstream.options.longest_call;
+    let longest = upstream.settings().options.longest_call;
     let mut progress = WatchedProgress::of(&mut options);
     let progressed = progress.progressed.clone();
     let method = entry.target.method;

@@ -38,6 +38,7 @@ use super::{
     owner::Owner,
     routes,
     turns::Target,
+    upstream_set::InUse,
     uris::is_reserved,
     url_elicitation::Visits,
 };
@@ -90,11 +91,11 @@ impl Gateway {
         let index = route.to.upstream;
         params.name.clone_from(&route.to.name);
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
-        let upstream = self.upstreams[index].name();
-        let span = tracing::info_span!("call", upstream, tool = route.to.name);
+        let Some(in_use) = self.enter(index) else { return Err(self.unknown_tool(&params.name)) };
+        let span = tracing::info_span!("call", upstream = in_use.name(), tool = route.to.name);
         let target = Target::new("tools/call", Some(&params.name));
         async {
-            let (client, result) = self.request(index, target, &params, cx).await?;
+            let (client, result) = self.request(&in_use, target, &params, cx).await?;
             let (result, links) = routes::with_links(result).await;
             // Links of an upstream without resources would only attract reads of other upstreams'
             // resources.
@@ -224,7 +225,7 @@ impl Gateway {
                 index
             }
         };
-        let upstream = &self.upstreams[index];
+        let upstream = self.enter(index).ok_or_else(removed)?;
         if let UpstreamState::Ready(client) = upstream.state()
             && client.server().revision.has(Feature::CompletionsCapability)
             && client.server().capabilities.completions.is_none()
@@ -233,8 +234,10 @@ impl Gateway {
         }
         const METHOD: &str = "completion/complete";
         let span = tracing::info_span!("request", upstream = upstream.name(), method = METHOD);
-        let (_, result) =
-            self.request(index, Target::new(METHOD, None), &params, cx).instrument(span).await?;
+        let (_, result) = self
+            .request(&upstream, Target::new(METHOD, None), &params, cx)
+            .instrument(span)
+            .await?;
         serde_json::from_str(result.get()).map_err(|error| {
             RpcError::internal(format!(
                 "upstream '{}' returned an invalid completion: {error}",
@@ -248,12 +251,15 @@ impl Gateway {
     async fn tool_owners_started(&self, name: &str) {
         // The upstream whose last run had the tool may have another one now.
         let cached_at = self.catalog().tool(name).map(|route| route.to.upstream);
-        let owners =
-            self.upstreams.iter().enumerate().filter(|(index, upstream)| match cached_at {
-                Some(cached_at) => *index == cached_at,
-                None => upstream.namer.owns(name) || upstream.namer.head_chars() == 0,
-            });
-        let starts = owners.map(|(_, upstream)| {
+        let upstreams = self.upstreams();
+        let owners = upstreams.iter().filter(|upstream| {
+            if let Some(cached_at) = cached_at {
+                return upstream.number() == cached_at;
+            }
+            let namer = &upstream.settings().namer;
+            namer.owns(name) || namer.head_chars() == 0
+        });
+        let starts = owners.map(|upstream| {
             tokio::time::timeout(upstream.start_timeout(), upstream.settled(List::Tools))
         });
         join_all(starts).await;
@@ -263,7 +269,8 @@ impl Gateway {
     /// only known from the upstream's last run.
     fn listed_tool<'a>(&self, catalog: &'a Catalog, name: &str) -> Option<&'a ToolRoute> {
         let route = catalog.tool(name)?;
-        (!self.upstreams[route.to.upstream].shows_cached_tools()).then_some(route)
+        let upstream = self.upstream(route.to.upstream)?;
+        (!upstream.shows_cached_tools()).then_some(route)
     }
 
     /// Returns the arguments of a tool that headers repeat; `None` before its upstream has listed
@@ -339,9 +346,10 @@ impl Gateway {
         params: &impl Serialize,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        let upstream = self.upstreams[index].name();
-        let span = tracing::info_span!("request", upstream, method = target.method);
-        let (client, result) = self.request(index, target, params, cx).instrument(span).await?;
+        let upstream = self.enter(index).ok_or_else(removed)?;
+        let span =
+            tracing::info_span!("request", upstream = upstream.name(), method = target.method);
+        let (client, result) = self.request(&upstream, target, params, cx).instrument(span).await?;
         Ok(if is_stateless(&client) { Reply::complete(result) } else { Reply::raw(result) })
     }
 
@@ -363,12 +371,11 @@ impl Gateway {
     /// future cancels the request at the upstream.
     async fn request(
         &self,
-        index: usize,
+        upstream: &InUse,
         target: Target,
         params: &impl Serialize,
         cx: &RequestContext,
     ) -> Result<(Client, Box<RawValue>), CallFailure> {
-        let upstream = &self.upstreams[index];
         let client = self.ready_client(upstream, cx).await?;
         let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
         let carried: Option<Carried> = cx.carried()?;
@@ -397,9 +404,9 @@ impl Gateway {
         let (round, outcome) = match carried {
             Some(Carried::Visiting { round, pages }) => {
                 let visits = Visits { round, pages };
-                (round, self.exchange_after(visits, index, &client, request, slot, cx).await)
+                (round, self.exchange_after(visits, upstream, &client, request, slot, cx).await)
             }
-            _ => (0, self.exchange(index, &client, request, slot, cx).await),
+            _ => (0, self.exchange(upstream, &client, request, slot, cx).await),
         };
         let outcome = match outcome {
             Err(ClientError::Rpc(error)) if can_ask_for_visits && is_page(&error) => {
@@ -424,7 +431,7 @@ impl Gateway {
             Err(ClientError::Rpc(error)) => {
                 upstream.answered();
                 tracing::debug!(ms, code = error.code, "refused by the upstream");
-                self.pages.required(index, &error, cx.announcer());
+                self.pages.required(upstream.number(), &error, cx.announcer());
                 let era = cx.revision().era();
                 Err(CallFailure::Rpc(error_for_agent(upstream, error, era)))
             }
@@ -463,13 +470,14 @@ impl Gateway {
     /// Returns the upstream that an unknown name most likely belongs to, by its prefix. Prefixes
     /// may nest: an upstream that is ready and does not offer the name is less likely, and a longer
     /// prefix is more likely.
-    fn owner(&self, name: &str) -> Option<&Upstream> {
-        let fitting = self.upstreams.iter().filter(|upstream| upstream.namer.owns(name));
+    fn owner(&self, name: &str) -> Option<Arc<Upstream>> {
+        let upstreams = self.upstreams();
+        let fitting = upstreams.iter().filter(|upstream| upstream.settings().namer.owns(name));
         let likeliest = fitting.max_by_key(|upstream| {
             let is_ready = matches!(upstream.state(), UpstreamState::Ready(_));
-            (!is_ready, upstream.namer.head_chars())
+            (!is_ready, upstream.settings().namer.head_chars())
         });
-        likeliest.map(|upstream| &**upstream)
+        likeliest.cloned()
     }
 
     /// Returns the error for an unknown tool. If its prefix belongs to an upstream that is down,
@@ -479,7 +487,7 @@ impl Gateway {
             && let state = upstream.state()
             && !matches!(state, UpstreamState::Ready(_))
         {
-            return CallFailure::Unreachable(Unreachable::of(upstream, &state));
+            return CallFailure::Unreachable(Unreachable::of(&upstream, &state));
         }
         let name = &name[..name.floor_char_boundary(200)];
         let mut message = format!("{UNKNOWN_TOOL} '{name}'");
@@ -499,6 +507,11 @@ impl Gateway {
             catalog.tools.iter().take(MAX_COMPARED).map(|tool| tool.name.as_str()).collect();
         nearest(name, &names).map(str::to_owned)
     }
+}
+
+/// Returns the error for a request to an upstream that was removed while the request was read.
+fn removed() -> RpcError {
+    RpcError::invalid_params("its server was removed from the configuration")
 }
 
 pub(super) fn is_stateless(client: &Client) -> bool {

@@ -65,7 +65,7 @@ pub struct Catalog {
 /// The upstream of an exposed name.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Route {
-    /// Index of the upstream in the configuration.
+    /// The number of the upstream; see [`Gateway::upstream`](crate::Gateway::upstream).
     pub upstream: usize,
     /// The name at the upstream.
     pub name: String,
@@ -91,7 +91,7 @@ pub struct ToolRoute {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct RefusedName {
-    /// Index of the upstream in the configuration.
+    /// The number of the upstream; see [`Gateway::upstream`](crate::Gateway::upstream).
     pub upstream: usize,
     /// "tool", "prompt", "resource" or "resource template".
     pub kind: &'static str,
@@ -110,13 +110,15 @@ impl Catalog {
         before: Option<&Self>,
     ) -> Self {
         let mut catalog = Self { views: view_routes(upstreams, before), ..Self::default() };
-        for (index, upstream) in upstreams.iter().map(AsRef::as_ref).enumerate() {
+        for upstream in upstreams.iter().map(AsRef::as_ref) {
+            let index = upstream.number();
+            let settings = upstream.settings();
             let listing = upstream.listing();
-            let filter = &upstream.options.filter;
+            let filter = &settings.options.filter;
             let has_views = views_of(upstream, &listing).next().is_some();
             let allowed = listing.tools.iter().filter(|tool| filter.allows(&tool.name));
             let names =
-                ToolNames::new(&upstream.namer, allowed.clone().map(|tool| tool.name.as_str()));
+                ToolNames::new(&settings.namer, allowed.clone().map(|tool| tool.name.as_str()));
             for tool in allowed {
                 let exposed = names.exposed(&tool.name, |name| {
                     if reserved.iter().any(|reserved| reserved == name) {
@@ -127,12 +129,12 @@ impl Catalog {
                 });
                 match exposed {
                     Ok(exposed) => {
-                        let capture = upstream.options.capture.of(&tool.name).cloned();
+                        let capture = settings.options.capture.of(&tool.name).cloned();
                         let promise = Promise::of(tool, capture.as_ref());
                         let mut listed = exposed_tool(tool, &exposed, &promise);
                         let ui = tool_ui(tool);
                         catalog.link(index, &ui, &mut listed);
-                        if !upstream.namer.is_plain(&exposed, &tool.name) {
+                        if !settings.namer.is_plain(&exposed, &tool.name) {
                             catalog.rename(index, &exposed, &tool.name, &mut listed);
                         }
                         catalog.tools.push(listed);
@@ -158,7 +160,7 @@ impl Catalog {
                 }
             }
             for prompt in &listing.prompts {
-                let exposed = upstream.namer.prompt(&prompt.name).and_then(|name| {
+                let exposed = settings.namer.prompt(&prompt.name).and_then(|name| {
                     let taken = catalog.prompt_routes.get(&name);
                     let owner = taken.map(|route| owner_name(upstreams, route.upstream, index));
                     free(name, owner)
@@ -359,15 +361,21 @@ fn tool_ui(tool: &Tool) -> ToolUi {
 
 /// Returns the Views of an upstream: those in its list, and those that its offered tools name,
 /// because servers need not list them.
-fn views_of<'a>(upstream: &'a Upstream, listing: &'a Listing) -> impl Iterator<Item = UiUri> + 'a {
+fn views_of<'a>(
+    upstream: &Upstream,
+    listing: &'a Listing,
+) -> impl Iterator<Item = UiUri> + use<'a> {
+    let settings = upstream.settings();
     let listed = listing.resources.iter().filter_map(|it| UiUri::new(it.uri.as_str()).ok());
-    let offered = listing.tools.iter().filter(|tool| upstream.options.filter.allows(&tool.name));
+    let tools = listing.tools.iter();
+    let offered = tools.filter(move |tool| settings.options.filter.allows(&tool.name));
     listed.chain(offered.filter_map(|tool| tool_ui(tool).resource))
 }
 
 fn view_routes(upstreams: &[impl AsRef<Upstream>], before: Option<&Catalog>) -> ViewRoutes {
-    let upstreams = upstreams.iter().map(AsRef::as_ref).enumerate();
-    let views = upstreams.flat_map(|(index, upstream)| {
+    let upstreams = upstreams.iter().map(AsRef::as_ref);
+    let views = upstreams.flat_map(|upstream| {
+        let index = upstream.number();
         let listing = upstream.listing();
         let views: Vec<UiUri> = views_of(upstream, &listing).collect();
         views.into_iter().map(move |uri| (index, upstream.name(), uri))
@@ -391,7 +399,8 @@ fn owner_name(upstreams: &[impl AsRef<Upstream>], owner: usize, index: usize) ->
     if owner == index {
         "an earlier entry of the same list".to_owned()
     } else {
-        format!("upstream '{}'", upstreams[owner].as_ref().name())
+        let owner = upstreams.iter().map(AsRef::as_ref).find(|it| it.number() == owner);
+        format!("upstream '{}'", owner.map_or("", Upstream::name))
     }
 }
 
@@ -453,6 +462,8 @@ fn relaxed(schema: &Value) -> Option<Value> {
 
 #[cfg(test)]
 mod tests {
+    use tokio_util::sync::CancellationToken;
+
     use super::*;
     use crate::{
         listing::Listing,
@@ -465,8 +476,10 @@ mod tests {
     fn catalog(upstreams: Vec<(UpstreamOptions, Listing)>) -> Catalog {
         let upstreams: Vec<Upstream> = upstreams
             .into_iter()
-            .map(|(options, listing)| {
-                let upstream = Upstream::new(options, &GatewayOptions::default());
+            .enumerate()
+            .map(|(number, (options, listing))| {
+                let gateway = GatewayOptions::default();
+                let upstream = Upstream::new(number, options, &gateway, &CancellationToken::new());
                 upstream.set_listing(listing);
                 upstream
             })

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Notify;
 
 use super::{
-    Gateway,
+    Gateway, Upstream,
     asker::{ConnectionEvents, QuestionKind, ROOTS, list_of_roots, or_empty},
     in_flight::InFlight,
     observer::Observed,
@@ -26,14 +26,14 @@ use super::{
 /// A connection to an upstream.
 pub(crate) struct Connection {
     pub(super) gateway: Weak<Gateway>,
-    /// Index of the upstream in the configuration.
-    pub(super) upstream: usize,
+    /// The upstream that it was made for, which another one of the same name may have replaced.
+    pub(super) upstream: Weak<Upstream>,
 }
 
 impl ConnectionEvents for Connection {
     fn page_opened(&self, id: String, announcer: Announcer) {
-        if let Some(gateway) = self.gateway.upgrade() {
-            gateway.pages.opened(self.upstream, id, announcer);
+        if let (Some(gateway), Some(upstream)) = (self.gateway.upgrade(), self.upstream.upgrade()) {
+            gateway.pages.opened(upstream.number(), id, announcer);
         }
     }
 
@@ -44,7 +44,7 @@ impl ConnectionEvents for Connection {
 
 impl Connection {
     fn in_flight(&self) -> Option<Arc<InFlight>> {
-        Some(self.gateway.upgrade()?.upstreams[self.upstream].in_flight.clone())
+        Some(self.upstream.upgrade()?.in_flight.clone())
     }
 }
 
@@ -56,8 +56,8 @@ impl ClientHandler for Connection {
         params: Option<&RawValue>,
     ) -> Result<Box<RawValue>, RpcError> {
         if method == ROOTS
-            && let Some(gateway) = self.gateway.upgrade()
-            && let Some(roots) = &gateway.upstreams[self.upstream].options.roots
+            && let Some(upstream) = self.upstream.upgrade()
+            && let Some(roots) = &upstream.settings().options.roots
         {
             return list_of_roots(roots);
         }
@@ -67,9 +67,10 @@ impl ClientHandler for Connection {
         let params = &*or_empty(params);
         // Parsed here and not for each call, since the calls are locked meanwhile.
         let question = QuestionKind::of(method, params);
-        let (agent, asker) = calls.only_agent(|asker| asker.can_ask(&question)).inspect_err(|error| {
-            tracing::debug!(upstream = self.upstream, method, %error, "refused a question of the upstream");
-        })?;
+        let (agent, asker) =
+            calls.only_agent(|asker| asker.can_ask(&question)).inspect_err(|error| {
+                tracing::debug!(method, %error, "refused a question of the upstream");
+            })?;
         tokio::select! {
             answer = asker.ask(method, params) => answer,
             () = calls.all_ended(agent) => Err(RpcError::internal("the call has ended")),
@@ -77,8 +78,10 @@ impl ClientHandler for Connection {
     }
 
     fn notified(&self, notification: &ServerNotification) {
-        let Some(gateway) = self.gateway.upgrade() else { return };
-        let upstream = &gateway.upstreams[self.upstream];
+        let (Some(gateway), Some(upstream)) = (self.gateway.upgrade(), self.upstream.upgrade())
+        else {
+            return;
+        };
         if let Some(observer) = gateway.options.observer.as_ref().filter(|it| it.is_watching()) {
             let method = &*notification.method;
             let params = notification.params.as_deref();
@@ -94,7 +97,9 @@ impl ClientHandler for Connection {
                 let params = &params[..params.floor_char_boundary(1_000)];
                 tracing::debug!(target: "marquetry::upstream", upstream = upstream.name(), forwarded, "{params}");
             }
-            "notifications/elicitation/complete" => gateway.pages.done(self.upstream, notification),
+            "notifications/elicitation/complete" => {
+                gateway.pages.done(upstream.number(), notification);
+            }
             "notifications/resources/updated" => {
                 #[derive(Deserialize)]
                 struct Updated {
@@ -103,7 +108,7 @@ impl ClientHandler for Connection {
                 let params = notification.params.as_deref();
                 let updated = params.map(|params| serde_json::from_str(params.get()));
                 if let Some(Ok(Updated { uri })) = updated {
-                    gateway.resource_updated(self.upstream, &uri);
+                    gateway.resource_updated(upstream.number(), &uri);
                 }
             }
             _ => {}

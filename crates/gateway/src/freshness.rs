@@ -165,8 +165,8 @@ impl ListFreshness {
 impl Gateway {
     /// Fetches the expired parts of a list. Parts that do not arrive in time are shown as before.
     pub(crate) async fn refresh_expired(&self, list: List) {
-        let ready =
-            self.upstreams.iter().filter(|it| matches!(it.state(), UpstreamState::Ready(_)));
+        let upstreams = self.upstreams();
+        let ready = upstreams.iter().filter(|it| matches!(it.state(), UpstreamState::Ready(_)));
         join_all(ready.map(|upstream| upstream.freshness.wait_until_fresh(list))).await;
     }
 }

@@ -47,7 +47,8 @@ impl Gateway {
         let Some(announcer) = cx.announcer() else { return };
         self.levels.set(cx.conversation(), announcer, level);
         let Some(lowest) = self.levels.lowest() else { return };
-        let ready = self.upstreams.iter().filter_map(|upstream| match upstream.state() {
+        let upstreams = self.upstreams();
+        let ready = upstreams.iter().filter_map(|upstream| match upstream.state() {
             UpstreamState::Ready(client) => Some((upstream, client)),
             _ => None,
         });

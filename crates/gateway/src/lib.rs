@@ -1,5 +1,6 @@
 #![doc = include_str!("../README.md")]
 
+mod apply;
 mod asker;
 mod backoff;
 mod bridge;
@@ -33,6 +34,7 @@ mod tool_filter;
 mod tool_names;
 mod turns;
 mod upstream;
+mod upstream_set;
 mod uris;
 mod url_elicitation;
 mod view_calls;
@@ -48,12 +50,8 @@ use marquetry_protocol::server::{ChangeListener, fair::FairLimiter};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use self::{
-    bridge::Call, connection::Pages, levels::Levels, parked_calls::ParkedCalls, routes::LinkRoutes,
-    startup_wait::Messages, subscriptions::Subscriptions, supervise::supervise,
-    tool_names::RenamedTool,
-};
 pub use self::{
+    apply::Applied,
     call::{ToolAnswer, UNKNOWN_TOOL},
     call_error::{CallFailure, FailureKind, Unreachable},
     catalog::{Catalog, RefusedName, Route, ToolRoute},
@@ -71,18 +69,36 @@ pub use self::{
     upstream::Upstream,
     view_calls::SERVER_HEADER,
 };
+use self::{
+    bridge::Call,
+    connection::Pages,
+    levels::Levels,
+    parked_calls::ParkedCalls,
+    routes::LinkRoutes,
+    startup_wait::Messages,
+    subscriptions::Subscriptions,
+    supervise::supervise,
+    tool_names::RenamedTool,
+    upstream_set::{Ending, UpstreamSet},
+};
 
 /// A gateway to many upstreams. See the [crate's documentation](crate) for an example.
 pub struct Gateway {
     /// The options; `upstreams` holds those of the upstreams.
     options: GatewayOptions,
-    upstreams: Vec<Arc<Upstream>>,
+    upstreams: RwLock<UpstreamSet>,
+    /// The names of all upstreams so far, by their numbers.
+    names: Mutex<Vec<String>>,
+    /// Replaced upstreams that wait for their calls. Held while the upstreams change.
+    ending: Mutex<Ending>,
     catalog: RwLock<Arc<Catalog>>,
     /// Held while a new catalog is made, so that an older one never replaces a newer one.
     relisting: Mutex<()>,
     /// Whether a client has received a list. From then on Views keep their URIs. Before that, URIs
     /// are assigned as if all upstreams had started at the same time.
     is_listed: AtomicBool,
+    /// See [`Gateway::is_settled`].
+    has_settled: AtomicBool,
     links: Mutex<LinkRoutes>,
     changes: Arc<dyn ChangeListener>,
     /// Calls that wait for answers of their agents.
@@ -107,17 +123,23 @@ impl Gateway {
     /// when lists change.
     #[must_use]
     pub fn start(mut options: GatewayOptions, changes: Arc<dyn ChangeListener>) -> Arc<Self> {
+        let stopping = CancellationToken::new();
         let upstreams: Vec<_> = std::mem::take(&mut options.upstreams)
             .into_iter()
-            .map(|upstream| Arc::new(Upstream::new(upstream, &options)))
+            .enumerate()
+            .map(|(at, upstream)| Arc::new(Upstream::new(at, upstream, &options, &stopping)))
             .collect();
+        let names = upstreams.iter().map(|upstream| upstream.name().to_owned()).collect();
         let limits = options.limits.clone();
         let gateway = Arc::new_cyclic(|me| Self {
             options,
-            upstreams,
+            upstreams: RwLock::new(UpstreamSet::new(upstreams)),
+            names: Mutex::new(names),
+            ending: Mutex::default(),
             catalog: RwLock::default(),
             relisting: Mutex::default(),
             is_listed: AtomicBool::new(false),
+            has_settled: AtomicBool::new(false),
             links: Mutex::new(LinkRoutes::new(
                 limits.max_resource_routes,
                 limits.max_resource_routes_per_agent,
@@ -131,24 +153,23 @@ impl Gateway {
             started_at: Instant::now(),
             wait_messages: Messages::default(),
             waiting: startup_wait::limiter(&limits),
-            stopping: CancellationToken::new(),
+            stopping,
             tasks: TaskTracker::new(),
         });
-        if gateway.upstreams.iter().any(|upstream| upstream.shows_cached_tools()) {
+        let upstreams = gateway.upstreams();
+        if upstreams.iter().any(|upstream| upstream.shows_cached_tools()) {
             gateway.relist();
         }
-        for (index, upstream) in gateway.upstreams.iter().enumerate() {
-            if upstream.is_started() {
-                gateway.tasks.spawn(supervise(gateway.clone(), index));
-            }
+        for upstream in upstreams.iter().filter(|upstream| upstream.is_started()) {
+            gateway.tasks.spawn(supervise(gateway.clone(), upstream.clone()));
         }
         gateway
     }
 
-    /// Returns the upstreams in the order of the configuration.
+    /// Returns the upstreams as they are now, in the order of the configuration.
     #[must_use]
-    pub fn upstreams(&self) -> &[Arc<Upstream>] {
-        &self.upstreams
+    pub fn upstreams(&self) -> Arc<[Arc<Upstream>]> {
+        self.upstreams.read().unwrap_or_else(PoisonError::into_inner).all()
     }
 
     /// Returns the instructions of the ready upstreams below their names, as many as fit into
@@ -156,7 +177,7 @@ impl Gateway {
     #[must_use]
     pub fn instructions(&self, mut room: usize) -> String {
         let mut text = String::new();
-        for upstream in &self.upstreams {
+        for upstream in self.upstreams().iter() {
             let listing = upstream.listing();
             let Some(instructions) = listing.instructions.as_deref().map(str::trim) else {
                 continue;
@@ -180,22 +201,30 @@ impl Gateway {
 
     /// Returns the upstream that has a tool, by the name that agents use.
     #[must_use]
-    pub fn upstream_of_tool(&self, name: &str) -> Option<&Arc<Upstream>> {
+    pub fn upstream_of_tool(&self, name: &str) -> Option<Arc<Upstream>> {
         let upstream = self.catalog().tool(name)?.to.upstream;
-        self.upstreams.get(upstream)
+        self.upstream(upstream)
     }
 
     /// Waits until the first start of every upstream has succeeded or failed.
     pub async fn settled(&self) {
-        for upstream in &self.upstreams {
+        for upstream in self.upstreams().iter() {
             upstream.settled_all().await;
         }
     }
 
-    /// Returns whether the first start of every upstream has succeeded or failed.
+    /// Returns whether the first start of every upstream has succeeded or failed. Once it is true,
+    /// it stays so: upstreams that come or start again later do not count.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.upstreams.iter().all(|upstream| upstream.is_settled(List::Tools))
+        if self.has_settled.load(Ordering::Relaxed) {
+            return true;
+        }
+        let is_settled = self.upstreams().iter().all(|upstream| upstream.is_settled(List::Tools));
+        if is_settled {
+            self.has_settled.store(true, Ordering::Relaxed);
+        }
+        is_settled
     }
 
     /// Stops every upstream without waiting.
@@ -219,14 +248,14 @@ impl Gateway {
         let _guard = self.relisting.lock().unwrap_or_else(PoisonError::into_inner);
         let reserved = &self.options.reserved_tools;
         let before = self.is_listed.load(Ordering::Relaxed).then(|| self.catalog());
-        let new = Arc::new(Catalog::new(&self.upstreams, reserved, before.as_deref()));
+        let new = Arc::new(Catalog::new(&self.upstreams(), reserved, before.as_deref()));
         let old = {
             let mut catalog = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *catalog, new.clone())
         };
         for refused in new.refused.iter().filter(|refused| !old.refused.contains(refused)) {
             let RefusedName { upstream, kind, name, why } = refused;
-            let upstream = self.upstreams[*upstream].name();
+            let upstream = self.name_of(*upstream);
             tracing::warn!(upstream, kind, name, %why, "not offered to clients");
         }
         self.log_renamed(&new, &old);
@@ -246,7 +275,7 @@ impl Gateway {
         const MAX_SHOWN: usize = 10;
         let new: Vec<_> = new.renamed.iter().filter(|it| !old.renamed.contains(it)).collect();
         for renamed in new.chunk_by(|a, b| a.upstream == b.upstream) {
-            let upstream = self.upstreams[renamed[0].upstream].name();
+            let upstream = self.name_of(renamed[0].upstream);
             let shown = renamed.iter().take(MAX_SHOWN);
             let names: Vec<_> = shown
                 .map(|RenamedTool { name, exposed, .. }| format!("{name:?} is {exposed}"))

@@ -224,6 +224,33 @@ impl UpstreamOptions {
     }
 }
 
+impl UpstreamOptions {
+    /// Returns whether a connection that was made with these options fits the other ones.
+    pub(crate) fn connects_like(&self, other: &Self) -> bool {
+        self.name == other.name
+            && self.is_disabled == other.is_disabled
+            && self.inherit_env == other.inherit_env
+            && self.revision == other.revision
+            && self.transport.connects_like(&other.transport)
+    }
+
+    /// Returns whether names, captures, times and roots are the same.
+    pub(crate) fn is_shown_like(&self, other: &Self) -> bool {
+        fn uris(options: &UpstreamOptions) -> Option<Vec<&str>> {
+            let roots = options.roots.as_ref()?;
+            Some(roots.iter().map(|root| root.uri.as_str()).collect())
+        }
+        self.prefix == other.prefix
+            && self.separator == other.separator
+            && self.capture == other.capture
+            && self.filter == other.filter
+            && self.start_timeout == other.start_timeout
+            && self.call_timeout == other.call_timeout
+            && self.longest_call == other.longest_call
+            && uris(self) == uris(other)
+    }
+}
+
 /// A model of this server, which answers for clients without one.
 #[async_trait]
 pub trait Sampler: fmt::Debug + Send + Sync {
@@ -277,6 +304,22 @@ impl Transport {
         Self::Stdio { command: command.into(), args, env: IndexMap::new(), cwd: None }
     }
 
+    /// Returns whether a connection that was made with this transport fits the other one.
+    fn connects_like(&self, other: &Self) -> bool {
+        match (self, other) {
+            (
+                Self::Stdio { command, args, env, cwd },
+                Self::Stdio { command: program, args: arguments, env: variables, cwd: folder },
+            ) => (command, args, env, cwd) == (program, arguments, variables, folder),
+            (
+                Self::Http { url, headers, access },
+                Self::Http { url: address, headers: fields, access: way },
+            ) => (url, headers) == (address, fields) && access.identity() == way.identity(),
+            (Self::Unusable { problem: one }, Self::Unusable { problem: two }) => one == two,
+            _ => false,
+        }
+    }
+
     /// Creates the transport of a URL, without proxy and without credentials.
     #[must_use]
     pub fn http(url: impl Into<String>) -> Self {
@@ -327,6 +370,13 @@ pub trait HttpAccess: Send + Sync {
     /// same. By default it does not; then its tools are not cached.
     fn is_always_the_same_caller(&self) -> bool {
         false
+    }
+
+    /// Returns a text that differs if the settings behind proxy, certificates and credentials do.
+    /// [`Gateway::apply`](crate::Gateway::apply) connects again if it has changed. By default it
+    /// never does.
+    fn identity(&self) -> String {
+        String::new()
     }
 
     /// Returns advice for the user about a failed connection.

@@ -23,12 +23,11 @@ impl Gateway {
     /// Returns an error if there is no such upstream, it is disabled or cannot be used, it is
     /// already starting, or the gateway stops.
     pub fn restart(&self, name: &str) -> Result<(), RestartRefused> {
-        let index = self
-            .upstreams
+        let upstreams = self.upstreams();
+        let upstream = upstreams
             .iter()
-            .position(|upstream| upstream.name() == name)
+            .find(|upstream| upstream.name() == name)
             .ok_or(RestartRefused::Unknown)?;
-        let upstream = &self.upstreams[index];
         match upstream.state() {
             UpstreamState::Disabled => {
                 Err(RestartRefused::Impossible("is disabled in the configuration"))
@@ -45,7 +44,7 @@ impl Gateway {
                 if !upstream.leave_failed() {
                     return Err(RestartRefused::Impossible("is already starting"));
                 }
-                self.tasks.spawn(supervise(gateway, index));
+                self.tasks.spawn(supervise(gateway, upstream.clone()));
                 Ok(())
             }
             UpstreamState::Ready(_) | UpstreamState::BackingOff { .. } => {

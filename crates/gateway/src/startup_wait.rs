@@ -112,8 +112,9 @@ impl Gateway {
     }
 
     async fn started_all(&self, list: List) {
+        let upstreams = self.upstreams();
         let waiting: Vec<_> =
-            self.upstreams.iter().filter(|upstream| !upstream.is_settled(list)).collect();
+            upstreams.iter().filter(|upstream| !upstream.is_settled(list)).collect();
         if waiting.is_empty() {
             return;
         }

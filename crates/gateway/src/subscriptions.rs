@@ -12,7 +12,7 @@ use marquetry_protocol::{
     server::RequestContext,
 };
 
-use super::{CallFailure, Gateway, Route, Unreachable, UpstreamState};
+use super::{CallFailure, Gateway, Route, Unreachable, Upstream, UpstreamState};
 
 /// The resources to which agents are subscribed.
 #[derive(Default)]
@@ -53,12 +53,14 @@ impl Gateway {
                 let message = "another agent is subscribed to this URI at another upstream";
                 return Err(RpcError::invalid_params(message));
             }
-            let _guard = self.upstreams[at.upstream].subscribing.lock().await;
+            let upstream =
+                self.enter(at.upstream).ok_or_else(|| RpcError::resource_not_found(uri))?;
+            let _guard = upstream.subscribing.lock().await;
             if self.subscriptions.add_agent(uri, &at) {
                 return Ok(());
             }
             if self.subscriptions.route_of(uri).is_none() {
-                return self.subscribe_at(at, uri, cx).await;
+                return self.subscribe_at(&upstream, at, uri, cx).await;
             }
             // Another agent has subscribed at another upstream meanwhile; the check above finds
             // that.
@@ -68,11 +70,11 @@ impl Gateway {
     /// Subscribes to a resource at its upstream, for the first agent.
     async fn subscribe_at(
         &self,
+        upstream: &Upstream,
         at: Route,
         uri: &str,
         cx: &RequestContext,
     ) -> Result<(), RpcError> {
-        let upstream = &self.upstreams[at.upstream];
         let client = self.ready_client(upstream, cx).await?;
         if !supports_subscriptions(&client) {
             let mut error = RpcError::method_not_found(cx.method());
@@ -96,7 +98,10 @@ impl Gateway {
     pub async fn unsubscribe(&self, uri: &str) {
         // The resource stays with its upstream as long as this agent is counted.
         let Some(at) = self.subscriptions.route_of(uri) else { return };
-        let upstream = &self.upstreams[at.upstream];
+        let Some(upstream) = self.enter(at.upstream) else {
+            self.subscriptions.remove_agent(uri);
+            return;
+        };
         let _guard = upstream.subscribing.lock().await;
         let was_last = self.subscriptions.remove_agent(uri);
         if was_last
@@ -109,13 +114,13 @@ impl Gateway {
 
     /// Subscribes again after a start of the upstream, and announces a change of each resource,
     /// since it may have changed meanwhile.
-    pub(super) async fn subscribe_again(&self, index: usize, client: &Client) {
-        let _guard = self.upstreams[index].subscribing.lock().await;
-        for (uri, at) in self.subscriptions.of_upstream(index) {
+    pub(super) async fn subscribe_again(&self, upstream: &Upstream, client: &Client) {
+        let _guard = upstream.subscribing.lock().await;
+        for (uri, at) in self.subscriptions.of_upstream(upstream.number()) {
             match client.subscribe(&at.name).await {
                 Ok(()) => self.changes.resource_updated(&uri),
                 Err(error) => {
-                    let upstream = self.upstreams[index].name();
+                    let upstream = upstream.name();
                     tracing::warn!(upstream, uri, %error, "failed to subscribe again");
                 }
             }

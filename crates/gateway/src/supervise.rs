@@ -36,8 +36,7 @@ use super::{
 type StaleMarks = [StaleMark; 3];
 
 /// Supervises an upstream until the gateway stops or has no attempts left.
-pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
-    let upstream = gateway.upstreams[index].clone();
+pub(super) async fn supervise(gateway: Arc<Gateway>, upstream: Arc<Upstream>) {
     let name = upstream.name();
     let mut failures = 0;
     // Whether the program has been started again without `server/discover` since it was last ready.
@@ -46,8 +45,8 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
         upstream.set_state(UpstreamState::Starting);
         let started = tokio::select! {
             biased;
-            () = gateway.stopping.cancelled() => break,
-            started = tokio::time::timeout(upstream.start_timeout(), start(&gateway, index)) => started,
+            () = upstream.stopping.cancelled() => break,
+            started = tokio::time::timeout(upstream.start_timeout(), start(&gateway, &upstream)) => started,
         };
         // The handshake and each request have the time of the whole start, so the limit of any of
         // them may end it.
@@ -60,7 +59,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
                 has_switched = false;
                 let ready_since = Instant::now();
                 let client = running.client.clone();
-                let end = Box::pin(watch(&gateway, index, running)).await;
+                let end = Box::pin(watch(&gateway, &upstream, running)).await;
                 client.close().await;
                 let problem = match end {
                     End::Stopping => break,
@@ -116,7 +115,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, index: usize) {
         upstream.settle_all();
         tokio::select! {
             biased;
-            () = gateway.stopping.cancelled() => break,
+            () = upstream.stopping.cancelled() => break,
             () = upstream.restart.notified() => failures = 0,
             () = tokio::time::sleep(pause) => {}
         }
@@ -142,12 +141,14 @@ fn span(upstream: &Upstream) -> tracing::Span {
     tracing::info_span!("connection", upstream = upstream.name())
 }
 
-async fn start(gateway: &Gateway, index: usize) -> Result<RunningUpstream, ClientError> {
-    let upstream = &gateway.upstreams[index];
+async fn start(
+    gateway: &Gateway,
+    upstream: &Arc<Upstream>,
+) -> Result<RunningUpstream, ClientError> {
     let until = tokio::time::Instant::now().checked_add(upstream.start_timeout());
-    let connection = Connection { gateway: gateway.me.clone(), upstream: index };
+    let connection = Connection { gateway: gateway.me.clone(), upstream: Arc::downgrade(upstream) };
     let client = upstream
-        .connect(connection, &gateway.options, &gateway.tasks, &gateway.stopping)
+        .connect(connection, &gateway.options, &gateway.tasks)
         .instrument(span(upstream))
         .await?;
     // Subscribe before the lists are fetched, so that no change in between is missed.
@@ -220,8 +221,7 @@ enum End {
 ///
 /// Its tools are offered at once. Each other list is fetched on its own, so that one that never
 /// arrives does not delay the others.
-async fn watch(gateway: &Gateway, index: usize, running: RunningUpstream) -> End {
-    let upstream = &*gateway.upstreams[index];
+async fn watch(gateway: &Gateway, upstream: &Upstream, running: RunningUpstream) -> End {
     let RunningUpstream { client, notifications, tools, cache, problem } = running;
     let lacks_tools = AtomicBool::new(tools.is_none());
     let server = client.server();
@@ -259,12 +259,12 @@ async fn watch(gateway: &Gateway, index: usize, running: RunningUpstream) -> End
     let restoration = async {
         upstream.cache_tools(cache).await;
         gateway.set_level_again(upstream, &client).await;
-        gateway.subscribe_again(index, &client).await;
+        gateway.subscribe_again(upstream, &client).await;
         std::future::pending::<()>().await;
     };
     tokio::select! {
         biased;
-        () = gateway.stopping.cancelled() => End::Stopping,
+        () = upstream.stopping.cancelled() => End::Stopping,
         () = upstream.restart.notified() => End::Restarted,
         reason = client.closed() => End::Failed(reason.to_string()),
         problem = session.listen(notifications) => End::Failed(problem),
@@ -518,7 +518,8 @@ fn incomplete<T>(fetched: &Fetched<T>) -> Option<String> {
 /// Warns of settings for tools that the upstream does not have: most of them are typing errors.
 fn warn_of_unknown_tools(upstream: &Upstream, tools: &[Tool]) {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-    let named = upstream.options.capture.tools.keys().chain(upstream.options.filter.names());
+    let options = &upstream.settings().options;
+    let named = options.capture.tools.keys().chain(options.filter.names());
     for tool in named.filter(|tool| !names.contains(&tool.as_str())) {
         let nearest = nearest(tool, &names);
         tracing::warn!(

@@ -41,8 +41,11 @@ use super::{
 
 /// An upstream MCP server.
 pub struct Upstream {
-    pub(crate) options: UpstreamOptions,
-    pub(crate) namer: Namer,
+    /// See [`Gateway::upstream`](crate::Gateway::upstream).
+    number: usize,
+    name: String,
+    /// Options that need no new connection can be replaced.
+    settings: RwLock<Arc<UpstreamSettings>>,
     state: watch::Sender<UpstreamState>,
     listing: RwLock<Arc<Listing>>,
     /// Times at which the lists must be fetched again.
@@ -75,8 +78,26 @@ pub struct Upstream {
     has_answered: AtomicBool,
     /// Where its tools are stored for the next start of this server.
     tool_cache: Option<ToolCache>,
-    /// Whether its tools were those of its last run at the start of this server.
-    has_cached_tools: bool,
+    /// Whether its tools were those of its last run at the start of this server, or of the upstream
+    /// that it replaces.
+    has_cached_tools: AtomicBool,
+    /// The requests that use it; see [`InUse`](crate::upstream_set::InUse).
+    pub(super) uses: TaskTracker,
+    /// Cancelled when it is to end: it was replaced, or the gateway stops.
+    pub(super) stopping: CancellationToken,
+}
+
+/// The options of an upstream, and the names that follow from them.
+pub(crate) struct UpstreamSettings {
+    pub(crate) options: UpstreamOptions,
+    pub(crate) namer: Namer,
+}
+
+impl UpstreamSettings {
+    fn new(options: UpstreamOptions) -> Self {
+        let UpstreamOptions { name, prefix, separator, .. } = &options;
+        Self { namer: Namer::new(name, prefix.as_deref(), separator), options }
+    }
 }
 
 /// Returns the environment of an upstream's program.
@@ -116,7 +137,12 @@ impl AsRef<Self> for Upstream {
 
 impl Upstream {
     /// Creates an upstream without starting it.
-    pub(crate) fn new(options: UpstreamOptions, gateway: &GatewayOptions) -> Self {
+    pub(crate) fn new(
+        number: usize,
+        options: UpstreamOptions,
+        gateway: &GatewayOptions,
+        stopping: &CancellationToken,
+    ) -> Self {
         let state = match &options.transport {
             _ if options.is_disabled => UpstreamState::Disabled,
             Transport::Unusable { problem } => {
@@ -124,7 +150,6 @@ impl Upstream {
             }
             _ => UpstreamState::Starting,
         };
-        let UpstreamOptions { name, prefix, separator, .. } = &options;
         let is_cached = gateway.tool_cache.is_some() && matches!(state, UpstreamState::Starting);
         let tool_cache = is_cached
             .then(|| ToolCache::of(&options, gateway, environment_of(&options, gateway)))
@@ -134,7 +159,8 @@ impl Upstream {
         let has_cached_tools = cached_tools.is_some();
         let listing = Listing { tools: cached_tools.unwrap_or_default(), ..Listing::default() };
         Self {
-            namer: Namer::new(name, prefix.as_deref(), separator),
+            number,
+            name: options.name.clone(),
             state: watch::Sender::new(state),
             listing: RwLock::new(Arc::new(listing)),
             freshness: Freshness::new(gateway.list_refetch),
@@ -152,15 +178,51 @@ impl Upstream {
             doubt: Mutex::default(),
             has_answered: AtomicBool::new(false),
             tool_cache,
-            has_cached_tools,
-            options,
+            has_cached_tools: AtomicBool::new(has_cached_tools),
+            uses: TaskTracker::new(),
+            stopping: stopping.child_token(),
+            settings: RwLock::new(Arc::new(UpstreamSettings::new(options))),
         }
+    }
+
+    /// Returns its number; see [`Gateway::upstream`](crate::Gateway::upstream).
+    #[must_use]
+    pub fn number(&self) -> usize {
+        self.number
+    }
+
+    /// Returns its options as they are now.
+    pub(crate) fn settings(&self) -> Arc<UpstreamSettings> {
+        self.settings.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Replaces options that need no new connection. Returns whether those that can be compared
+    /// differ.
+    pub(super) fn set_options(&self, options: UpstreamOptions) -> bool {
+        let mut settings = self.settings.write().unwrap_or_else(PoisonError::into_inner);
+        let differ = !settings.options.is_shown_like(&options);
+        *settings = Arc::new(UpstreamSettings::new(options));
+        differ
+    }
+
+    /// Takes the place of another upstream: shows its lists until this one has its own, and lets
+    /// calls wait for the first start if they could be answered before.
+    pub(super) fn succeed(&self, old: &Self) {
+        if !self.is_started() {
+            return;
+        }
+        self.set_listing((*old.listing()).clone());
+        if !old.listing().tools.is_empty() {
+            self.has_cached_tools.store(true, Ordering::Relaxed);
+        }
+        let is_up = matches!(old.state(), UpstreamState::Ready(_));
+        self.set_returning(is_up || old.is_returning.load(Ordering::Relaxed));
     }
 
     /// Returns its name.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.options.name
+        &self.name
     }
 
     /// Returns its current state.
@@ -196,7 +258,8 @@ impl Upstream {
 
     /// Returns whether it is started at all.
     pub(crate) fn is_started(&self) -> bool {
-        !self.options.is_disabled && !matches!(self.options.transport, Transport::Unusable { .. })
+        let options = &self.settings().options;
+        !options.is_disabled && !matches!(options.transport, Transport::Unusable { .. })
     }
 
     /// Waits until its first start has succeeded or failed, and a list shows the result.
@@ -220,7 +283,7 @@ impl Upstream {
 
     /// Returns whether a list shows the tools of its last run, because it is still starting.
     pub(super) fn shows_cached_tools(&self) -> bool {
-        self.has_cached_tools && !self.is_settled(List::Tools)
+        self.has_cached_tools.load(Ordering::Relaxed) && !self.is_settled(List::Tools)
     }
 
     /// Stores the tools that it has listed for the next start of this server.
@@ -358,8 +421,9 @@ impl Upstream {
     /// exit at any request before `initialize`, so the next start begins with `initialize`. Returns
     /// whether this start began with `server/discover`.
     pub(super) fn ended_early(&self) -> bool {
-        let may_change = self.options.revision.is_none()
-            && matches!(self.options.transport, Transport::Stdio { .. });
+        let options = &self.settings().options;
+        let may_change =
+            options.revision.is_none() && matches!(options.transport, Transport::Stdio { .. });
         may_change && !self.begins_with_initialize.fetch_not(Ordering::Relaxed)
     }
 
@@ -370,11 +434,11 @@ impl Upstream {
     }
 
     pub(crate) fn start_timeout(&self) -> Duration {
-        self.options.start_timeout
+        self.settings().options.start_timeout
     }
 
     pub(crate) fn call_timeout(&self) -> Duration {
-        self.options.call_timeout
+        self.settings().options.call_timeout
     }
 
     pub(super) fn level(&self) -> Option<LogLevel> {
@@ -396,8 +460,9 @@ impl Upstream {
         connection: Connection,
         gateway: &GatewayOptions,
         children: &TaskTracker,
-        stopping: &CancellationToken,
     ) -> Result<Client, ClientError> {
+        let settings = self.settings();
+        let own = &settings.options;
         self.starts.fetch_add(1, Ordering::Relaxed);
         let limits = &gateway.limits;
         // The agent of a call determines which questions are answered; if the agent lacks a
@@ -408,15 +473,15 @@ impl Upstream {
             implementation: Implementation::new("marquetry", env!("CARGO_PKG_VERSION")),
             capabilities: offered,
             handler: Arc::new(connection),
-            revision: match self.options.revision {
+            revision: match own.revision {
                 Some(revision) => RevisionChoice::Only(revision),
                 None if self.begins_with_initialize.load(Ordering::Relaxed) => {
                     RevisionChoice::Session
                 }
                 None => RevisionChoice::Auto,
             },
-            connect_timeout: self.options.start_timeout,
-            request_timeout: self.options.start_timeout,
+            connect_timeout: own.start_timeout,
+            request_timeout: own.start_timeout,
             max_message_bytes: limits.max_upstream_message_bytes,
             max_list_items: limits.max_upstream_list,
             max_rounds: limits.max_questions_per_call,
@@ -425,11 +490,11 @@ impl Upstream {
             remove_nulls: true,
             ..ClientOptions::default()
         };
-        match &self.options.transport {
+        match &own.transport {
             Transport::Stdio { command, args, cwd, .. } => {
                 let mut program = StdioCommand::new(command, args);
                 program.inherit_env = false;
-                program.env = environment_of(&self.options, gateway);
+                program.env = environment_of(own, gateway);
                 let depth = environment::depth() + 1;
                 if depth > environment::MAX_DEPTH {
                     let problem = "this server was itself started by Marquetry, several times over; does its mcp.json name Marquetry?";
@@ -441,11 +506,11 @@ impl Upstream {
                 program.children = Some(children.clone());
                 self.stderr.begin_run();
                 let logger = StderrLogger {
-                    upstream: self.options.name.clone(),
+                    upstream: self.name.clone(),
                     rate: LogLimit::new(limits.max_log_lines_per_second),
                     repeated: LogLimit::new(limits.max_log_lines_per_second),
                     log: self.stderr.clone(),
-                    stopping: stopping.clone(),
+                    stopping: self.stopping.clone(),
                     observer: gateway.observer.clone(),
                 };
                 program.stderr = Stderr::Lines(Arc::new(move |line| logger.log(line)));
@@ -579,11 +644,15 @@ mod tests {
         assert_eq!(logger.log.tail().len(), 1, "health still has the line");
     }
 
+    fn new_upstream(options: UpstreamOptions) -> Upstream {
+        Upstream::new(0, options, &GatewayOptions::default(), &CancellationToken::new())
+    }
+
     /// Returns an upstream whose next start is awaited.
     fn returning(call_timeout_ms: u64) -> Upstream {
         let mut options = UpstreamOptions::new("a", Transport::stdio("x", [""; 0]));
         options.call_timeout = Duration::from_millis(call_timeout_ms);
-        let upstream = Upstream::new(options, &GatewayOptions::default());
+        let upstream = new_upstream(options);
         upstream.set_returning(true);
         upstream
     }
@@ -627,7 +696,7 @@ mod tests {
     #[tokio::test]
     async fn a_state_does_not_settle_but_the_lists_do() {
         let options = UpstreamOptions::new("a", Transport::stdio("x", [""; 0]));
-        let upstream = Upstream::new(options, &GatewayOptions::default());
+        let upstream = new_upstream(options);
         async fn are_settled(upstream: &Upstream) -> [bool; 3] {
             let settled = List::ALL.map(|list| upstream.is_settled(list));
             let waited = tokio::time::timeout(Duration::from_millis(20), upstream.settled_all());
@@ -648,6 +717,6 @@ mod tests {
     async fn a_disabled_upstream_is_settled_at_once() {
         let options = UpstreamOptions::new("a", Transport::stdio("x", [""; 0]));
         let options = UpstreamOptions { is_disabled: true, ..options };
-        Upstream::new(options, &GatewayOptions::default()).settled_all().await;
+        new_upstream(options).settled_all().await;
     }
 }

@@ -26,6 +26,7 @@ use super::{
     asker::for_agent,
     bridge::{Carried, Outcome, Outgoing},
     call_error::is_page,
+    upstream_set::InUse,
 };
 
 /// Pages of one error that an agent is asked to visit; further ones are asked for with the next
@@ -52,7 +53,7 @@ impl Gateway {
     pub(super) async fn exchange_after(
         &self,
         Visits { round, pages }: Visits,
-        index: usize,
+        upstream: &InUse,
         client: &Client,
         request: Outgoing,
         slot: Option<Arc<Slot>>,
@@ -63,9 +64,9 @@ impl Gateway {
         match visits.min().unwrap_or(Visit::Unanswered) {
             // Another call would only ask the same again.
             Visit::Refused => {
-                return Err(ClientError::Rpc(not_visited(&self.upstreams[index])));
+                return Err(ClientError::Rpc(not_visited(upstream)));
             }
-            Visit::Unanswered => return self.exchange(index, client, request, slot, cx).await,
+            Visit::Unanswered => return self.exchange(upstream, client, request, slot, cx).await,
             Visit::Accepted => {}
         }
         let mut pause = PAUSES.0;
@@ -74,7 +75,7 @@ impl Gateway {
             // Before the call, so that a report during the call is not missed. The reports of all
             // upstreams end the pause: a call too many does no harm, since it was refused before.
             let finished = self.pages.finished.notified();
-            let outcome = self.exchange(index, client, request.clone(), slot.clone(), cx).await;
+            let outcome = self.exchange(upstream, client, request.clone(), slot.clone(), cx).await;
             let is_refused = matches!(&outcome, Err(ClientError::Rpc(error)) if is_page(error));
             // No pause that ends too late: the user would only wait longer for the same answer.
             if !is_refused || Instant::now() + pause > give_up {

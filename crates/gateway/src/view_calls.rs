@@ -27,7 +27,9 @@ impl Gateway {
     pub fn bound_to(&self, own: &str, cx: &RequestContext) -> Result<Option<usize>, RpcError> {
         let Some(name) = cx.header(SERVER_HEADER) else { return Ok(None) };
         let name = percent_decode_str(name).decode_utf8_lossy();
-        let found = self.upstreams.iter().position(|upstream| upstream.name() == name);
+        let upstreams = self.upstreams();
+        let found = upstreams.iter().find(|upstream| upstream.name() == name);
+        let found = found.map(|upstream| upstream.number());
         if found.is_none() && name != own {
             return Err(RpcError::invalid_params(format!(
                 "the header {SERVER_HEADER} names the unknown server '{}'",
@@ -53,7 +55,7 @@ impl Gateway {
         params: ReadResourceParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        if upstream >= self.upstreams.len() {
+        if self.upstream(upstream).is_none() {
             return Err(RpcError::resource_not_found(&params.uri));
         }
         if cx.principal().is_some() && !self.offers_resource(upstream, &params.uri, cx) {
@@ -69,11 +71,14 @@ impl Gateway {
     /// Returns whether the upstream with this index lists a resource, has a View or a template with
     /// its URI, or gave this caller a link to it.
     fn offers_resource(&self, upstream: usize, uri: &str, cx: &RequestContext) -> bool {
-        if self.catalog().has_resource_at(&self.upstreams[upstream], upstream, uri) {
+        let number = upstream;
+        if let Some(upstream) = self.upstream(number)
+            && self.catalog().has_resource_at(&upstream, number, uri)
+        {
             return true;
         }
         let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-        links.get(&Owner::of(cx), uri) == Some(upstream)
+        links.get(&Owner::of(cx), uri) == Some(number)
     }
 
     /// Reads a View or resource whose exposed URI differs from its URI at the upstream. The answer

@@ -28,6 +28,7 @@ use hyper_util::service::TowerToHyperService;
 use marquetry_config::Config;
 use marquetry_console::{Console, LoggedReader, LoggedWriter};
 use marquetry_gateway::Gateway;
+use marquetry_inbound_tls::{Tls, TlsHandshake};
 use marquetry_protocol::server::{
     Server,
     http::{self, ServeOptions},
@@ -41,11 +42,17 @@ use tokio::{
 };
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-#[cfg(feature = "cli")]
-pub(crate) use self::artifacts::try_bucket;
 use self::routed_body::RoutedBody;
+#[cfg(feature = "cli")]
+pub(crate) use self::{artifacts::try_bucket, builder::open_tls};
 pub use self::{builder::AppBuilder, error::StartError};
-use crate::{health::Health, http::OnLoopback, knowledge::Knowledge, tools::Diagrams};
+use crate::{
+    health::Health,
+    http::OnLoopback,
+    knowledge::Knowledge,
+    reload::{ReloadScope, Reloaded, Reloader},
+    tools::Diagrams,
+};
 
 /// A running server. Cheap to clone; one server can be served on any number of listeners, pipes and
 /// routers.
@@ -98,6 +105,8 @@ struct RunningServer {
     routed: TaskTracker,
     /// The console, if it is switched on and requests need a token.
     login: Option<Console>,
+    tls: Option<Arc<Tls>>,
+    reloader: Arc<Reloader>,
 }
 
 impl Drop for RunningServer {
@@ -175,6 +184,7 @@ impl App {
 
     async fn serve_router(&self, listener: TcpListener, router: Router) -> io::Result<()> {
         let serve = http::serve(listener, TowerToHyperService::new(router))
+            .secured_by(self.running.tls.clone().map(|tls| Arc::new(TlsHandshake(tls)) as _))
             .with_options(self.running.serve_options.clone())
             .until(self.running.stop.clone());
         self.running.serving.track_future(serve.into_future()).await
@@ -192,7 +202,7 @@ impl App {
         let Some(console) = &self.running.console else { return Ok(()) };
         let origin = match &self.running.views_origin {
             Some(origin) => origin.clone(),
-            None => format!("http://{}", reachable(listener.local_addr()?)),
+            None => format!("{}://{}", self.scheme(), reachable(listener.local_addr()?)),
         };
         // The policy of the console's page names this origin; without it browsers show no frame.
         console.allow_frames_of(origin);
@@ -218,6 +228,22 @@ impl App {
     /// Waits until each upstream has started or failed for the first time.
     pub async fn ready(&self) {
         self.running.gateway.settled().await;
+    }
+
+    /// Reads the configuration again, from the source of [`AppBuilder::reload_from`]. Upstreams,
+    /// captures of their answers and tokens change in place; sessions and calls live on. Nothing
+    /// changes if the configuration cannot be used.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error that names the file and the place, or says that there is no source.
+    pub async fn reload(&self) -> Result<Reloaded, String> {
+        self.running.reloader.clone().reload(ReloadScope::All).await
+    }
+
+    /// Returns the scheme of the URLs of this server.
+    fn scheme(&self) -> &'static str {
+        if self.running.tls.is_some() { "https" } else { "http" }
     }
 
     /// Returns the complete report of `GET /healthz`.

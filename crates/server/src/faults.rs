@@ -18,6 +18,12 @@ pub(crate) const ARTIFACT_STORE: &str = "artifact store";
 /// The database of records: it failed when `/readyz` tried it.
 pub(crate) const DATABASE: &str = "database";
 
+/// The configuration: it could not be read again.
+pub(crate) const CONFIGURATION: &str = "configuration";
+
+/// The certificate: its files cannot be used as they are now.
+pub(crate) const TLS: &str = "tls";
+
 /// Records and search: a call of a tool has failed.
 pub(crate) const KNOWLEDGE: &str = "knowledge";
 

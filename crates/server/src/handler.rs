@@ -11,7 +11,7 @@ use marquetry_artifacts::{
     report::{KeptFromModel, SaveStatus},
 };
 use marquetry_config::{SERVER_NAME, sections::Limits};
-use marquetry_gateway::{CallFailure, Catalog, Gateway, List, ToolAnswer, Unreachable};
+use marquetry_gateway::{CallFailure, Catalog, Gateway, List, Listing, ToolAnswer, Unreachable};
 use marquetry_projections::{
     InvalidSelection, Projected, Projections, Selection, announce, failed_selection, has_own,
     may_select,
@@ -167,7 +167,7 @@ impl Handler for GatewayHandler {
     ) -> Result<ListResourcesResult, RpcError> {
         self.gateway.list_ready(List::Resources, cx).await?;
         if let Some(upstream) = self.gateway.bound_to(SERVER_NAME, cx)? {
-            let resources = self.gateway.upstreams()[upstream].listing().resources.clone();
+            let resources = self.listing_of(upstream).resources.clone();
             return Ok(ListResourcesResult { resources, next_cursor: None });
         }
         // Resources of custom tools and upstreams come first, then artifacts and records, whose
@@ -243,7 +243,7 @@ impl Handler for GatewayHandler {
     ) -> Result<ListResourceTemplatesResult, RpcError> {
         self.gateway.list_ready(List::Resources, cx).await?;
         if let Some(upstream) = self.gateway.bound_to(SERVER_NAME, cx)? {
-            let resource_templates = self.gateway.upstreams()[upstream].listing().templates.clone();
+            let resource_templates = self.listing_of(upstream).templates.clone();
             return Ok(ListResourceTemplatesResult { resource_templates, next_cursor: None });
         }
         let catalog = self.gateway.catalog();
@@ -324,7 +324,7 @@ impl Handler for GatewayHandler {
     ) -> Result<ListPromptsResult, RpcError> {
         self.gateway.list_ready(List::Prompts, cx).await?;
         if let Some(upstream) = self.gateway.bound_to(SERVER_NAME, cx)? {
-            let prompts = self.gateway.upstreams()[upstream].listing().prompts.clone();
+            let prompts = self.listing_of(upstream).prompts.clone();
             return Ok(ListPromptsResult { prompts, next_cursor: None });
         }
         let catalog = self.gateway.catalog();
@@ -596,6 +596,13 @@ impl GatewayHandler {
         }
         text.push_str(&self.gateway.instructions(self.limits.max_instructions_bytes));
         text
+    }
+}
+
+impl GatewayHandler {
+    /// Returns the lists of an upstream; empty ones if it was removed meanwhile.
+    fn listing_of(&self, upstream: usize) -> Arc<Listing> {
+        self.gateway.upstream(upstream).map(|upstream| upstream.listing()).unwrap_or_default()
     }
 }
 

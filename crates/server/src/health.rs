@@ -1,9 +1,15 @@
 //! `GET /healthz`, `/livez` and `/readyz`.
 
-use std::{fmt::Display, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    fmt::Display,
+    sync::{Arc, PoisonError, RwLock},
+    time::Duration,
+};
 
 use marquetry_artifacts::ArtifactStore;
-use marquetry_gateway::{Catalog, Gateway, UpstreamState};
+use marquetry_config::Config;
+use marquetry_gateway::{Catalog, Gateway, Upstream, UpstreamState};
 use serde_json::{Value, json};
 use tokio::{sync::Mutex, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -28,8 +34,8 @@ const TRY_TIME: Duration = Duration::from_secs(5);
 /// Computes the state of the server from its upstreams, its stores and its faults.
 pub(crate) struct Health {
     gateway: Arc<Gateway>,
-    /// The kind of each upstream's transport, in the order of the configuration.
-    transports: Vec<&'static str>,
+    /// The kind of each upstream's transport, by its name.
+    transports: RwLock<BTreeMap<String, &'static str>>,
     store: Arc<dyn ArtifactStore>,
     knowledge: Knowledge,
     faults: Arc<Faults>,
@@ -84,20 +90,26 @@ impl NotReady {
 impl Health {
     pub(crate) fn new(
         gateway: Arc<Gateway>,
-        transports: Vec<&'static str>,
+        config: &Config,
         store: Arc<dyn ArtifactStore>,
         knowledge: Knowledge,
         faults: Arc<Faults>,
         stop: CancellationToken,
     ) -> Self {
+        let transports = RwLock::new(transports(config));
         Self { gateway, transports, store, knowledge, faults, tried: Mutex::default(), stop }
+    }
+
+    /// Takes the kinds of transports from a configuration that was read again.
+    pub(crate) fn set_transports(&self, config: &Config) {
+        *self.transports.write().unwrap_or_else(PoisonError::into_inner) = transports(config);
     }
 
     /// Returns the state of the server.
     pub(crate) fn status(&self) -> Status {
         let mut started = 0;
         let mut failing = 0;
-        for upstream in self.gateway.upstreams() {
+        for upstream in self.gateway.upstreams().iter() {
             let state = upstream.state();
             started += usize::from(!matches!(state, UpstreamState::Disabled));
             failing += usize::from(match state {
@@ -177,9 +189,9 @@ impl Health {
     /// Returns the details that `/healthz` shows to administrators.
     pub(crate) fn report(&self) -> Value {
         let catalog = self.gateway.catalog();
-        let upstreams: Vec<Value> = (0..self.gateway.upstreams().len())
-            .map(|index| self.upstream_report(index, &catalog))
-            .collect();
+        let upstreams = self.gateway.upstreams();
+        let upstreams: Vec<Value> =
+            upstreams.iter().map(|upstream| self.upstream_report(upstream, &catalog)).collect();
         let usage = self.store.usage();
         let mut report = json!({
             "status": self.status().name(),
@@ -197,10 +209,11 @@ impl Health {
         report
     }
 
-    fn upstream_report(&self, index: usize, catalog: &Catalog) -> Value {
+    fn upstream_report(&self, upstream: &Upstream, catalog: &Catalog) -> Value {
         /// Maximum number of refused names shown for one upstream. All of them are logged.
         const MAX_REFUSED: usize = 20;
-        let upstream = &self.gateway.upstreams()[index];
+        let index = upstream.number();
+        let transports = self.transports.read().unwrap_or_else(PoisonError::into_inner);
         let state = upstream.state();
         let mut report = match (&state, upstream.doubt()) {
             (UpstreamState::Ready(_), Some(problem)) => {
@@ -209,7 +222,7 @@ impl Health {
             _ => state.report(),
         };
         report["name"] = json!(upstream.name());
-        report["transport"] = json!(self.transports[index]);
+        report["transport"] = json!(transports.get(upstream.name()));
         report["tools"] = json!(catalog.tools_of(index));
         report["restarts"] = json!(upstream.restarts());
         let refused: Vec<Value> = catalog
@@ -236,12 +249,16 @@ impl Health {
     }
 }
 
+fn transports(config: &Config) -> BTreeMap<String, &'static str> {
+    let upstreams = config.mcp_servers.iter();
+    upstreams.map(|(name, upstream)| (name.clone(), upstream.transport.kind())).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use marquetry_artifacts::{MemoryLimits, MemoryStore};
 
     use super::*;
-    use marquetry_config::Config;
 
     #[tokio::test(start_paused = true)]
     async fn readiness_returns_some_time_after_a_failed_save() {
@@ -250,7 +267,8 @@ mod tests {
         let faults = Arc::new(Faults::default());
         let stop = CancellationToken::new();
         let knowledge = Knowledge::new(&Config::default(), Arc::new(()), None).unwrap();
-        let health = Health::new(gateway, Vec::new(), store, knowledge, faults.clone(), stop);
+        let health =
+            Health::new(gateway, &Config::default(), store, knowledge, faults.clone(), stop);
         assert_eq!(health.readiness(), Ok(()));
         faults.raise(ARTIFACTS, "disk is full".to_owned());
         tokio::time::advance(UNREADY_TIME / 2).await;

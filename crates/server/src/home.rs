@@ -19,6 +19,8 @@ const POLICY: HeaderValue = HeaderValue::from_static(
 pub(crate) struct Site {
     /// The URL of the MCP endpoint as configured. Without it the page takes the request's `Host`.
     pub(crate) endpoint: Option<String>,
+    /// The scheme of that URL.
+    pub(crate) scheme: &'static str,
     pub(crate) wants_token: bool,
     /// Serves its page instead of the small one.
     pub(crate) console: Option<marquetry_console::Console>,
@@ -29,7 +31,7 @@ impl Site {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
         match &self.endpoint {
             Some(url) => url.clone(),
-            None => format!("http://{}{prefix}/mcp", host.unwrap_or("127.0.0.1")),
+            None => format!("{}://{}{prefix}/mcp", self.scheme, host.unwrap_or("127.0.0.1")),
         }
     }
 }

@@ -18,13 +18,17 @@ mod home;
 mod http;
 mod knowledge;
 mod limits;
+mod reload;
 mod rest;
 mod tools;
 mod watched_store;
 
-pub use marquetry_config::{Config, ConfigError, Position, Transport, sections};
+pub use marquetry_config::{Config, ConfigError, Position, ServerSwitches, Transport, sections};
 
-pub use crate::app::{App, AppBuilder, StartError};
+pub use crate::{
+    app::{App, AppBuilder, StartError},
+    reload::{ConfigSource, Reloaded},
+};
 
 /// The MCP crate: types for tools and authenticators.
 pub use marquetry_protocol as protocol;

@@ -38,6 +38,7 @@ mod jwt;
 mod keys;
 mod logging;
 mod options;
+mod replaceable;
 mod static_token;
 mod token_error;
 
@@ -57,6 +58,7 @@ use self::{jwt::Claims, keys::Keys, token_error::TokenError};
 pub use self::{
     logging::LoggingAuthenticator,
     options::{KeySource, ResourceServerError, ResourceServerOptions, TokenIssuer},
+    replaceable::ReplaceableAuthenticator,
     static_token::StaticToken,
 };
 use crate::{

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use marquetry_config::Config;
 use marquetry_console::Console;
-use marquetry_oauth::server::{LoggingAuthenticator, ResourceServer};
+use marquetry_oauth::server::{LoggingAuthenticator, ReplaceableAuthenticator, ResourceServer};
 use marquetry_protocol::server::http::Authenticator;
 
 use super::StartError;
@@ -17,6 +17,8 @@ pub(super) struct Access {
     pub(super) resource_server: Option<Arc<ResourceServer>>,
     /// [`None`] accepts every request.
     authenticator: Option<Arc<dyn Authenticator>>,
+    /// The authenticator of `[auth]`, whose tokens may change.
+    pub(super) reloadable: Option<Arc<ReplaceableAuthenticator>>,
 }
 
 impl Access {
@@ -30,7 +32,9 @@ impl Access {
             return Err(StartError::TwoAuthenticators);
         }
         let configured = resource_server.clone().map(|server| server as Arc<dyn Authenticator>);
-        Ok(Self { resource_server, authenticator: added.or(configured) })
+        let reloadable = configured.map(|server| Arc::new(ReplaceableAuthenticator::new(server)));
+        let configured = reloadable.clone().map(|it| it as Arc<dyn Authenticator>);
+        Ok(Self { resource_server, authenticator: added.or(configured), reloadable })
     }
 
     /// Fetches the issuer's signing keys in the background, so that the first request does not wait

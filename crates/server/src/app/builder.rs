@@ -4,13 +4,17 @@ use std::{future::Future, sync::Arc};
 
 use axum::Router;
 use marquetry_artifacts::ArtifactStore;
-use marquetry_config::Config;
+use marquetry_config::{Config, sections::TlsConfig};
+use marquetry_inbound_tls::{Tls, TlsError, TlsFiles};
 use marquetry_protocol::server::{RequestContext, ToolOutput, Toolbox, http::Authenticator};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::{App, StartError, access::Access, artifacts::open_store, components::Components};
-use crate::tools::{BuiltIns, CustomTools};
+use crate::{
+    reload::ConfigSource,
+    tools::{BuiltIns, CustomTools},
+};
 
 /// Builds and starts an [`App`].
 pub struct AppBuilder {
@@ -22,6 +26,7 @@ pub struct AppBuilder {
     toolboxes: Vec<Toolbox>,
     /// See [`AppBuilder::admin_routes`].
     admin_routes: Router,
+    source: Option<Arc<dyn ConfigSource>>,
 }
 
 impl AppBuilder {
@@ -33,6 +38,7 @@ impl AppBuilder {
             tools: Toolbox::new("marquetry", env!("CARGO_PKG_VERSION")),
             toolboxes: Vec::new(),
             admin_routes: Router::new(),
+            source: None,
         }
     }
 
@@ -81,6 +87,13 @@ impl AppBuilder {
         self
     }
 
+    /// Reads the configuration again from `source`: when its files change, by [`App::reload`], and
+    /// when a person asks for it in the console.
+    #[must_use]
+    pub fn reload_from(self, source: Arc<dyn ConfigSource>) -> Self {
+        Self { source: Some(source), ..self }
+    }
+
     /// Also serves these routes to administrators: with authentication callers with the scope
     /// `admin`, without it callers on this machine.
     #[cfg(feature = "cli")]
@@ -96,10 +109,12 @@ impl AppBuilder {
     /// Returns an error if the configuration is invalid, the artifact store cannot be opened, two
     /// tools have one name, or there are two authenticators; see [`StartError`].
     pub async fn start(self) -> Result<App, StartError> {
-        let Self { config, store, authenticator, tools, mut toolboxes, admin_routes } = self;
+        let Self { config, store, authenticator, tools, mut toolboxes, admin_routes, source } =
+            self;
         config.check()?;
         let access = Access::new(&config, authenticator)?;
         access.fetch_signing_keys();
+        let tls = config.server.tls.as_ref().map(open_tls).transpose()?;
         toolboxes.push(tools);
         let custom = CustomTools::new(toolboxes, &BuiltIns::names(&config))
             .map_err(|name| StartError::ToolNameTaken { name })?;
@@ -108,6 +123,16 @@ impl AppBuilder {
             None => open_store(&config).await?,
         };
         let components = Components::start(config, store, &custom, access, admin_routes)?;
-        Ok(components.into_app(custom))
+        Ok(components.into_app(custom, tls, source))
     }
+}
+
+/// Reads the files of TLS.
+pub(crate) fn open_tls(files: &TlsConfig) -> Result<Arc<Tls>, TlsError> {
+    let TlsConfig { certificate, key, client_ca, .. } = files;
+    let mut files = TlsFiles::new(certificate, key);
+    if let Some(client_ca) = client_ca {
+        files = files.with_client_ca(client_ca);
+    }
+    Tls::load(files).map(Arc::new)
 }

@@ -1,13 +1,18 @@
 //! The parts of a server, started and joined to an [`App`].
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use axum::Router;
 use marquetry_artifact_tools::ArtifactTools;
 use marquetry_artifacts::ArtifactStore;
-use marquetry_config::{Config, ConfigError, sections::Gating};
+use marquetry_config::{Config, ConfigError, ServerSwitches, sections::Gating};
 use marquetry_console::Console;
 use marquetry_gateway::{Gateway, GatewayOptions};
+use marquetry_inbound_tls::Tls;
+use marquetry_oauth::server::ReplaceableAuthenticator;
 use marquetry_projections::Projections;
 use marquetry_protocol::{
     server::{
@@ -29,15 +34,14 @@ use super::{
 use crate::{
     changes::Changes,
     clients::Clients,
-    console::{
-        ListListener, Recorder, ServerBackend, UpstreamObserver, console_options, watch_upstreams,
-    },
+    console::{ListListener, Recorder, ServerBackend, UpstreamObserver, console_options},
     faults::Faults,
     handler::GatewayHandler,
     health::Health,
     http::{MESSAGES, Routes, metadata_routes, router},
     knowledge::Knowledge,
     limits::{protocol_limits, serve_options},
+    reload::{ConfigSource, ReloadState, Reloader, watch_upstreams},
     rest::{McpV1, Rest},
     tools::{BuiltIns, CustomTools, Diagrams},
     watched_store::WatchedStore,
@@ -58,6 +62,8 @@ pub(super) struct Components {
     diagrams: Diagrams,
     artifacts: ArtifactTools,
     authenticator: Option<Arc<dyn Authenticator>>,
+    /// The authenticator of `[auth]`, whose tokens may change.
+    reloadable: Option<Arc<ReplaceableAuthenticator>>,
     /// See [`metadata_routes`].
     metadata: Router,
     /// Further routes, for administrators.
@@ -96,6 +102,7 @@ impl Components {
         let artifacts = artifact_tools(&config, store.clone(), changes.clone(), recorder.clone());
         let savings = Savings::start(config.artifacts.savings_database.as_deref());
         let metadata = metadata_routes(access.resource_server.clone());
+        let reloadable = access.reloadable.clone();
         let authenticator = access.with_logins(console.as_ref());
         Ok(Self {
             config,
@@ -109,6 +116,7 @@ impl Components {
             diagrams,
             artifacts,
             authenticator,
+            reloadable,
             metadata,
             admin_routes,
             calls: TaskTracker::new(),
@@ -118,7 +126,12 @@ impl Components {
     }
 
     /// Joins the parts, and begins to announce changes to clients and the console.
-    pub(super) fn into_app(self, custom: CustomTools) -> App {
+    pub(super) fn into_app(
+        self,
+        custom: CustomTools,
+        tls: Option<Arc<Tls>>,
+        source: Option<Arc<dyn ConfigSource>>,
+    ) -> App {
         let built_ins =
             BuiltIns::new(&self.config, &self.diagrams, &self.artifacts, &self.knowledge)
                 .reporting_to(self.faults.clone());
@@ -126,10 +139,9 @@ impl Components {
         let own_tools = own_tools_with_views(built_ins.listed());
         let server = self.server(built_ins, custom);
         let health = self.health();
-        let backend = self.console_backend(&health, own_tools);
-        if let Some(console) = &self.console {
-            watch_upstreams(console, &self.gateway, &self.stop);
-        }
+        let reloader = self.reloader(&health, tls.clone(), source);
+        let backend = self.console_backend(&health, own_tools, &reloader);
+        reloader.start_watching();
         let listener = ListListener(backend.clone());
         tokio::spawn(announce(self.changes.clone(), server.clone(), listener, self.stop.clone()));
         let router = router(self.routes(&server, &health, backend));
@@ -147,6 +159,8 @@ impl Components {
                 login: self.console.clone().filter(|_| self.authenticator.is_some()),
                 console: self.console,
                 stop: self.stop,
+                tls,
+                reloader,
                 serving: TaskTracker::new(),
                 calls: self.calls,
                 savings: self.savings,
@@ -181,11 +195,9 @@ impl Components {
     }
 
     fn health(&self) -> Arc<Health> {
-        let upstreams = self.config.mcp_servers.values();
-        let transports = upstreams.map(|upstream| upstream.transport.kind()).collect();
         Arc::new(Health::new(
             self.gateway.clone(),
-            transports,
+            &self.config,
             self.store.clone(),
             self.knowledge.clone(),
             self.faults.clone(),
@@ -193,11 +205,43 @@ impl Components {
         ))
     }
 
+    /// Returns what puts a new configuration into this server, and begins to report the states of
+    /// the upstreams to the console.
+    fn reloader(
+        &self,
+        health: &Arc<Health>,
+        tls: Option<Arc<Tls>>,
+        source: Option<Arc<dyn ConfigSource>>,
+    ) -> Arc<Reloader> {
+        let watching = self.stop.child_token();
+        if let Some(console) = &self.console {
+            watch_upstreams(console, &self.gateway, &watching);
+        }
+        Arc::new(Reloader {
+            gateway: self.gateway.clone(),
+            knowledge: self.knowledge.clone(),
+            health: health.clone(),
+            faults: self.faults.clone(),
+            console: self.console.clone(),
+            access: self.reloadable.clone(),
+            tls,
+            source,
+            stop: self.stop.clone(),
+            state: Mutex::new(ReloadState {
+                started_with: self.config.clone(),
+                watches_files: self.config.server.reload_on_change,
+                switches: ServerSwitches::default(),
+                watching,
+            }),
+        })
+    }
+
     /// Returns the console with its data, if it is switched on.
     fn console_backend(
         &self,
         health: &Arc<Health>,
         own_tools: Vec<Tool>,
+        reloader: &Arc<Reloader>,
     ) -> Option<(Console, Arc<ServerBackend>)> {
         let console = self.console.clone()?;
         let backend = ServerBackend {
@@ -208,6 +252,7 @@ impl Components {
             capture: self.config.artifacts.settings(),
             knowledge: self.knowledge.clone(),
             savings: self.savings.clone(),
+            reloader: reloader.clone(),
         };
         Some((console, Arc::new(backend)))
     }
@@ -245,6 +290,7 @@ impl Components {
             metadata: self.metadata.clone(),
             health: health.clone(),
             endpoint: self.config.auth.resource.clone(),
+            scheme: self.config.server.scheme(),
             admin: self.admin_routes.clone(),
             console,
             mcp_v1: Arc::new(mcp_v1),

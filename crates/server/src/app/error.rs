@@ -24,6 +24,9 @@ pub enum StartError {
     /// [`Config::check`](marquetry_config::Config::check).
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The files of `server.tls` cannot be used.
+    #[error("server.tls: {0}")]
+    Tls(#[from] marquetry_inbound_tls::TlsError),
     /// `artifacts.store` is the directory store, and there is no `artifacts.directory`.
     #[error("artifacts.directory: the directory store needs a directory")]
     NoDirectory,

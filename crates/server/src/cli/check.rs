@@ -75,7 +75,7 @@ fn as_json(
     });
     json!({
         "settings": settings.map(|path| path.display().to_string()),
-        "listen": format!("{}/mcp", base_url(config.server.listen)),
+        "listen": format!("{}/mcp", base_url(config.server.scheme(), config.server.listen)),
         "auth": {
             "issuer": config.auth.issuer.as_deref().map(without_secrets),
             "tokens": config.auth.token_count(),
@@ -107,7 +107,7 @@ fn summary(config: &Config) -> String {
     let place = place.map(|place| printable_line(&format!(" in {place}")));
     let mut text = format!(
         "listen     {}/mcp{}\nauth       {}\nartifacts  {}{}; saved above {} bytes, shown up to {} bytes\n{}servers    {}\n",
-        base_url(config.server.listen),
+        base_url(config.server.scheme(), config.server.listen),
         if config.server.listen.ip().is_unspecified() {
             ", and every other address of this machine"
         } else {

@@ -18,7 +18,9 @@ mod login;
 mod man;
 mod problems;
 mod prompt;
+mod reload;
 mod serve;
+mod source;
 mod stats;
 
 use std::{
@@ -32,7 +34,8 @@ use std::{
 use clap::{Args, Parser, Subcommand};
 
 use marquetry_config::{
-    Config, ConfigError, Input, Loaded, check_log_level, parse_listen, sections::LogFormat,
+    Config, ConfigError, Input, Loaded, ServerSwitches, check_log_level, parse_listen,
+    sections::LogFormat,
 };
 use marquetry_library_command as library_command;
 use marquetry_printable::{printable, printable_json};
@@ -73,6 +76,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Encode(arguments) => diagram::encode(&arguments),
         Command::Decode(arguments) => diagram::decode(&arguments),
         Command::Check(arguments) => check::check(&arguments),
+        Command::Reload(arguments) => reload::reload(&arguments),
         Command::Login(arguments) => login::login(&arguments),
         Command::Index(arguments) => library::index(&arguments),
         Command::Search(arguments) => library::search(&arguments),
@@ -173,6 +177,14 @@ Examples:
   marquetry stdio --mcp-config mcp.json
   {\"mcpServers\": {\"marquetry\": {\"command\": \"marquetry\", \"args\": [\"stdio\", \"--mcp-config\", \"/path/mcp.json\"]}}}")]
     Stdio(ConfigArgs),
+    /// Read the configuration of running servers again, and print whether it was taken.
+    ///
+    /// Reaches the servers of this user. If a new configuration cannot be used, nothing changes.
+    #[command(after_help = "\
+Examples:
+  marquetry reload
+  marquetry reload --pid 4711")]
+    Reload(ReloadArgs),
     /// Print the URL of a PlantUML diagram.
     #[command(after_help = "\
 Examples:
@@ -291,7 +303,7 @@ Examples:
     Guard(GuardArgs),
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 struct ConfigArgs {
     /// File of settings in TOML. Defaults to the first of $MARQUETRY_CONFIG,
     /// ~/.config/marquetry/marquetry.toml, /etc/marquetry/marquetry.toml.
@@ -310,7 +322,7 @@ struct ConfigArgs {
     log_format: Option<LogFormat>,
 }
 
-#[derive(Args)]
+#[derive(Args, Clone)]
 struct ServeArgs {
     #[command(flatten)]
     config: ConfigArgs,
@@ -356,6 +368,13 @@ struct UpstreamArgs {
 }
 
 #[derive(Args)]
+struct ReloadArgs {
+    /// Process id of the only server to reload.
+    #[arg(long)]
+    pid: Option<u32>,
+}
+
+#[derive(Args)]
 struct LoginArgs {
     /// Name of the server in the configuration.
     server: String,
@@ -395,12 +414,27 @@ impl ServeArgs {
     /// Loads the configuration of all sources. Listening on a public address without authentication
     /// is an error.
     fn load(&self) -> Result<Loaded, Failure> {
-        self.load_asking(&|_| None)
+        self.load_asking(&|_| None, &ServerSwitches::default())
     }
 
     /// Loads as [`Self::load`] does; `ask` returns values for the `${input:…}` of VS Code files.
-    fn load_asking(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, Failure> {
-        let Loaded { mut config, file, warnings } = self.config.read(ask)?;
+    fn load_asking(
+        &self,
+        ask: &dyn Fn(&Input) -> Option<String>,
+        switches: &ServerSwitches,
+    ) -> Result<Loaded, Failure> {
+        let loaded = self.read_asking(ask, switches)?;
+        refuse_faults(&loaded.config)?;
+        Ok(loaded)
+    }
+
+    /// Loads as [`Self::load_asking`] does, without checking that the settings can be used.
+    fn read_asking(
+        &self,
+        ask: &dyn Fn(&Input) -> Option<String>,
+        switches: &ServerSwitches,
+    ) -> Result<Loaded, Failure> {
+        let Loaded { mut config, file, warnings } = self.config.read(ask, switches)?;
         let mut exposure = Config::check_exposure(&config);
         if let Some(listen) = &self.listen {
             config.server.listen =
@@ -408,7 +442,6 @@ impl ServeArgs {
             exposure =
                 config.check_exposure().map_err(|error| flag_error("--listen", error.problem));
         }
-        refuse_faults(&config)?;
         if !self.insecure {
             exposure?;
         }
@@ -419,16 +452,20 @@ impl ServeArgs {
 impl ConfigArgs {
     /// Loads the configuration of all sources.
     fn load(&self) -> Result<Loaded, Failure> {
-        let loaded = self.read(&|_| None)?;
+        let loaded = self.read(&|_| None, &ServerSwitches::default())?;
         refuse_faults(&loaded.config)?;
         Ok(loaded)
     }
 
     /// Reads all sources without checking that their settings can be used. `ask` returns values for
     /// the `${input:…}` of VS Code files.
-    fn read(&self, ask: &dyn Fn(&Input) -> Option<String>) -> Result<Loaded, ConfigError> {
+    fn read(
+        &self,
+        ask: &dyn Fn(&Input) -> Option<String>,
+        switches: &ServerSwitches,
+    ) -> Result<Loaded, ConfigError> {
         let Loaded { mut config, file, mut warnings } =
-            marquetry_config::load(self.config.as_deref())?;
+            marquetry_config::load_with(self.config.as_deref(), switches)?;
         warnings.extend(config.take_warnings());
         for servers in &self.mcp_config {
             warnings.extend(config.add_mcp_json_file_asking(servers, ask)?);

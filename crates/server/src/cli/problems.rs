@@ -22,7 +22,7 @@ use marquetry_config::{
 };
 
 use super::ConfigArgs;
-use crate::app::try_bucket;
+use crate::app::{open_tls, try_bucket};
 
 /// Returns the warnings for the log of a server, one sentence each: settings that are valid, but do
 /// not do what they seem to. Missing programs are left out, because the server reports them when it
@@ -85,6 +85,9 @@ pub(super) fn problems(config: &Config) -> Vec<String> {
     let java = config.plantuml.missing_java(std::env::var_os("PATH"));
     let mut problems: Vec<String> =
         java.map(|problem| format!("plantuml.engine: {problem}")).into_iter().collect();
+    if let Some(Err(error)) = config.server.tls.as_ref().map(open_tls) {
+        problems.push(format!("server.tls: {error}"));
+    }
     let mut prefixes: IndexMap<String, &str> = IndexMap::new();
     for (name, upstream) in config.mcp_servers.iter().filter(|(_, upstream)| !upstream.disabled) {
         if let Transport::Stdio { args, .. } = &upstream.transport

@@ -5,6 +5,7 @@ use std::{
     io,
     net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr},
     path::{Path, PathBuf},
+    sync::Arc,
     time::Duration,
 };
 
@@ -12,6 +13,7 @@ use marquetry_config::{
     Config, Loaded,
     sections::{AuthConfig, LogConfig, LogFormat},
 };
+use marquetry_control::Hangups;
 use marquetry_program_log::{self as program_log, Format, LogOptions};
 use marquetry_test_command as test_command;
 use serde_json::json;
@@ -22,26 +24,20 @@ use tokio::{
 
 use super::{
     ConfigArgs, Failure, INTERRUPTED, ServeCommand, browser, environment, flag_error, problems,
-    prompt,
+    reload::serve_reloads,
+    source::{ServerSource, SourceArgs, bracketed},
 };
 use crate::app::App;
 
 pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
-    let Loaded { mut config, file, mut warnings } = arguments.server.load_asking(&prompt::ask)?;
-    let own =
-        problems::leave_out_itself(&mut config, &arguments.server.config, file.as_deref(), true);
-    warnings.extend(own);
+    let source = SourceArgs::Serve(arguments.server.clone());
+    let (source, Loaded { config, file, mut warnings }) = ServerSource::load(source, guard())?;
     warnings.extend(problems::port_problem(&config));
-    warnings.extend(problems::warnings(&config));
     let address = config.server.listen;
-    if !address.ip().is_unspecified() {
-        // The guard against DNS rebinding checks names; a page cannot rebind an address.
-        config.server.allowed_hosts.push(bracketed(address.ip()));
-    }
-    config.gateway.guard = guard();
     start_logging(&config, file.as_deref(), &warnings)?;
     on_runtime(async {
         let signals = EndSignals::new()?;
+        let hangups = Hangups::new().map_err(Failure::new)?;
         // Before the app is started: a port in use must not cost a start of all upstreams.
         let listener = bind(address).await?;
         let bound = listener.local_addr().map_err(Failure::new)?;
@@ -54,7 +50,10 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
         };
         let tests = test_api(&config).await?;
         let routes = tests.as_ref().map(test_command::TestApi::router).unwrap_or_default();
-        let app = App::builder(config).admin_routes(routes).start().await?;
+        let description = source.description();
+        let builder = App::builder(config).admin_routes(routes).reload_from(Arc::new(source));
+        let app = builder.start().await?;
+        let reloads = tokio::spawn(serve_reloads(app.clone(), description, hangups));
         if let Some(tests) = tests {
             let stopping = app.stopping();
             // The shutdown must not wait for tests, nor for pages that read their events.
@@ -87,21 +86,27 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
                 "other machines can reach this server without authentication: set [auth]"
             );
         }
-        until_signal(signals, &app, app.serve(listener)).await
+        let outcome = until_signal(signals, &app, app.serve(listener)).await;
+        reloads.abort();
+        outcome
     })
 }
 
 pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
-    let Loaded { mut config, file, mut warnings } = arguments.load()?;
-    warnings.extend(problems::leave_out_itself(&mut config, arguments, file.as_deref(), false));
-    warnings.extend(problems::warnings(&config));
-    config.gateway.guard = guard();
+    let source = SourceArgs::Stdio(arguments.clone());
+    let (source, Loaded { config, file, warnings }) = ServerSource::load(source, guard())?;
     start_logging(&config, file.as_deref(), &warnings)?;
     on_runtime(async {
         let signals = EndSignals::new()?;
-        let app = App::builder(config).start().await?;
+        let hangups = Hangups::new().map_err(Failure::new)?;
+        let description = source.description();
+        let app = App::builder(config).reload_from(Arc::new(source)).start().await?;
+        let reloads = tokio::spawn(serve_reloads(app.clone(), description, hangups));
         tracing::info!("serving MCP on standard input and output");
-        until_signal(signals, &app, app.serve_stdio(tokio::io::stdin(), tokio::io::stdout())).await
+        let serving = app.serve_stdio(tokio::io::stdin(), tokio::io::stdout());
+        let outcome = until_signal(signals, &app, serving).await;
+        reloads.abort();
+        outcome
     })
 }
 
@@ -303,14 +308,6 @@ async fn bind(address: SocketAddr) -> Result<TcpListener, Failure> {
     })
 }
 
-/// Returns an address in the form of a `Host` header.
-fn bracketed(ip: IpAddr) -> String {
-    match ip {
-        IpAddr::V4(ip) => ip.to_string(),
-        IpAddr::V6(ip) => format!("[{ip}]"),
-    }
-}
-
 /// Returns the host of URLs for clients on this machine. A client cannot connect to 0.0.0.0 or
 /// [::], which mean every address of the machine, so they become the loopback address.
 fn local_host(ip: IpAddr) -> String {
@@ -322,8 +319,8 @@ fn local_host(ip: IpAddr) -> String {
 }
 
 /// Returns the URL of a server for clients on this machine, without a path.
-pub(super) fn base_url(listen: SocketAddr) -> String {
-    format!("http://{}:{}", local_host(listen.ip()), listen.port())
+pub(super) fn base_url(scheme: &str, listen: SocketAddr) -> String {
+    format!("{scheme}://{}:{}", local_host(listen.ip()), listen.port())
 }
 
 /// Returns the servers' names as the greeting shows them.
@@ -374,24 +371,25 @@ struct Greeting {
 impl Greeting {
     fn new(bound: SocketAddr, config: &Config) -> Self {
         let here = local_host(bound.ip());
+        let scheme = config.server.scheme();
         let names = config.server.allowed_hosts.iter().filter(|host| **host != here);
         let others = names
             .filter_map(|host| match host.rsplit_once(':') {
                 // The port of a proxy may differ from ours.
                 Some((_, port)) if !host.ends_with(']') => {
-                    (port.parse() == Ok(bound.port())).then(|| format!("http://{host}"))
+                    (port.parse() == Ok(bound.port())).then(|| format!("{scheme}://{host}"))
                 }
-                _ => Some(format!("http://{host}:{}", bound.port())),
+                _ => Some(format!("{scheme}://{host}:{}", bound.port())),
             })
             .collect();
         Self {
-            base: base_url(bound),
+            base: base_url(scheme, bound),
             refuses_names: bound.ip().is_unspecified() && config.server.allowed_hosts.is_empty(),
             others,
             servers: described(config),
             access: admitted(&config.auth),
             needs_token: config.auth.token_count() > 0,
-            console: config.console.enabled.then(|| format!("{}/", base_url(bound))),
+            console: config.console.enabled.then(|| format!("{}/", base_url(scheme, bound))),
         }
     }
 

@@ -7,16 +7,16 @@ use marquetry_artifact_tools::ArtifactTools;
 use marquetry_artifacts::{Capturer, MemoryStore, Scope, Settings, ToolCall};
 use marquetry_config::SERVER_NAME;
 use marquetry_console::{
-    Audience, Backend, ChangedLists, Console, RestartError, ServerTools, Viewer,
+    Backend, ChangedLists, Console, RestartError, ServerChange, ServerTools, Viewer,
 };
 use marquetry_gateway::{Gateway, RestartRefused};
 use marquetry_protocol::{server::Principal, types::Tool};
 use marquetry_savings::Savings;
 use serde_json::{Value, json, value::RawValue};
-use tokio_util::sync::CancellationToken;
 
 use crate::health::Health;
 use crate::knowledge::Knowledge;
+use crate::reload::{ReloadScope, Reloader};
 
 /// The backend of the console.
 pub(crate) struct ServerBackend {
@@ -32,6 +32,7 @@ pub(crate) struct ServerBackend {
     pub(crate) savings: Savings,
     /// Chats and documents, for the page of chats.
     pub(crate) knowledge: Knowledge,
+    pub(crate) reloader: Arc<Reloader>,
 }
 
 #[async_trait]
@@ -41,7 +42,8 @@ impl Backend for ServerBackend {
     }
 
     fn server(&self, name: &str) -> Option<Value> {
-        let upstream = self.gateway.upstreams().iter().find(|upstream| upstream.name() == name)?;
+        let upstreams = self.gateway.upstreams();
+        let upstream = upstreams.iter().find(|upstream| upstream.name() == name)?;
         let listing = upstream.listing();
         let tools = listing.tools.iter().map(|tool| &tool.name);
         let prompts = listing.prompts.iter().map(|prompt| &prompt.name);
@@ -66,7 +68,7 @@ impl Backend for ServerBackend {
         }
         let catalog = self.gateway.catalog();
         let index = catalog.tool(name)?.to.upstream;
-        let upstream = self.gateway.upstreams().get(index)?;
+        let upstream = self.gateway.upstream(index)?;
         let own = catalog.tools.iter().filter_map(|tool| {
             let to = &catalog.tool(&tool.name)?.to;
             let own = Tool { name: to.name.clone(), ..tool.clone() };
@@ -103,6 +105,16 @@ impl Backend for ServerBackend {
         json!(rows)
     }
 
+    async fn change(&self, name: &str, change: ServerChange) -> Result<String, RestartError> {
+        let scope = match change {
+            ServerChange::Enable => ReloadScope::Switch(name, true),
+            ServerChange::Disable => ReloadScope::Switch(name, false),
+            _ => ReloadScope::Only(name),
+        };
+        let reloaded = self.reloader.clone().reload(scope).await;
+        reloaded.map(|reloaded| reloaded.to_string()).map_err(RestartError::NotReloaded)
+    }
+
     async fn restart(&self, name: &str) -> Result<(), RestartError> {
         self.gateway.restart(name).map_err(|refused| match refused {
             RestartRefused::Unknown => RestartError::Unknown(name.to_owned()),
@@ -116,27 +128,6 @@ impl Backend for ServerBackend {
 
 /// Maximum number of names that the console shows of one list of an upstream.
 const MAX_NAMES: usize = 2_000;
-
-/// Tells the console's pages when the state of an upstream changes, until the server stops.
-pub(crate) fn watch_upstreams(console: &Console, gateway: &Arc<Gateway>, stop: &CancellationToken) {
-    for upstream in gateway.upstreams() {
-        let console = console.clone();
-        let upstream = upstream.clone();
-        let stop = stop.clone();
-        let mut states = upstream.states();
-        tokio::spawn(async move {
-            loop {
-                tokio::select! {
-                    changed = states.changed() => if changed.is_err() { return },
-                    () = stop.cancelled() => return,
-                }
-                let mut state = states.borrow_and_update().report();
-                state["name"] = json!(upstream.name());
-                console.events().push("server.state", || Audience::Administrators, || state);
-            }
-        });
-    }
-}
 
 /// Tells the console of changed lists, if it is switched on.
 pub(crate) struct ListListener(pub(crate) Option<(Console, Arc<ServerBackend>)>);

@@ -10,7 +10,7 @@ mod upstreams;
 
 pub(crate) use self::{
     artifacts::artifact_routes,
-    backend::{ListListener, ServerBackend, watch_upstreams},
+    backend::{ListListener, ServerBackend},
     chat::chat_routes,
     options::console_options,
     recorder::{CallRecord, ConsoleLoginAuthenticator, Recorder},

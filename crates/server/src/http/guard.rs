@@ -91,7 +91,7 @@ const SITE: &str = "sec-fetch-site";
 /// Checks `Host` and `Origin`, answers preflight requests, and adds CORS headers.
 pub(super) async fn check(
     State(guard): State<Arc<RequestGuard>>,
-    request: Request,
+    mut request: Request,
     next: Next,
 ) -> Response<Body> {
     if let Err(error) = guard.check(&request) {
@@ -103,6 +103,12 @@ pub(super) async fn check(
     }
     if let Some(encoding) = content_encoding(request.headers()) {
         return refused(&request, &RestError::BodyEncoded(encoding));
+    }
+    // In HTTP/2 it is in the target (`:authority`); the routes read the header.
+    if let Some(authority) = request.uri().authority()
+        && let Ok(host) = authority.as_str().parse()
+    {
+        request.headers_mut().entry(header::HOST).or_insert(host);
     }
     let origin = request.headers().get(header::ORIGIN).cloned();
     let is_preflight = request.method() == Method::OPTIONS

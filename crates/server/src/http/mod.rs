@@ -60,6 +60,8 @@ pub(crate) struct Routes {
     pub(crate) mcp_v1: Arc<McpV1>,
     /// The configured URL of `/mcp`.
     pub(crate) endpoint: Option<String>,
+    /// The scheme of URLs that are not configured.
+    pub(crate) scheme: &'static str,
     /// Further routes, for administrators.
     pub(crate) admin: Router,
     /// The console, if it is switched on, and what it shows.
@@ -106,6 +108,7 @@ pub(crate) fn router(routes: Routes) -> Router {
         rest,
         mcp_v1,
         endpoint,
+        scheme,
         ..
     } = routes;
     let admin = routes
@@ -119,7 +122,7 @@ pub(crate) fn router(routes: Routes) -> Router {
             authenticate,
         ));
     let messages = sse.clone();
-    let site = home::Site { endpoint, wants_token: authenticator.is_some(), console };
+    let site = home::Site { endpoint, scheme, wants_token: authenticator.is_some(), console };
     let home_site = site.clone();
     metadata
         .route(
