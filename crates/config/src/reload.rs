@@ -114,7 +114,8 @@ mod tests {
         check("", "artifacts.policies = [{ server = 'a', capture = false }]", &[]);
         let tokens = "auth.tokens = { a = { env = 'A' } }";
         check(tokens, "auth.tokens = { b = { env = 'B' } }", &[]);
-        check("", tokens, &["auth.tokens.a.env"]);
+        let switched_on = ["auth.tokens.a.env", "auth.tokens.a.groups", "auth.tokens.a.scopes"];
+        check("", tokens, &switched_on);
         check("mcp_servers.a.command = 'x'", "mcp_servers.b.command = 'y'", &[]);
         let tls = "server.tls = { certificate = 'c', key = 'k' }";
         check("", tls, &["server.tls.certificate", "server.tls.key"]);

@@ -223,31 +223,20 @@ async function liveLog(context) {
 }
 
 async function one(context, log) {
-  const [state, details] = await Promise.all([data("state"), data(`servers/${encodeURIComponent(context.name)}`)]);
+  const path = `servers/${encodeURIComponent(context.name)}`;
+  const [state, details] = await Promise.all([data("state"), data(path)]);
   const found = state.server?.upstreams.find((it) => it.name === context.name);
   if (!found) return empty(`No server is called ${context.name}.`, link("#/servers", "All servers"));
   const said = h("div", { role: "status" });
-  const restart = button("Restart", async () => {
-    try {
-      await post(`servers/${encodeURIComponent(context.name)}/restart`);
-      fill(said, "The server is restarting.");
-    } catch (error) {
-      fill(said, h("span.bad", error.message));
-    }
-  });
-  const change = (text, path) =>
+  const act = (text) =>
     button(text, async () => {
       try {
-        const answer = await post(`servers/${encodeURIComponent(context.name)}/${path}`);
-        fill(said, visible(answer.said));
+        fill(said, visible((await post(`${path}/${text.toLowerCase()}`)).said));
       } catch (error) {
         fill(said, h("span.bad", error.message));
       }
     });
-  const isDisabled = found.state === "disabled";
-  const buttons = isDisabled
-    ? [change("Enable", "enable")]
-    : [restart, " ", change("Reload", "reload"), " ", change("Disable", "disable")];
+  const acts = found.state === "disabled" ? ["Enable"] : ["Restart", "Reload", "Disable"];
   const { interface: lists, connection } = details;
   // A server without a connection has no lists to compare.
   const changes = connection ? compared(context.name, lists) : null;
@@ -261,7 +250,7 @@ async function one(context, log) {
         ? `${found.problem ? ". " : ""}It restarts within ${Math.ceil(found.retry_in_ms / 1000)} s.`
         : "",
     ),
-    h("p", ...buttons, " ", said),
+    h("p", ...acts.flatMap((it) => [act(it), " "]), said),
     log[0],
     connection
       ? h(

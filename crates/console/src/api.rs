@@ -246,7 +246,7 @@ async fn restart(
         return Err(ApiError::AdminOnly);
     }
     api.backend.restart(&name).await.map_err(ApiError::Restart)?;
-    Ok(Json(json!({"restarting": name})))
+    Ok(Json(json!({"restarting": name, "said": "The server is restarting."})))
 }
 
 async fn change(

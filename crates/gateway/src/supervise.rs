@@ -148,7 +148,7 @@ async fn start(
     let until = tokio::time::Instant::now().checked_add(upstream.start_timeout());
     let connection = Connection { gateway: gateway.me.clone(), upstream: Arc::downgrade(upstream) };
     let client = upstream
-        .connect(connection, &gateway.options, &gateway.tasks)
+        .connect(Arc::new(connection), &gateway.options, &gateway.tasks)
         .instrument(span(upstream))
         .await?;
     // Subscribe before the lists are fetched, so that no change in between is missed.

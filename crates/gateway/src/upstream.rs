@@ -12,7 +12,8 @@ use std::{
 use marquetry_apps_ext::types::declare_client;
 use marquetry_protocol::{
     client::{
-        Client, ClientError, ClientOptions, HttpTarget, RevisionChoice, Stderr, StdioCommand,
+        Client, ClientError, ClientHandler, ClientOptions, HttpTarget, RevisionChoice, Stderr,
+        StdioCommand,
     },
     server::fair::{FairBounds, FairLimiter},
     types::{CacheHint, ClientCapabilities, Implementation, LogLevel},
@@ -25,7 +26,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Level;
 
 use super::{
-    connection::Connection,
     environment,
     freshness::{Freshness, List},
     in_flight::InFlight,
@@ -457,7 +457,7 @@ impl Upstream {
     /// Starts the program or opens the connection.
     pub(super) async fn connect(
         &self,
-        connection: Connection,
+        handler: Arc<dyn ClientHandler>,
         gateway: &GatewayOptions,
         children: &TaskTracker,
     ) -> Result<Client, ClientError> {
@@ -472,7 +472,7 @@ impl Upstream {
         let options = ClientOptions {
             implementation: Implementation::new("marquetry", env!("CARGO_PKG_VERSION")),
             capabilities: offered,
-            handler: Arc::new(connection),
+            handler,
             revision: match own.revision {
                 Some(revision) => RevisionChoice::Only(revision),
                 None if self.begins_with_initialize.load(Ordering::Relaxed) => {
