@@ -35,6 +35,12 @@ impl SessionSlots {
         Self { slots, tables: Arc::default() }
     }
 
+    /// Returns the number of open sessions.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.slots.used()
+    }
+
     /// Adds the sessions of an endpoint, as long as it exists.
     pub fn register(&self, table: Weak<dyn IdleSessions>) {
         let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);

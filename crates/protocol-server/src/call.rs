@@ -26,6 +26,7 @@ use super::{
     in_flight::InFlightGuard,
     in_place,
     method_table::{Method, MethodCall},
+    observe::observed,
     outgoing::Outgoing,
     peer::Peer,
     reply::Stamp,
@@ -75,8 +76,12 @@ impl Server {
         members: &Members<'_>,
         slot: Option<Slot>,
     ) -> Result<Accepted, Outgoing> {
-        self.try_accept(conversation, peer, request, members, slot)
-            .map_err(|error| Outgoing::error(Some(&request.id), &error))
+        self.try_accept(conversation, peer, request, members, slot).map_err(|error| {
+            if let Some(observer) = &self.shared.observer {
+                observer.refused(&request.method, peer, &error);
+            }
+            Outgoing::error(Some(&request.id), &error)
+        })
     }
 
     fn try_accept(
@@ -217,6 +222,7 @@ impl Accepted {
         let rounds = parts.rounds.clone();
         let sealer = server.shared.sealer.clone();
         let handler = server.shared.handler.clone();
+        let observer = server.shared.observer.clone();
         let server_info = server.server_info();
         let id = parts.id.clone();
         let revision = parts.revision;
@@ -233,24 +239,30 @@ impl Accepted {
                     None => std::future::pending().await,
                 }
             };
+            let answered = async {
+                tokio::select! {
+                    biased;
+                    // The handler is polled first, so that all its concurrent questions are sent
+                    // together.
+                    outcome = work => outcome,
+                    () = asked => match &rounds {
+                        Some(rounds) => {
+                            let about = stateless::about(
+                                cx.principal().map(|it| &**it),
+                                name,
+                                cx.params().iter().flat_map(|it| it.iter()),
+                            );
+                            rounds.input_required(about, &sealer).map(Reply::question)
+                        }
+                        None => Err(RpcError::internal("a question has no rounds to send it in")),
+                    },
+                    () = cut.cancelled() => Err(cut_off()),
+                }
+            };
             let outcome = tokio::select! {
                 biased;
                 () = in_flight.cancel.cancelled() => return None,
-                // The handler is polled first, so that all its concurrent questions are sent
-                // together.
-                outcome = work => outcome,
-                () = asked => match &rounds {
-                    Some(rounds) => {
-                        let about = stateless::about(
-                            cx.principal().map(|it| &**it),
-                            name,
-                            cx.params().iter().flat_map(|it| it.iter()),
-                        );
-                        rounds.input_required(about, &sealer).map(Reply::question)
-                    }
-                    None => Err(RpcError::internal("a question has no rounds to send it in")),
-                },
-                () = cut.cancelled() => Err(cut_off()),
+                outcome = observed(observer.as_ref(), &cx, answered) => outcome,
             };
             let length = outcome.as_ref().map_or(0, Reply::text_len);
             let answer =

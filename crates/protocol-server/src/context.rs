@@ -167,6 +167,12 @@ impl RequestContext {
         self.request().params.as_ref()
     }
 
+    /// Returns a parameter of the request, as the client wrote it.
+    #[must_use]
+    pub fn param(&self, name: &str) -> Option<&RawValue> {
+        self.params()?.get(name)
+    }
+
     /// Returns the protocol revision of the request.
     #[must_use]
     pub fn revision(&self) -> Revision {

@@ -22,6 +22,7 @@ use super::{
     fair::{ReturnableSlot, Slot},
     method_table::MethodCall,
     notifier::{Filter, Listener},
+    observe::observed,
     outgoing::{Outgoing, counted, detached},
     subscriptions::Subscriptions,
 };
@@ -184,13 +185,16 @@ impl DirectCall {
             .ok_or_else(|| RpcError::method_not_found(method))?;
         let name = method.name;
         let raw_params = params.filter(|_| method.is_extension).map(ToOwned::to_owned);
-        let call =
-            MethodCall { server: self.server.clone(), cx: self.context(name, params), raw_params };
-        let outcome = tokio::select! {
-            biased;
-            outcome = method.call(call) => outcome,
-            () = self.peer.cut.cancelled() => Err(cut_off()),
+        let cx = self.context(name, params);
+        let call = MethodCall { server: self.server.clone(), cx: cx.clone(), raw_params };
+        let answered = async {
+            tokio::select! {
+                biased;
+                outcome = method.call(call) => outcome,
+                () = self.peer.cut.cancelled() => Err(cut_off()),
+            }
         };
+        let outcome = observed(self.server.shared.observer.as_ref(), &cx, answered).await;
         outcome.and_then(|reply| reply.shaped(name, Revision::LATEST_SESSION))
     }
 

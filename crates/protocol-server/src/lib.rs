@@ -21,6 +21,7 @@ mod listen;
 mod method_table;
 mod methods;
 mod notifier;
+mod observe;
 mod outgoing;
 mod peer;
 mod pipe;
@@ -31,8 +32,6 @@ mod states;
 mod subscriptions;
 mod task_methods;
 mod tasks;
-#[cfg(feature = "schema")]
-mod tool_schema;
 #[cfg(feature = "typed")]
 mod toolbox;
 
@@ -47,14 +46,14 @@ use tokio_util::sync::CancellationToken;
 
 #[cfg(feature = "stdio")]
 pub use self::pipe::serve_stdio;
-#[cfg(feature = "schema")]
-pub use self::tool_schema::{SchemaError, ToolSchema};
 #[cfg(feature = "typed")]
 pub use self::toolbox::{Json, ToolOutput, Toolbox};
 use self::{ask::stateless::Sealer, limits::Shares, methods::Tables, tasks::Tasks};
 #[doc(inline)]
 pub use marquetry_protocol_callers::{Caller, Principal, RequestMemory, fair, in_place};
 pub use marquetry_protocol_wire::page;
+#[cfg(feature = "schema")]
+pub use marquetry_protocol_wire::{SchemaError, ToolSchema};
 
 #[cfg(feature = "http")]
 pub use self::handler::ToolHeaders;
@@ -66,6 +65,7 @@ pub use self::{
     limits::Limits,
     methods::MethodExists,
     notifier::{Announcer, ChangeListener, Notifier},
+    observe::{RequestObserver, RunningRequest},
     peer::Peer,
     pipe::serve_pipe,
     reply::Reply,
@@ -83,6 +83,7 @@ pub struct Server {
 #[derive(Clone)]
 struct Shared {
     handler: Arc<dyn Handler>,
+    observer: Option<Arc<dyn RequestObserver>>,
     tables: Tables,
     limits: Limits,
     shares: Shares,
@@ -130,6 +131,22 @@ impl Server {
         Ok(Self { shared: Arc::new(Shared { tables, ..(*self.shared).clone() }) })
     }
 
+    /// Lets `observer` see each request and its answer.
+    #[must_use]
+    pub fn with_observer(self, observer: Arc<dyn RequestObserver>) -> Self {
+        Self { shared: Arc::new(Shared { observer: Some(observer), ..(*self.shared).clone() }) }
+    }
+
+    /// Returns the numbers of requests in flight and of open HTTP sessions.
+    #[must_use]
+    pub fn in_use(&self) -> (usize, usize) {
+        let shares = &self.shared.shares;
+        #[cfg(feature = "http")]
+        return (shares.calls.used(), shares.sessions.used());
+        #[cfg(not(feature = "http"))]
+        (shares.calls.used(), 0)
+    }
+
     /// Seals `requestState` with `key` instead of a random key, so that another server with the
     /// same key can continue a request after a question.
     #[must_use]
@@ -150,6 +167,7 @@ impl Server {
             shared: Arc::new(Shared {
                 tasks,
                 handler,
+                observer: None,
                 tables,
                 shares: Shares::new(&limits),
                 notifier: Arc::new(Notifier::new(limits.max_queued_notifications)),

@@ -246,12 +246,17 @@ impl CheckedTool {
         cx: &RequestContext,
     ) -> Option<CallToolResult> {
         let (name, schema) = self.schema.as_ref()?;
-        schema.refusal_of_raw(name, params.arguments.as_deref(), cx).await
+        let Some(arguments) = &params.arguments else { return schema.refusal(name, &json!({})) };
+        match cx.parse(arguments).await {
+            Ok(arguments) => schema.refusal(name, &arguments),
+            Err(why) => Some(CallToolResult::error(format!("arguments are not valid: {why}"))),
+        }
     }
 
     fn checked(&self, reply: Reply) -> Result<Reply, RpcError> {
-        match &self.schema {
-            Some((name, schema)) => schema.checked_reply(name, reply),
+        let schema = self.schema.as_ref();
+        match schema.and_then(|(name, schema)| schema.error_for(name, reply.get())) {
+            Some(error) => Reply::json(&error),
             None => Ok(reply),
         }
     }

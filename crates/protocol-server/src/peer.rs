@@ -33,6 +33,19 @@ impl Peer {
         }
     }
 
+    /// Returns the authenticated sender; `None` without authentication.
+    #[must_use]
+    pub fn principal(&self) -> Option<&Arc<Principal>> {
+        self.principal.as_ref()
+    }
+
+    /// Returns the head of the HTTP request with the message.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn http(&self) -> Option<&http::request::Parts> {
+        self.http.as_deref()
+    }
+
     /// Returns the client of a pipe.
     pub(super) fn local() -> Self {
         Self::new(None, None)

@@ -19,6 +19,7 @@ pub mod object;
 mod page;
 mod parsed_size;
 pub mod question;
+mod result_kind;
 mod revision;
 mod scan;
 #[cfg(feature = "schema")]
@@ -26,8 +27,12 @@ pub mod schema;
 #[cfg(feature = "http")]
 pub mod standard_headers;
 mod surrogates;
+#[cfg(feature = "schema")]
+mod tool_schema;
 pub mod types;
 
+#[cfg(feature = "schema")]
+pub use crate::tool_schema::{SchemaError, ToolSchema};
 pub use crate::{
     descriptions::join_description_lines,
     envelope::{
@@ -40,6 +45,7 @@ pub use crate::{
     numbers::{has_long_integers, with_finite_numbers, without_non_numbers},
     page::page,
     parsed_size::parsed_size,
+    result_kind::ResultKind,
     revision::{Era, Revision, UnknownRevision},
     surrogates::without_unpaired_surrogates,
 };

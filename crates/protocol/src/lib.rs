@@ -13,7 +13,7 @@ pub use marquetry_protocol_wire::auth;
 pub use marquetry_protocol_wire::types;
 pub use marquetry_protocol_wire::{
     Batch, DEFAULT_MAX_NESTING, EnvelopeError, Era, Feature, Incoming, Message, Notification,
-    Request, RequestId, Response, Revision, RpcError, UnknownRevision, error_code,
+    Request, RequestId, Response, ResultKind, Revision, RpcError, UnknownRevision, error_code,
     join_description_lines, nested_deeper_than, null_members::remove_null_members,
     object::ObjectText, parsed_size, shortened, write_error, write_notification, write_request,
     write_result,

@@ -1,16 +1,14 @@
 //! Checks of tool calls against the tool's schemas.
 
-use marquetry_protocol_wire::{
-    RpcError,
+use serde_json::{Value, value::RawValue};
+
+use crate::{
     schema::Schema,
     types::{CallToolResult, Tool},
 };
-use serde_json::{Value, json, value::RawValue};
 
-use super::{RequestContext, reply::Reply};
-
-/// The compiled schemas of a tool, for its arguments and results. Create it together with the tool,
-/// and return it from [`Handler::tool_schema`](super::Handler::tool_schema).
+/// The compiled schemas of a tool, for its arguments and results. Create it together with the tool.
+/// A handler of `marquetry-protocol-server` returns it from `tool_schema`.
 #[derive(Debug)]
 pub struct ToolSchema {
     arguments: Schema,
@@ -45,28 +43,15 @@ impl ToolSchema {
 
     /// Returns the answer to invalid arguments: a failed tool call, which a model can correct
     /// (2025-11-25, "Error Handling"; SEP-1303).
-    pub(super) fn refusal(&self, tool: &str, arguments: &Value) -> Option<CallToolResult> {
+    #[must_use]
+    pub fn refusal(&self, tool: &str, arguments: &Value) -> Option<CallToolResult> {
         let faults = self.arguments.faults(arguments)?;
         Some(CallToolResult::error(format!("arguments of '{tool}' are not valid: {faults}")))
     }
 
-    /// Checks as [`Self::refusal`] does, for arguments that are not parsed yet.
-    pub(super) async fn refusal_of_raw(
-        &self,
-        tool: &str,
-        arguments: Option<&RawValue>,
-        cx: &RequestContext,
-    ) -> Option<CallToolResult> {
-        let Some(arguments) = arguments else { return self.refusal(tool, &json!({})) };
-        match cx.parse(arguments).await {
-            Ok(arguments) => self.refusal(tool, &arguments),
-            Err(why) => Some(CallToolResult::error(format!("arguments are not valid: {why}"))),
-        }
-    }
-
     /// Returns the result if it matches the schema; otherwise an error that names the place.
-    #[cfg(feature = "typed")]
-    pub(super) fn checked(&self, tool: &str, result: CallToolResult) -> CallToolResult {
+    #[must_use]
+    pub fn checked(&self, tool: &str, result: CallToolResult) -> CallToolResult {
         let Some(schema) = self.result.as_ref().filter(|_| !result.is_error()) else {
             return result;
         };
@@ -77,12 +62,11 @@ impl ToolSchema {
         faults.map_or(result, |faults| broken(tool, &faults))
     }
 
-    /// Checks as [`Self::checked`] does, for a serialised result.
-    pub(super) fn checked_reply(&self, tool: &str, reply: Reply) -> Result<Reply, RpcError> {
-        match self.result.as_ref().and_then(|schema| schema.faults_of_result(reply.get())) {
-            Some(faults) => Reply::json(&broken(tool, &faults)),
-            None => Ok(reply),
-        }
+    /// Returns the error that replaces a serialised result, if that does not match the schema.
+    #[must_use]
+    pub fn error_for(&self, tool: &str, result: &RawValue) -> Option<CallToolResult> {
+        let faults = self.result.as_ref()?.faults_of_result(result)?;
+        Some(broken(tool, &faults))
     }
 }
 
