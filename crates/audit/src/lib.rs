@@ -9,6 +9,7 @@ pub mod fuzz;
 mod log;
 mod options;
 mod queue;
+mod shared;
 mod tail;
 mod verify;
 mod writer;

@@ -2,9 +2,9 @@
 
 use std::{
     path::Path,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     thread,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 
 use serde::Serialize;
@@ -15,6 +15,7 @@ use crate::{
     chain::{MAX_EVENT_BYTES, OWN_EVENT},
     file,
     queue::{Queue, Waiting},
+    shared::Shared,
     writer::Writer,
 };
 
@@ -32,27 +33,6 @@ struct Handle {
     shared: Arc<Shared>,
     /// True when the writer has ended.
     ended: watch::Receiver<bool>,
-}
-
-/// What callers and the writer share.
-pub(crate) struct Shared {
-    pub(crate) queue: Queue,
-    pub(crate) options: AuditOptions,
-    status: Mutex<WriterStatus>,
-}
-
-/// What the writer reports.
-#[derive(Debug, Default)]
-pub(crate) struct WriterStatus {
-    pub(crate) lines: u64,
-    pub(crate) dropped: u64,
-    pub(crate) lost: u64,
-    pub(crate) rotations: u64,
-    pub(crate) last: Option<(u64, LineHash)>,
-    /// Why the last attempt to write failed.
-    pub(crate) problem: Option<String>,
-    /// When the write began that has not returned yet.
-    pub(crate) writing_since: Option<Instant>,
 }
 
 /// The state of a log.
@@ -88,7 +68,7 @@ impl AuditLog {
         let path = path.as_ref();
         file::create_folder(path).map_err(|error| AuditError::open(path, &error))?;
         let queue = Queue::new(options.queue);
-        let shared = Arc::new(Shared { queue, options, status: Mutex::default() });
+        let shared = Arc::new(Shared::new(queue, options));
         let writer = Writer::open(path, shared.clone())?;
         let (end, ended) = watch::channel(false);
         let run = move || {
@@ -233,12 +213,6 @@ impl std::fmt::Debug for AuditLog {
 impl Drop for Handle {
     fn drop(&mut self) {
         self.shared.queue.add(|work| work.close = true);
-    }
-}
-
-impl Shared {
-    pub(crate) fn status(&self) -> MutexGuard<'_, WriterStatus> {
-        self.status.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

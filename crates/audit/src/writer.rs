@@ -13,8 +13,8 @@ use crate::{
     AuditError,
     chain::{ChainEnd, LineHash, OwnEvent},
     file::{self, LogFile},
-    log::Shared,
     queue::{Waiting, Work},
+    shared::Shared,
     tail::Tail,
 };
 

@@ -29,6 +29,8 @@ impl Config {
         problems.extend(self.plantuml.check_engine().map_err(|it| ("plantuml.engine", it)).err());
         let views_origin = self.console.check_views_origin();
         problems.extend(views_origin.map_err(|it| ("console.views_origin", it)).err());
+        problems.extend(self.audit_problem().map(|problem| ("audit.path", problem)));
+        problems.extend(self.metrics_problem().map(|problem| ("metrics.listen", problem)));
         let mut faults: Vec<_> =
             problems.into_iter().map(|(key, problem)| self.fault(key, problem)).collect();
         faults.extend(self.resource_server().err());

@@ -2,6 +2,7 @@
 
 mod apps;
 mod artifacts;
+mod audit;
 mod auth;
 mod check;
 mod console;
@@ -13,6 +14,7 @@ mod limits;
 mod locate;
 mod log;
 mod login;
+mod metrics;
 mod plantuml;
 mod policies;
 mod reload;
@@ -49,8 +51,9 @@ use crate::{
     environment::variable,
     secrets::SecretValues,
     sections::{
-        AppsConfig, ArtifactsConfig, AuthConfig, ConsoleConfig, GatewayConfig, Limits, LogConfig,
-        PlantUmlConfig, ServerConfig, StoreKind, TestingConfig, ToolsConfig, UpstreamConfig,
+        AppsConfig, ArtifactsConfig, AuditConfig, AuthConfig, ConsoleConfig, GatewayConfig, Limits,
+        LogConfig, MetricsConfig, PlantUmlConfig, ServerConfig, StoreKind, TestingConfig,
+        ToolsConfig, UpstreamConfig,
     },
     source::Writers,
     upstream::{UpstreamTable, tool_filter},
@@ -84,12 +87,14 @@ pub mod sections {
     pub use crate::{
         apps::{AppOnlyTools, AppsConfig, Gating},
         artifacts::{ArtifactPreset, ArtifactScope, ArtifactsConfig, StoreKind},
+        audit::{AuditArguments, AuditConfig, AuditOnError, AuditOnFull},
         auth::{AuthConfig, TokenConfig},
         console::ConsoleConfig,
         gateway::{GatewayConfig, Separator},
         limits::Limits,
         log::{LogConfig, LogFormat},
         login::{LoginConfig, LoginGrant, SecretMethodName},
+        metrics::MetricsConfig,
         plantuml::PlantUmlConfig,
         server::{ServerConfig, TlsConfig},
         testing::TestingConfig,
@@ -126,6 +131,10 @@ pub struct Config {
     pub auth: AuthConfig,
     /// The log, which is written to standard error.
     pub log: LogConfig,
+    /// The audit log: who did what, in a file.
+    pub audit: AuditConfig,
+    /// Metrics for Prometheus.
+    pub metrics: MetricsConfig,
     /// Names, starts and supervision of upstreams.
     pub gateway: GatewayConfig,
     /// Storage of large and binary tool answers as artifacts.

@@ -2,7 +2,6 @@
 
 mod api;
 mod backend;
-mod call_line;
 mod calls;
 mod events;
 mod logins;
@@ -29,7 +28,6 @@ use self::{questions::OpenQuestions, views::Views};
 
 pub use self::{
     backend::{Backend, ChangedLists, RestartError, ServerChange, ServerTools},
-    call_line::CallLine,
     calls::{Calls, NewCall, RunningCall},
     events::{Audience, Events},
     logins::Logins,

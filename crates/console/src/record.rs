@@ -2,6 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
+use marquetry_protocol::ResultKind;
 use serde::Serialize;
 use serde_json::{Value, json, value::RawValue};
 
@@ -40,23 +41,9 @@ impl Outcome {
     /// Returns the outcome that a result states: whether the tool failed, or asks.
     #[must_use]
     pub fn of_result(result: &RawValue) -> Self {
-        #[derive(serde::Deserialize)]
-        struct ResultHead {
-            #[serde(default, rename = "isError")]
-            is_error: bool,
-            #[serde(default, rename = "resultType")]
-            result_type: Option<String>,
-        }
-        let text = result.get();
-        if !text.contains("isError") && !text.contains("input_required") {
-            // Ordinary answers can be large, so they are not parsed.
-            return Self::Ok;
-        }
-        match serde_json::from_str::<ResultHead>(text) {
-            Ok(ResultHead { is_error: true, .. }) => Self::ToolFailed,
-            Ok(ResultHead { result_type: Some(kind), .. }) if kind == "input_required" => {
-                Self::InputRequired
-            }
+        match ResultKind::of(result) {
+            ResultKind::Failed => Self::ToolFailed,
+            ResultKind::InputRequired => Self::InputRequired,
             _ => Self::Ok,
         }
     }

@@ -20,6 +20,7 @@ use marquetry_protocol::{
         JsonObject, ReadResourceParams,
     },
 };
+use marquetry_request_notes::{CallFailureKind, UpstreamCall};
 use serde::{Deserialize, Serialize};
 use serde_json::{
     Value,
@@ -370,6 +371,22 @@ impl Gateway {
     /// Sends a request, forwards progress and questions, and waits for the answer. Dropping the
     /// future cancels the request at the upstream.
     async fn request(
+        &self,
+        upstream: &InUse,
+        target: Target,
+        params: &impl Serialize,
+        cx: &RequestContext,
+    ) -> Result<(Client, Box<RawValue>), CallFailure> {
+        let call = UpstreamCall::begin(upstream.name(), target.method, target.name.clone());
+        let outcome = self.send_request(upstream, target, params, cx).await;
+        call.end(outcome.as_ref().err().map(|failure| match failure {
+            CallFailure::Rpc(error) => CallFailureKind::Rpc(error.code),
+            CallFailure::Unreachable(_) => CallFailureKind::Unreachable,
+        }));
+        outcome
+    }
+
+    async fn send_request(
         &self,
         upstream: &InUse,
         target: Target,

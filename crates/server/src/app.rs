@@ -29,9 +29,10 @@ use marquetry_config::Config;
 use marquetry_console::{Console, LoggedReader, LoggedWriter};
 use marquetry_gateway::Gateway;
 use marquetry_inbound_tls::{Tls, TlsHandshake};
+use marquetry_observe::{MetricsAccess, metrics_router};
 use marquetry_protocol::server::{
     Server,
-    http::{self, ServeOptions},
+    http::{self, Authenticator, ServeOptions},
     serve_pipe,
 };
 use marquetry_savings::Savings;
@@ -50,6 +51,7 @@ use crate::{
     health::Health,
     http::OnLoopback,
     knowledge::Knowledge,
+    observation::Observation,
     reload::{ReloadScope, Reloaded, Reloader},
     tools::Diagrams,
 };
@@ -85,6 +87,9 @@ struct RunningServer {
     gateway: Arc<Gateway>,
     knowledge: Knowledge,
     savings: Savings,
+    observation: Observation,
+    /// See [`App::serve_metrics`].
+    authenticator: Option<Arc<dyn Authenticator>>,
     diagrams: Diagrams,
     health: Arc<Health>,
     router: Router,
@@ -209,6 +214,34 @@ impl App {
         self.serve_router(listener, console.sandbox_router()).await
     }
 
+    /// Serves `/metrics` for Prometheus until [`App::shutdown`], if `metrics.listen` is set. On a
+    /// loopback address every program may read them; on another one, a token with the scope
+    /// `metrics` is needed.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the listener fails, or can be reached from other machines and there is no
+    /// authentication.
+    pub async fn serve_metrics(&self, listener: TcpListener) -> io::Result<()> {
+        let Some(metrics) = self.running.observation.metrics.clone() else { return Ok(()) };
+        let access = if listener.local_addr()?.ip().is_loopback() {
+            MetricsAccess::ThisMachine
+        } else {
+            let authenticator = self.running.authenticator.clone();
+            let problem = "metrics for other machines need authentication";
+            MetricsAccess::Token(authenticator.ok_or_else(|| io::Error::other(problem))?)
+        };
+        self.serve_router(listener, metrics_router(metrics, access)).await
+    }
+
+    /// Opens the file of the audit log again before the next event, after another program has
+    /// renamed it.
+    pub fn reopen_audit(&self) {
+        if let Some(audit) = &self.running.observation.audit {
+            audit.log().reopen();
+        }
+    }
+
     /// Serves MCP, one message on each line, until `reader` ends or [`App::shutdown`] is called.
     ///
     /// # Errors
@@ -318,6 +351,9 @@ impl App {
         }
         self.running.knowledge.close().await;
         self.running.diagrams.close().await;
+        if let Some(audit) = &self.running.observation.audit {
+            audit.log().close().await;
+        }
     }
 }
 

@@ -15,6 +15,9 @@ pub(crate) const ARTIFACTS: &str = "artifacts";
 /// The artifact store: it failed when `/readyz` tried it.
 pub(crate) const ARTIFACT_STORE: &str = "artifact store";
 
+/// The audit log: it cannot be written.
+pub(crate) const AUDIT: &str = "audit";
+
 /// The database of records: it failed when `/readyz` tried it.
 pub(crate) const DATABASE: &str = "database";
 

@@ -15,8 +15,9 @@ use tokio::{sync::Mutex, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    faults::{ARTIFACT_STORE, ARTIFACTS, DATABASE, Faults},
+    faults::{ARTIFACT_STORE, ARTIFACTS, AUDIT, DATABASE, Faults},
     knowledge::Knowledge,
+    observation::Observation,
 };
 
 /// The scope of a token that may see the whole of `/healthz`.
@@ -39,6 +40,7 @@ pub(crate) struct Health {
     store: Arc<dyn ArtifactStore>,
     knowledge: Knowledge,
     faults: Arc<Faults>,
+    observation: Observation,
     /// When the stores were tried last, and their problem.
     tried: Mutex<Option<(Instant, Option<String>)>>,
     /// Cancelled when the server shuts down.
@@ -94,10 +96,12 @@ impl Health {
         store: Arc<dyn ArtifactStore>,
         knowledge: Knowledge,
         faults: Arc<Faults>,
+        observation: Observation,
         stop: CancellationToken,
     ) -> Self {
         let transports = RwLock::new(transports(config));
-        Self { gateway, transports, store, knowledge, faults, tried: Mutex::default(), stop }
+        let tried = Mutex::default();
+        Self { gateway, transports, store, knowledge, faults, observation, tried, stop }
     }
 
     /// Takes the kinds of transports from a configuration that was read again.
@@ -107,6 +111,7 @@ impl Health {
 
     /// Returns the state of the server.
     pub(crate) fn status(&self) -> Status {
+        self.audit_problem();
         let mut started = 0;
         let mut failing = 0;
         for upstream in self.gateway.upstreams().iter() {
@@ -150,6 +155,9 @@ impl Health {
     /// Tries from time to time whether artifacts can be stored and the database can be read.
     /// Returns a problem, which names no file.
     pub(crate) async fn store_problem(&self) -> Option<String> {
+        if let Some(problem) = self.audit_problem() {
+            return Some(problem);
+        }
         let mut tried = self.tried.lock().await;
         if let Some((at, problem)) = &*tried
             && at.elapsed() < TRY_AGAIN
@@ -165,6 +173,16 @@ impl Health {
             database.map(|_| "the database of records cannot be used; the log says why".to_owned());
         let problem = artifacts.or(database);
         *tried = Some((Instant::now(), problem.clone()));
+        problem
+    }
+
+    /// Reports whether the audit log can be written. Returns its problem.
+    fn audit_problem(&self) -> Option<String> {
+        let problem = self.observation.audit_problem();
+        match &problem {
+            Some(problem) => self.faults.raise(AUDIT, problem.clone()),
+            None => self.faults.clear(AUDIT),
+        }
         problem
     }
 
@@ -267,8 +285,10 @@ mod tests {
         let faults = Arc::new(Faults::default());
         let stop = CancellationToken::new();
         let knowledge = Knowledge::new(&Config::default(), Arc::new(()), None).unwrap();
+        let config = Config::default();
+        let observation = Observation::default();
         let health =
-            Health::new(gateway, &Config::default(), store, knowledge, faults.clone(), stop);
+            Health::new(gateway, &config, store, knowledge, faults.clone(), observation, stop);
         assert_eq!(health.readiness(), Ok(()));
         faults.raise(ARTIFACTS, "disk is full".to_owned());
         tokio::time::advance(UNREADY_TIME / 2).await;

@@ -18,6 +18,7 @@ mod home;
 mod http;
 mod knowledge;
 mod limits;
+mod observation;
 mod reload;
 mod rest;
 mod tools;

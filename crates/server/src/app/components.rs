@@ -41,6 +41,7 @@ use crate::{
     http::{MESSAGES, Routes, metadata_routes, router},
     knowledge::Knowledge,
     limits::{protocol_limits, serve_options},
+    observation::Observation,
     reload::{ConfigSource, ReloadState, Reloader, watch_upstreams},
     rest::{McpV1, Rest},
     tools::{BuiltIns, CustomTools, Diagrams},
@@ -71,6 +72,7 @@ pub(super) struct Components {
     /// Tool calls in flight.
     calls: TaskTracker,
     savings: Savings,
+    observation: Observation,
     /// Cancelled when the server shuts down.
     stop: CancellationToken,
 }
@@ -92,6 +94,7 @@ impl Components {
             config.console.enabled.then(|| Console::new(console_options(&config.console)));
         let recorder = Recorder(console.clone());
         let knowledge = Knowledge::new(&config, changes.clone(), recorder.view_contexts())?;
+        let observation = Observation::open(&config)?;
         // After the last step that can fail, because this starts child processes.
         let gateway = Gateway::start(
             gateway_options(&config, custom, &knowledge, console.as_ref()),
@@ -104,6 +107,7 @@ impl Components {
         let metadata = metadata_routes(access.resource_server.clone());
         let reloadable = access.reloadable.clone();
         let authenticator = access.with_logins(console.as_ref());
+        let authenticator = authenticator.map(|it| observation.authenticator(it));
         Ok(Self {
             config,
             store,
@@ -121,6 +125,7 @@ impl Components {
             admin_routes,
             calls: TaskTracker::new(),
             savings,
+            observation,
             stop: CancellationToken::new(),
         })
     }
@@ -164,6 +169,8 @@ impl Components {
                 serving: TaskTracker::new(),
                 calls: self.calls,
                 savings: self.savings,
+                observation: self.observation,
+                authenticator: self.authenticator,
                 routed: TaskTracker::new(),
             }),
         }
@@ -191,7 +198,8 @@ impl Components {
             savings: self.savings.clone(),
         };
         let limits = protocol_limits(&self.config.limits, self.shutdown_grace());
-        self.knowledge.add_methods(Server::with_limits(views.wrap(handler), limits))
+        let server = Server::with_limits(views.wrap(handler), limits);
+        self.knowledge.add_methods(self.observation.observed(server, &self.gateway))
     }
 
     fn health(&self) -> Arc<Health> {
@@ -201,6 +209,7 @@ impl Components {
             self.store.clone(),
             self.knowledge.clone(),
             self.faults.clone(),
+            self.observation.clone(),
             self.stop.clone(),
         ))
     }

@@ -3,6 +3,7 @@
 //! Exit codes: 0 for success, 1 for a failure at run time, 2 for an error in the command line or
 //! the configuration, 130 after Ctrl-C (SIGINT).
 
+mod audit;
 #[cfg(test)]
 mod book;
 mod browser;
@@ -78,6 +79,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Check(arguments) => check::check(&arguments),
         Command::Reload(arguments) => reload::reload(&arguments),
         Command::Login(arguments) => login::login(&arguments),
+        Command::Audit(arguments) => audit::audit(&arguments),
         Command::Index(arguments) => library::index(&arguments),
         Command::Search(arguments) => library::search(&arguments),
         Command::Records(arguments) => library::records(&arguments),
@@ -215,6 +217,12 @@ Examples:
   marquetry login files --config marquetry.toml
   marquetry login files --forget             registers again, as if for the first time")]
     Login(LoginArgs),
+    /// Verify the audit log.
+    #[command(after_help = "\
+Examples:
+  marquetry audit verify
+  marquetry audit verify /var/log/marquetry/audit.jsonl")]
+    Audit(marquetry_audit_command::AuditArgs),
     /// Index files and folders, so that agents can find, read and cite them.
     ///
     /// Unchanged files are skipped; changed files replace their old text and passages as a whole.

@@ -48,6 +48,12 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
         } else {
             None
         };
+        let metrics = match config.metrics.listen {
+            Some(address) => Some(TcpListener::bind(address).await.map_err(|error| {
+                Failure::new(format!("metrics.listen: failed to listen on {address}: {error}"))
+            })?),
+            None => None,
+        };
         let tests = test_api(&config).await?;
         let routes = tests.as_ref().map(test_command::TestApi::router).unwrap_or_default();
         let description = source.description();
@@ -67,6 +73,14 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
             tokio::spawn(async move {
                 if let Err(error) = app.serve_views(listener).await {
                     tracing::warn!("the console no longer shows Views: {error}");
+                }
+            });
+        }
+        if let Some(listener) = metrics {
+            let app = app.clone();
+            tokio::spawn(async move {
+                if let Err(error) = app.serve_metrics(listener).await {
+                    tracing::error!("the metrics are no longer served: {error}");
                 }
             });
         }
@@ -181,6 +195,8 @@ async fn until_signal(
     app: &App,
     serving: impl Future<Output = io::Result<()>>,
 ) -> Result<(), Failure> {
+    #[cfg(unix)]
+    reopen_at_hangups(app.clone())?;
     let mut serving = std::pin::pin!(serving);
     let outcome = tokio::select! {
         outcome = &mut serving => outcome,
@@ -205,6 +221,19 @@ async fn until_signal(
     };
     app.shutdown().await;
     outcome.map_err(Failure::new)
+}
+
+/// Opens the audit log again at each SIGHUP, which logrotate sends.
+#[cfg(unix)]
+fn reopen_at_hangups(app: App) -> Result<(), Failure> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut hangups = signal(SignalKind::hangup()).map_err(Failure::new)?;
+    tokio::spawn(async move {
+        while hangups.recv().await.is_some() {
+            app.reopen_audit();
+        }
+    });
+    Ok(())
 }
 
 /// A signal that asks the process to end.

@@ -7,9 +7,8 @@ use axum::http::{header, request::Parts};
 use marquetry_artifact_tools::ChangedFor;
 use marquetry_artifacts::{Captured, Settings};
 use marquetry_client_profiles::ClientProfile;
-use marquetry_config::SERVER_NAME;
 use marquetry_console::{
-    Audience, CallLine, Console, NewCall, Outcome, RecordSlot, Recorded, RunningCall, secret_names,
+    Audience, Console, NewCall, Outcome, RecordSlot, Recorded, RunningCall, secret_names,
 };
 use marquetry_protocol::{
     RpcError,
@@ -19,6 +18,7 @@ use marquetry_protocol::{
     },
     types::CallToolParams,
 };
+use marquetry_request_notes::{is_observed, note};
 use serde_json::{Value, value::RawValue};
 
 use super::decision::decisions;
@@ -31,7 +31,6 @@ pub(crate) struct Recorder(pub(crate) Option<Console>);
 /// The record of one call.
 pub(crate) struct CallRecord {
     running: Option<Running>,
-    line: Option<CallLine>,
     /// The reason why the gateway got no answer from the upstream.
     unreachable: Option<String>,
 }
@@ -89,11 +88,18 @@ impl Recorder {
         schema: impl FnOnce() -> Option<&'a Value>,
         cx: &RequestContext,
     ) -> CallRecord {
+        let secret_names = match &params.arguments {
+            Some(_) if self.0.is_some() || is_observed() => schema().map(secret_names),
+            _ => None,
+        };
+        let secret_names = secret_names.unwrap_or_default();
+        note(|notes| {
+            notes.name = Some(params.name.clone());
+            notes.secret_names.clone_from(&secret_names);
+        });
         let running = self.0.as_ref().map(|console| {
-            let schema = params.arguments.as_ref().and_then(|_| schema());
             let client = cx.client().map(|client| format!("{} {}", client.name, client.version));
             let owner = cx.principal().map(|principal| principal.id());
-            let secret_names = schema.map(secret_names).unwrap_or_default();
             console.hide_members(&secret_names);
             let call = NewCall::new(&params.name)
                 .arguments(params.arguments.as_deref())
@@ -106,20 +112,13 @@ impl Recorder {
             }
             Running { call: Some(call), cx: cx.clone() }
         });
-        CallRecord {
-            running,
-            line: CallLine::begin(SERVER_NAME, &params.name, cx),
-            unreachable: None,
-        }
+        CallRecord { running, unreachable: None }
     }
 }
 
 impl CallRecord {
     /// Records which upstream has the tool.
-    pub(crate) fn sent_to(&mut self, upstream: &str) {
-        if let Some(line) = &mut self.line {
-            line.sent_to(upstream);
-        }
+    pub(crate) fn sent_to(&self, upstream: &str) {
         if let Some(running) = self.running() {
             running.sent_to(upstream);
         }
@@ -139,13 +138,16 @@ impl CallRecord {
         settings: &Settings,
         profile: &ClientProfile,
     ) {
+        let save = captured.report().map(|report| &report.save);
+        for it in save.iter().flat_map(|it| it.artifacts.iter().chain(&it.fallback_artifact)) {
+            note(|notes| notes.add_artifact(it.name.as_str()));
+        }
         let Some(running) = self.running() else { return };
         running.step("captured");
         // Limited as it is for the model: a report of thousands of items is of no use in the
         // console either.
         let report = captured.report().map(|report| report.json_within(settings.report_max_bytes));
         running.decided(report.as_deref(), decisions(captured, settings, profile));
-        let save = captured.report().map(|report| &report.save);
         for it in save.iter().flat_map(|it| it.artifacts.iter().chain(&it.fallback_artifact)) {
             running.saved(it.name.as_str(), it.version);
         }
@@ -164,8 +166,8 @@ impl CallRecord {
     }
 
     /// Records the answer that the agent gets.
-    pub(crate) fn end(mut self, answer: &Result<Reply, RpcError>) {
-        if self.line.is_none() && self.running.is_none() {
+    pub(crate) fn end(self, answer: &Result<Reply, RpcError>) {
+        if self.running.is_none() {
             return;
         }
         let outcome = match (answer, self.unreachable) {
@@ -176,9 +178,6 @@ impl CallRecord {
             }
         };
         let reply = answer.as_ref().ok().map(Reply::get);
-        if let Some(line) = &mut self.line {
-            line.end(&outcome, reply.map_or(0, |reply| reply.get().len()));
-        }
         if let Some(running) = self.running.and_then(Running::into_call) {
             running.end(outcome, reply);
         }

@@ -1,0 +1,156 @@
+//! The observer of a server: one event from each request, for the log, the audit log and metrics.
+
+use std::{sync::Arc, time::Instant};
+
+use async_trait::async_trait;
+use marquetry_protocol::{
+    RpcError,
+    server::{Peer, Reply, RequestContext, RequestObserver, RunningRequest},
+};
+use marquetry_request_notes::{NoteSheet, Refusal};
+
+use crate::{
+    AuditTrail, ServerMetrics,
+    event::{RequestEnd, RequestOutcome, RequestTarget},
+};
+
+/// The part of the program in the log, which `log.level = "info,marquetry::calls=warn"` silences.
+const TARGET: &str = "marquetry::calls";
+
+/// Observes the requests of a server.
+#[derive(Clone)]
+pub struct Observer {
+    /// The name of the server in the log, for its own tools.
+    server: Arc<str>,
+    audit: Option<AuditTrail>,
+    metrics: Option<Arc<ServerMetrics>>,
+}
+
+/// A request that runs. It leaves its event when it ends, or when it is dropped.
+struct ObservedRequest<'a> {
+    observer: &'a Observer,
+    cx: &'a RequestContext,
+    target: RequestTarget,
+    notes: NoteSheet,
+    began: Instant,
+    has_ended: bool,
+}
+
+impl Observer {
+    /// Creates an observer that writes a line of the log for each tool call.
+    #[must_use]
+    pub fn new(server: &str) -> Self {
+        Self { server: server.into(), audit: None, metrics: None }
+    }
+
+    /// Writes each request to an audit log, too.
+    #[must_use]
+    pub fn with_audit(self, audit: AuditTrail) -> Self {
+        Self { audit: Some(audit), ..self }
+    }
+
+    /// Counts each request in metrics, too.
+    #[must_use]
+    pub fn with_metrics(self, metrics: Arc<ServerMetrics>) -> Self {
+        Self { metrics: Some(metrics), ..self }
+    }
+}
+
+#[async_trait]
+impl RequestObserver for Observer {
+    async fn observe(
+        &self,
+        cx: &RequestContext,
+        request: RunningRequest<'_>,
+    ) -> Result<Reply, RpcError> {
+        if let Some(audit) = &self.audit
+            && cx.method() != "ping"
+        {
+            // Before the request has an effect. Its event would be lost, too.
+            audit.accepts()?;
+        }
+        let observed = ObservedRequest::begin(self, cx);
+        let answer = observed.notes.during(request).await;
+        observed.end(answer).await
+    }
+
+    fn refused(&self, method: &str, peer: &Peer, error: &RpcError) {
+        if let Some(audit) = &self.audit {
+            audit.refused(method, peer, error);
+        }
+        if let Some(metrics) = &self.metrics {
+            metrics.refused(error.code);
+        }
+    }
+}
+
+impl<'a> ObservedRequest<'a> {
+    fn begin(observer: &'a Observer, cx: &'a RequestContext) -> Self {
+        Self {
+            observer,
+            cx,
+            target: RequestTarget::of(cx),
+            notes: NoteSheet::default(),
+            began: Instant::now(),
+            has_ended: false,
+        }
+    }
+
+    /// Leaves the event, and returns the answer, or the refusal of an audit log that cannot be
+    /// written.
+    async fn end(mut self, answer: Result<Reply, RpcError>) -> Result<Reply, RpcError> {
+        self.has_ended = true;
+        let notes = self.notes.take();
+        let end = RequestEnd {
+            outcome: RequestOutcome::of(&answer, &notes),
+            time: self.began.elapsed(),
+            bytes: answer.as_ref().map_or(0, |reply| reply.get().get().len()),
+            notes: &notes,
+        };
+        self.report(&end);
+        match &self.observer.audit {
+            Some(audit) => {
+                let written = audit.write(self.cx, &self.target, &end).await;
+                written.and(answer)
+            }
+            None => answer,
+        }
+    }
+
+    /// Writes the line of the log, and counts the request.
+    fn report(&self, end: &RequestEnd<'_>) {
+        let method = self.cx.method();
+        if method == "tools/call" && tracing::enabled!(target: TARGET, tracing::Level::INFO) {
+            let caller = self.cx.principal().map_or_else(|| "local".to_owned(), |it| it.id());
+            let ms = u64::try_from(end.time.as_millis()).unwrap_or(u64::MAX);
+            let upstream = end.notes.upstream_calls.last().map(|call| &*call.upstream);
+            let server = upstream.unwrap_or(&self.observer.server);
+            let name = end.notes.name.as_deref().or(self.target.name.as_deref());
+            // Clients choose the names of unknown tools.
+            let tool = name.map_or("", |name| &name[..name.floor_char_boundary(200)]);
+            let outcome = end.notes.refusal.map_or(end.outcome.name(), Refusal::name);
+            let bytes = end.bytes;
+            tracing::info!(target: TARGET, caller, server, tool, outcome, bytes, ms, "call");
+        }
+        if let Some(metrics) = &self.observer.metrics {
+            let name = end.notes.name.as_deref().or(self.target.name.as_deref());
+            metrics.request(method, name, end);
+        }
+    }
+}
+
+/// A dropped request was cancelled.
+impl Drop for ObservedRequest<'_> {
+    fn drop(&mut self) {
+        if self.has_ended {
+            return;
+        }
+        let notes = self.notes.take();
+        let outcome = RequestOutcome::Cancelled;
+        let end = RequestEnd { outcome, time: self.began.elapsed(), bytes: 0, notes: &notes };
+        self.report(&end);
+        if let Some(audit) = &self.observer.audit {
+            audit.submit(self.cx, &self.target, &end);
+        }
+    }
+}

@@ -1,0 +1,103 @@
+//! The audit log and the metrics of a server, and the observer that feeds them.
+
+use std::sync::Arc;
+
+use marquetry_audit::AuditLog;
+use marquetry_config::{
+    Config, ConfigError, SERVER_NAME,
+    sections::{AuditArguments, AuditConfig},
+};
+use marquetry_gateway::{Gateway, UpstreamState};
+use marquetry_observe::{
+    ArgumentDetail, AuditTrail, AuditingAuthenticator, GaugeSource, Observer, ServerMetrics,
+    UpstreamGauges,
+};
+use marquetry_protocol::server::{Server, http::Authenticator};
+
+/// The audit log and the metrics, if they are switched on.
+#[derive(Clone, Default)]
+pub(crate) struct Observation {
+    pub(crate) audit: Option<AuditTrail>,
+    pub(crate) metrics: Option<Arc<ServerMetrics>>,
+}
+
+impl Observation {
+    /// Opens the audit log.
+    pub(crate) fn open(config: &Config) -> Result<Self, ConfigError> {
+        let audit = config.open_audit_log()?.map(|log| trail(log, &config.audit));
+        let metrics = config.metrics.listen.map(|_| {
+            let metrics = ServerMetrics::new(env!("CARGO_PKG_VERSION"));
+            if let Some(audit) = &audit {
+                metrics.watch_audit(audit.log().clone());
+            }
+            Arc::new(metrics)
+        });
+        Ok(Self { audit, metrics })
+    }
+
+    /// Returns a server that is observed, and shows its gauges in the metrics.
+    pub(crate) fn observed(&self, server: Server, gateway: &Arc<Gateway>) -> Server {
+        let mut observer = Observer::new(SERVER_NAME);
+        if let Some(audit) = &self.audit {
+            observer = observer.with_audit(audit.clone());
+        }
+        if let Some(metrics) = &self.metrics {
+            observer = observer.with_metrics(metrics.clone());
+            let gauges = Gauges { server: server.clone(), gateway: gateway.clone() };
+            metrics.watch_gauges(Arc::new(gauges));
+        }
+        server.with_observer(Arc::new(observer))
+    }
+
+    /// Reports the tokens that an authenticator refuses.
+    pub(crate) fn authenticator(&self, inner: Arc<dyn Authenticator>) -> Arc<dyn Authenticator> {
+        if self.audit.is_none() && self.metrics.is_none() {
+            return inner;
+        }
+        let (audit, metrics) = (self.audit.clone(), self.metrics.clone());
+        Arc::new(AuditingAuthenticator::new(inner, audit, metrics))
+    }
+
+    /// Returns why the audit log cannot be written at present. It names no file.
+    pub(crate) fn audit_problem(&self) -> Option<String> {
+        let problem = self.audit.as_ref()?.log().status().problem?;
+        Some(format!("the audit log cannot be written: {problem}"))
+    }
+}
+
+fn trail(log: AuditLog, config: &AuditConfig) -> AuditTrail {
+    let hidden = config.redact.clone();
+    AuditTrail::new(log)
+        .with_arguments(match config.arguments {
+            AuditArguments::None => ArgumentDetail::None,
+            AuditArguments::Keys => ArgumentDetail::Keys,
+            AuditArguments::Full => ArgumentDetail::Full,
+        })
+        .hiding(move |name| hidden.iter().any(|pattern| pattern.matches(name)))
+}
+
+/// The values that are read when the metrics are asked for.
+struct Gauges {
+    server: Server,
+    gateway: Arc<Gateway>,
+}
+
+impl GaugeSource for Gauges {
+    fn upstreams(&self) -> Vec<UpstreamGauges> {
+        let upstreams = self.gateway.upstreams().iter();
+        let enabled = upstreams.filter(|it| !matches!(it.state(), UpstreamState::Disabled));
+        let gauges = enabled.map(|it| {
+            let is_up = matches!(it.state(), UpstreamState::Ready(_)) && it.doubt().is_none();
+            UpstreamGauges::new(it.name(), is_up, it.restarts().into())
+        });
+        gauges.collect()
+    }
+
+    fn in_flight(&self) -> usize {
+        self.server.in_use().0
+    }
+
+    fn sessions(&self) -> usize {
+        self.server.in_use().1
+    }
+}
