@@ -3,6 +3,7 @@
 
 mod artifacts;
 mod asking;
+mod audit;
 mod auth;
 mod book;
 mod bridge;
@@ -22,6 +23,7 @@ mod indexing;
 mod knowledge;
 mod library;
 mod media;
+mod metrics;
 mod operation;
 mod program;
 mod reload;
