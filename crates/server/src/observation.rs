@@ -84,8 +84,8 @@ struct Gauges {
 
 impl GaugeSource for Gauges {
     fn upstreams(&self) -> Vec<UpstreamGauges> {
-        let upstreams = self.gateway.upstreams().iter();
-        let enabled = upstreams.filter(|it| !matches!(it.state(), UpstreamState::Disabled));
+        let upstreams = self.gateway.upstreams();
+        let enabled = upstreams.iter().filter(|it| !matches!(it.state(), UpstreamState::Disabled));
         let gauges = enabled.map(|it| {
             let is_up = matches!(it.state(), UpstreamState::Ready(_)) && it.doubt().is_none();
             UpstreamGauges::new(it.name(), is_up, it.restarts().into())
