@@ -331,7 +331,7 @@ fn parse_revision(text: &str) -> Result<Revision, String> {
 
 /// Parses the arguments of `marquetry test` in a test.
 #[cfg(test)]
-pub(crate) fn parsed(arguments: &[&str]) -> TestArgs {
+pub(crate) fn parsed(arguments: &[&str]) -> Result<TestArgs, clap::Error> {
     use clap::Parser;
 
     #[derive(Parser)]
@@ -340,8 +340,7 @@ pub(crate) fn parsed(arguments: &[&str]) -> TestArgs {
         test: TestArgs,
     }
 
-    let line = ["test"].iter().chain(arguments);
-    Cli::try_parse_from(line).unwrap_or_else(|error| panic!("{error}")).test
+    Cli::try_parse_from(["test"].iter().chain(arguments)).map(|cli| cli.test)
 }
 
 #[cfg(test)]

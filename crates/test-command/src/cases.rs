@@ -382,6 +382,10 @@ mod tests {
     use super::*;
 
     fn parsed(arguments: &[&str]) -> TestArgs {
+        try_parsed(arguments).unwrap_or_else(|error| panic!("{error}"))
+    }
+
+    fn try_parsed(arguments: &[&str]) -> Result<TestArgs, clap::Error> {
         crate::arguments::parsed(&[&["cases.yaml"], arguments].concat())
     }
 
@@ -437,8 +441,8 @@ mod tests {
             assert_eq!((&*case.agent().unwrap().model, case.judge()), (agent, Some(&judge)));
         }
         for conflict in [&["--judge", "openai/m"][..], &["--url", "http://h"], &["--", "server"]] {
-            let given = ["test", "cases.yaml", "--configuration", "c"].iter().chain(conflict);
-            let error = Cli::try_parse_from(given).err().unwrap().to_string();
+            let given = [&["--configuration", "c"], conflict].concat();
+            let error = try_parsed(&given).err().unwrap().to_string();
             assert!(error.contains("cannot be used with"), "{error}");
         }
     }
@@ -455,8 +459,7 @@ mod tests {
             ),
             (&["--configuration", "c", "--variable", "${A}"], "is not the name of a variable"),
         ] {
-            let given = ["test", "cases.yaml"].iter().chain(arguments);
-            let error = Cli::try_parse_from(given).err().unwrap().to_string();
+            let error = try_parsed(arguments).err().unwrap().to_string();
             assert!(error.contains(reason), "{error}");
         }
     }

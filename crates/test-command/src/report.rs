@@ -163,7 +163,7 @@ mod tests {
         fs::set_permissions(&report, fs::Permissions::from_mode(0o644)).unwrap();
         let reports = || {
             let named = format!("junit={}", report.display());
-            Reports::of(&parsed(&["a.yaml", "--report", &named]))
+            Reports::of(&parsed(&["a.yaml", "--report", &named]).unwrap())
         };
         let nothing = Outcomes { scenarios: None, cases: None };
         let checked = reports().unwrap_or_else(|failed| panic!("{}", failed.message));

@@ -8,7 +8,7 @@ use marquetry_protocol::{
     client::{CallOptions, ClientError, ClientOptions},
     types::CallToolParams,
 };
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::{io::AsyncWriteExt as _, net::TcpStream, sync::mpsc};
 
 use crate::{
