@@ -113,8 +113,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     }
 }
 
-/// Returns whether libSQL panics because a text in a file is not UTF-8. `marquetry_database` catches
-/// that.
+/// Returns whether libSQL panics because a text in a file is not UTF-8. `marquetry_database`
+/// catches that.
 fn is_of_damaged_database(panic: &PanicHookInfo<'_>) -> bool {
     let file = panic.location().map(Location::file).unwrap_or_default();
     let mut parts = file.rsplit(['/', '\\']);
