@@ -429,8 +429,8 @@ fn a_passage_of_rust_holds_a_function() {
         .collect();
     let text = format!(
         "//! Reading.\n\nuse std::io;\n\n/// Reads the head.\n#[must_use]\nfn head(input: &mut Input) -> Head {{\n{body}\n    Head {{}}\n}}\n\n\
-         /// Reads the tail.\nfn tail(input: &mut Input) -> Tail {{\n{body}\n    Tail
-         /// {{}}\n}}\n\nstruct Head {{}}\n\nstruct Tail {{}}\n"
+         /// Reads the tail.\nfn tail(input: &mut Input) -> Tail {{\n{body}\
+         \n    Tail {{}}\n}}\n\nstruct Head {{}}\n\nstruct Tail {{}}\n"
     );
     let chunks = cut_code("read.rs", &text);
     let head = chunks.iter().find(|chunk| chunk.contains("fn head")).unwrap();

@@ -324,20 +324,6 @@ async fn call_answered_with(line: impl Fn(&Value) -> String + Send + 'static) ->
 }
 
 #[tokio::test]
-async fn an_answer_with_repeated_members_fails_its_call_at_once() {
-    for members in [r#""id":ID,"id":ID,"result":{}"#, r#""result":{},"id":ID,"result":{}"#] {
-        let error = call_answered_with(move |request| {
-            let members = members.replace("ID", &request["id"].to_string());
-            format!(r#"{{"jsonrpc":"2.0",{members}}}"#)
-        })
-        .await;
-        let text = error.to_string();
-        assert!(matches!(error, ClientError::Protocol(ProtocolError::Message(_))), "{text}");
-        assert!(text.contains("duplicate field"), "{text}");
-    }
-}
-
-#[tokio::test]
 async fn an_error_with_an_odd_code_keeps_its_message() {
     for (code, want) in [
         ("-32700", -32_700),

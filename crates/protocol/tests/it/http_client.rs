@@ -497,11 +497,11 @@ async fn an_invalid_answer_fails_its_call_as_a_body_and_as_an_event() {
         let server = script(move |seen, log| match rpc(seen) {
             "tools/call" => {
                 let id = &seen.body["id"];
-                let twice = format!(r#"{{"jsonrpc":"2.0","id":{id},"id":{id},"result":{{}}}}"#);
+                let invalid = format!(r#"{{"jsonrpc":"1.0","id":{id},"result":{{}}}}"#);
                 if as_event {
-                    events(&format!("data: {twice}\n\n"))
+                    events(&format!("data: {invalid}\n\n"))
                 } else {
-                    typed("application/json", twice)
+                    typed("application/json", invalid)
                 }
             }
             _ => session(seen, log),
@@ -509,7 +509,7 @@ async fn an_invalid_answer_fails_its_call_as_a_body_and_as_an_event() {
         .await;
         let client = server.connect(Revision::V2025_11_25, 5).await.unwrap();
         let error = call(&client).await.unwrap_err();
-        assert!(error.to_string().contains("duplicate field `id`"), "{error}");
+        assert!(error.to_string().contains("member 'jsonrpc' must be"), "{error}");
     }
 }
 

@@ -274,6 +274,10 @@ fn check_reports_problems() {
     )
     .unwrap();
     fs::write(path.join("notes.db"), "these are notes").unwrap();
+    // A file that others may read would be one more warning.
+    #[cfg(unix)]
+    fs::set_permissions(path.join("notes.db"), std::os::unix::fs::PermissionsExt::from_mode(0o600))
+        .unwrap();
     fs::write(path.join("m.toml"), "[knowledge]\ndatabase = 'notes.db'\n").unwrap();
     check(
         path,
