@@ -76,7 +76,7 @@ impl Transport {
     ///
     /// # Errors
     ///
-    /// Returns an error with the path of the key if a variable or a secret has no value, or if it is
+    /// Returns an error with the path of the key if a variable or a secret has no value, or is
     /// written wrongly.
     pub fn expand(&mut self, sources: &Sources<'_>) -> Result<(), TransportError> {
         match self {

@@ -198,9 +198,9 @@ impl Config {
     ///
     /// Environment variables and references to secrets are replaced at once; an upstream whose
     /// variable is not set, or whose secret cannot be read, becomes [`Transport::Unusable`].
-    /// `${command:…}` starts a program only in [`Config::from_toml_file`], which knows who can write
-    /// the text. A server without a program and a URL is an error only
-    /// in [`Config::check`], since an `mcp.json` file may add them.
+    /// `${command:…}` starts a program only in [`Config::from_toml_file`], which knows who can
+    /// write the text. A server without a program and a URL is an error only in [`Config::check`],
+    /// since an `mcp.json` file may add them.
     ///
     /// # Errors
     ///

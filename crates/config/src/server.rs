@@ -29,8 +29,8 @@ pub struct ServerConfig {
     #[serde(deserialize_with = "origins")]
     pub allowed_origins: Vec<String>,
     /// TLS: the certificate of the server with those of its authorities, its private key, and
-    /// perhaps the authorities whose clients alone may connect; files in PEM. Without it, the server
-    /// speaks plain HTTP. The files are read again when they change.
+    /// perhaps the authorities whose clients alone may connect; files in PEM. Without it, the
+    /// server speaks plain HTTP. The files are read again when they change.
     #[schemars(example = serde_json::json!({"certificate": "/etc/marquetry/server.pem", "key": "/etc/marquetry/server.key", "client_ca": "/etc/marquetry/clients.pem"}))]
     pub tls: Option<TlsConfig>,
     /// Reads the configuration and the files of `--mcp-config` again within 2 s of a change. SIGHUP

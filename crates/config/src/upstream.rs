@@ -185,9 +185,10 @@ pub(crate) fn tool_filter(lists: ToolLists) -> ToolFilter {
 #[serde(deny_unknown_fields, default)]
 pub(crate) struct UpstreamTable {
     /// Program to start; it speaks MCP over its standard input and output. `${VAR}` and
-    /// `${VAR:-default}` are replaced in this and the keys below; in `env`, `url` and `headers` also
-    /// the secrets `${file:PATH}`, `${keyring:SERVICE/NAME}` and `${command:PROGRAM ARG…}`. A table without this and without
-    /// `url` adds its keys to the server of that name in an mcp.json file.
+    /// `${VAR:-default}` are replaced in this and the keys below; in `env`, `url` and `headers`
+    /// also the secrets `${file:PATH}`, `${keyring:SERVICE/NAME}` and `${command:PROGRAM ARG…}`. A
+    /// table without this and without `url` adds its keys to the server of that name in an mcp.json
+    /// file.
     #[schemars(example = &"npx")]
     command: Option<String>,
     /// Arguments of the program.

@@ -28,8 +28,8 @@ pub struct RunningServer {
     pub path: PathBuf,
 }
 
-/// Returns the servers with a socket in a folder, by their process ids. Sockets of servers that have
-/// ended are removed. A folder that does not exist has none.
+/// Returns the servers with a socket in a folder, by their process ids. Sockets of servers that
+/// have ended are removed. A folder that does not exist has none.
 ///
 /// # Errors
 ///

@@ -28,7 +28,8 @@ const WATCH: Duration = Duration::from_secs(2);
 ///
 /// The methods may block: they run on a thread for blocking work.
 pub trait ConfigSource: Send + Sync + 'static {
-    /// Reads the configuration, with these servers switched on or off. Returns it with its warnings.
+    /// Reads the configuration, with these servers switched on or off. Returns it with its
+    /// warnings.
     ///
     /// # Errors
     ///
