@@ -148,8 +148,8 @@ pub fn verify(files: &[impl AsRef<Path>]) -> Result<Verified, VerifyError> {
 }
 
 impl Verified {
-    /// Checks that a line is in the log, by its number and hash, which were kept elsewhere. It reads
-    /// the files again. A line that was removed with an old file is not found.
+    /// Checks that a line is in the log, by its number and hash, which were kept elsewhere. It
+    /// reads the files again. A line that was removed with an old file is not found.
     ///
     /// # Errors
     ///

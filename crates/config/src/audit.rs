@@ -29,11 +29,12 @@ pub struct AuditConfig {
     /// Members of arguments whose values are never written, by patterns for their names, beside
     /// those that are secrets by name or form.
     pub redact: Vec<Glob>,
-    /// What happens when `max_queued` events wait for the disk: "wait" lets calls wait, "drop" drops
-    /// the event. The log counts dropped events. With "drop" no call ever waits for the log.
+    /// What happens when `max_queued` events wait for the disk: "wait" lets calls wait, "drop"
+    /// drops the event. The log counts dropped events. With "drop" no call ever waits for the log.
     pub on_full: AuditOnFull,
-    /// What happens when the log cannot be written: "go_on" answers requests, "refuse" refuses them.
-    /// In both cases `/readyz` says so, and the log counts the missing events when it works again.
+    /// What happens when the log cannot be written: "go_on" answers requests, "refuse" refuses
+    /// them. In both cases `/readyz` says so, and the log counts the missing events when it works
+    /// again.
     pub on_error: AuditOnError,
     /// Waits until the disk has each line, not only the kernel. A power failure then loses no
     /// answered request, and a call takes as long as the disk.

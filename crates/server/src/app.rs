@@ -220,8 +220,8 @@ impl App {
     ///
     /// # Errors
     ///
-    /// Returns an error if the listener fails, or can be reached from other machines and there is no
-    /// authentication.
+    /// Returns an error if the listener fails, or can be reached from other machines and there is
+    /// no authentication.
     pub async fn serve_metrics(&self, listener: TcpListener) -> io::Result<()> {
         let Some(metrics) = self.running.observation.metrics.clone() else { return Ok(()) };
         let access = if listener.local_addr()?.ip().is_loopback() {
