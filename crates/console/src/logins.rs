@@ -4,7 +4,7 @@
 use std::{
     collections::HashMap,
     fmt::Write as _,
-    sync::{Mutex, PoisonError},
+    sync::{Mutex, OnceLock, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -21,6 +21,8 @@ const PREFIX: &str = "mqc_";
 #[derive(Default)]
 pub struct Logins {
     state: Mutex<LoginState>,
+    /// See [`Self::on_login`].
+    on_login: OnceLock<Box<dyn Fn(bool) + Send + Sync>>,
 }
 
 #[derive(Default)]
@@ -45,11 +47,26 @@ impl Logins {
         code
     }
 
+    /// Calls `told` at each login, with whether the code was right. Only the first call of this
+    /// method has an effect.
+    pub fn on_login(&self, told: impl Fn(bool) + Send + Sync + 'static) {
+        // An error means that another function is told already.
+        _ = self.on_login.set(Box::new(told));
+    }
+
     /// Exchanges the code for a token. `None` if the code is wrong, expired or already used.
     ///
     /// A wrong code leaves the right one valid, since anybody who reaches the server can send one.
     /// 128 random bits cannot be guessed in the minute for which a code is valid.
     pub(crate) fn redeem(&self, code: &str) -> Option<String> {
+        let token = self.exchange(code);
+        if let Some(told) = self.on_login.get() {
+            told(token.is_some());
+        }
+        token
+    }
+
+    fn exchange(&self, code: &str) -> Option<String> {
         self.with(|state| {
             if state.code.remove(code)? < Instant::now() {
                 return None;
@@ -91,14 +108,20 @@ fn random() -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
 
     #[test]
     fn a_code_works_once_and_survives_wrong_ones() {
         let logins = Logins::default();
+        let told = Arc::new(Mutex::new(Vec::new()));
+        let logged = told.clone();
+        logins.on_login(move |is_right| logged.lock().unwrap().push(is_right));
         assert_eq!(logins.redeem(""), None);
         let code = logins.new_code();
         let token = logins.redeem(&code).unwrap();
+        assert_eq!(*told.lock().unwrap(), [false, true]);
         assert!(logins.knows(&token));
         assert_eq!(logins.redeem(&code), None, "used");
         assert!(!logins.knows("mqc_0") && !logins.knows(""));

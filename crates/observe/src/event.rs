@@ -195,7 +195,11 @@ fn trace_id(cx: &RequestContext) -> Option<String> {
     }
     let meta = cx.param("_meta").and_then(|it| serde_json::from_str::<Meta>(it.get()).ok());
     let parent = meta.and_then(|meta| meta.traceparent);
-    let parent = parent.as_deref().or_else(|| cx.header("traceparent"))?;
+    trace_id_of(parent.as_deref().or_else(|| cx.header("traceparent"))?)
+}
+
+/// Returns the id in a `traceparent` (W3C Trace Context).
+fn trace_id_of(parent: &str) -> Option<String> {
     let id = parent.split('-').nth(1)?;
     let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     is_id.then(|| id.to_ascii_lowercase())
@@ -238,5 +242,33 @@ fn code_label(code: i32) -> &'static str {
         429 => "429",
         502 => "502",
         _ => "_other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_trace_has_an_id_of_32_digits() {
+        let id = "0af7651916cd43dd8448eb211c80319c";
+        let parent = format!("00-{id}-b7ad6b7169203331-01");
+        assert_eq!(trace_id_of(&parent).as_deref(), Some(id));
+        assert_eq!(trace_id_of(&parent.to_uppercase()).as_deref(), Some(id));
+        for wrong in
+            ["", "00", "00-x-y-z", &parent.replace("0af", "0a"), &parent.replace("0a", "\n\"")]
+        {
+            assert_eq!(trace_id_of(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn unknown_codes_are_one_label() {
+        let label = |code| error_type(RequestOutcome::RpcError(code));
+        assert_eq!(
+            (label(-32602), label(429), label(12_345), label(i32::MIN)),
+            ("-32602", "429", "_other", "_other")
+        );
+        assert_eq!(error_type(RequestOutcome::InputRequired), "");
     }
 }

@@ -296,3 +296,42 @@ impl std::fmt::Debug for ServerMetrics {
         f.debug_struct("ServerMetrics").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_tools_are_bounded() {
+        let metrics = ServerMetrics::new("1");
+        for upstream in ["a", "b"] {
+            let labels: HashSet<_> =
+                (0..1_000).map(|n| metrics.tool_label(upstream, &format!("tool{n}"))).collect();
+            assert_eq!(labels.len(), MAX_TOOLS + 1);
+            assert!(labels.contains(OTHER));
+            assert_eq!(metrics.tool_label(upstream, "tool0"), "tool0");
+        }
+    }
+
+    #[test]
+    fn a_server_without_upstreams_and_audit_log_has_metrics() {
+        let metrics = ServerMetrics::new("1.2.3");
+        metrics.reloaded(false);
+        metrics.set_pins_changed(2);
+        metrics.set_tls_not_after(Duration::from_secs(7));
+        metrics.token_refused();
+        let text = metrics.write(Format::Prometheus);
+        for sample in [
+            "marquetry_build_info{version=\"1.2.3\"} 1\n",
+            "marquetry_config_reloads_total{result=\"failed\"} 1\n",
+            "marquetry_config_reloads_total{result=\"ok\"} 0\n",
+            "marquetry_pins_changed 2\n",
+            "marquetry_tls_not_after_timestamp_seconds 7\n",
+            "marquetry_denied_total{reason=\"token\"} 1\n",
+            "marquetry_audit_up 1\n",
+            "marquetry_limited_total 0\n",
+        ] {
+            assert!(text.contains(sample), "{sample}{text}");
+        }
+    }
+}

@@ -8,6 +8,7 @@ use marquetry_protocol::{
     RpcError,
     server::{Peer, RequestContext},
 };
+use marquetry_rate_limit::LogLimit;
 use marquetry_redact::json_without_secrets;
 use serde_json::{
     Value, json,
@@ -34,13 +35,19 @@ pub struct AuditTrail {
     log: AuditLog,
     detail: ArgumentDetail,
     is_hidden: Arc<dyn Fn(&str) -> bool + Send + Sync>,
+    wrong_logins: Arc<LogLimit>,
 }
 
 impl AuditTrail {
     /// Writes events to this log, with the names of arguments.
     #[must_use]
     pub fn new(log: AuditLog) -> Self {
-        Self { log, detail: ArgumentDetail::default(), is_hidden: Arc::new(|_| false) }
+        Self {
+            log,
+            detail: ArgumentDetail::default(),
+            is_hidden: Arc::new(|_| false),
+            wrong_logins: Arc::new(LogLimit::new(10)),
+        }
     }
 
     /// Sets how much of the arguments is written.
@@ -66,6 +73,19 @@ impl AuditTrail {
     /// its line. A failure is in the state of the log.
     pub async fn event(&self, event: &Value) {
         _ = self.log.write(event).await;
+    }
+
+    /// Hands over a login to the console. Wrong codes are written at most ten a second after a burst
+    /// of a hundred.
+    pub fn console_login(&self, is_right: bool) {
+        let suppressed = if is_right { Some(0) } else { self.wrong_logins.admit() };
+        let Some(suppressed) = suppressed else { return };
+        let outcome = if is_right { "ok" } else { "denied" };
+        let event = match suppressed {
+            0 => json!({"event": "console_login", "outcome": outcome}),
+            _ => json!({"event": "console_login", "outcome": outcome, "suppressed": suppressed}),
+        };
+        _ = self.log.submit(&event);
     }
 
     /// Returns an error for requests while the log refuses events.

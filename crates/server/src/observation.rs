@@ -7,6 +7,7 @@ use marquetry_config::{
     Config, ConfigError, SERVER_NAME,
     sections::{AuditArguments, AuditConfig},
 };
+use marquetry_console::Console;
 use marquetry_gateway::{Gateway, UpstreamState};
 use marquetry_observe::{
     ArgumentDetail, AuditTrail, AuditingAuthenticator, GaugeSource, Observer, ServerMetrics,
@@ -47,6 +48,13 @@ impl Observation {
             metrics.watch_gauges(Arc::new(gauges));
         }
         server.with_observer(Arc::new(observer))
+    }
+
+    /// Writes logins to the console to the audit log.
+    pub(crate) fn watch_logins(&self, console: &Console) {
+        if let Some(audit) = self.audit.clone() {
+            console.logins().on_login(move |is_right| audit.console_login(is_right));
+        }
     }
 
     /// Reports the tokens that an authenticator refuses.

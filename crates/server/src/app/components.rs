@@ -95,6 +95,9 @@ impl Components {
         let recorder = Recorder(console.clone());
         let knowledge = Knowledge::new(&config, changes.clone(), recorder.view_contexts())?;
         let observation = Observation::open(&config)?;
+        if let Some(console) = &console {
+            observation.watch_logins(console);
+        }
         // After the last step that can fail, because this starts child processes.
         let gateway = Gateway::start(
             gateway_options(&config, custom, &knowledge, console.as_ref()),
