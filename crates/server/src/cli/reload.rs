@@ -97,6 +97,8 @@ pub(super) async fn serve_reloads(app: App, description: String, mut hangups: Ha
     let signals = async {
         loop {
             hangups.next().await;
+            // logrotate has moved the file.
+            app.reopen_audit();
             tracing::info!("reading the configuration again after SIGHUP");
             // A failure is logged and shown by `/healthz`.
             _ = app.reload().await;

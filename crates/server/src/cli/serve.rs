@@ -195,8 +195,6 @@ async fn until_signal(
     app: &App,
     serving: impl Future<Output = io::Result<()>>,
 ) -> Result<(), Failure> {
-    #[cfg(unix)]
-    reopen_at_hangups(app.clone())?;
     let mut serving = std::pin::pin!(serving);
     let outcome = tokio::select! {
         outcome = &mut serving => outcome,
@@ -221,19 +219,6 @@ async fn until_signal(
     };
     app.shutdown().await;
     outcome.map_err(Failure::new)
-}
-
-/// Opens the audit log again at each SIGHUP, which logrotate sends.
-#[cfg(unix)]
-fn reopen_at_hangups(app: App) -> Result<(), Failure> {
-    use tokio::signal::unix::{SignalKind, signal};
-    let mut hangups = signal(SignalKind::hangup()).map_err(Failure::new)?;
-    tokio::spawn(async move {
-        while hangups.recv().await.is_some() {
-            app.reopen_audit();
-        }
-    });
-    Ok(())
 }
 
 /// A signal that asks the process to end.
