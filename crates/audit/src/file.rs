@@ -176,20 +176,17 @@ pub(crate) fn create_folder(path: &Path) -> io::Result<()> {
 
 /// Checks that a log could be opened here, and changes nothing.
 pub(crate) fn probe(path: &Path) -> Result<(), AuditError> {
-    let problem = |error: io::Error| AuditError::open(path, &error);
     if fs::symlink_metadata(path).is_ok() {
-        let (_, tail) = LogFile::open(path).map_err(problem)?;
+        let (_, tail) = LogFile::open(path).map_err(|error| AuditError::open(path, &error))?;
         tail.ok_or_else(|| AuditError::NotALog { path: path.to_owned() })?;
     }
     let above = path.parent().unwrap_or(Path::new("."));
     let folder = above.ancestors().find(|folder| folder.exists()).unwrap_or(Path::new("."));
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
     let trial = folder.join(format!(".audit-check-{}", std::process::id()));
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    let created = options.open(&trial).map_err(problem)?;
-    drop(created);
-    fs::remove_file(&trial).map_err(problem)
+    let created = OpenOptions::new().write(true).create_new(true).open(&trial);
+    let removed = created.and_then(|_| fs::remove_file(&trial));
+    removed.map_err(|error| AuditError::open(path, &error))
 }
 
 /// Returns the path of a rotated file.

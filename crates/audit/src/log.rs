@@ -71,13 +71,12 @@ impl AuditLog {
         let shared = Arc::new(Shared::new(queue, options));
         let writer = Writer::open(path, shared.clone())?;
         let (end, ended) = watch::channel(false);
-        let run = move || {
-            writer.run();
-            end.send_replace(true);
-        };
         thread::Builder::new()
             .name("audit".to_owned())
-            .spawn(run)
+            .spawn(move || {
+                writer.run();
+                end.send_replace(true);
+            })
             .map_err(|error| AuditError::open(path, &error))?;
         Ok(Self { handle: Arc::new(Handle { shared, ended }) })
     }

@@ -126,13 +126,9 @@ pub enum LineProblem {
 /// that cannot be read.
 pub fn verify_log(path: impl AsRef<Path>) -> Result<Verified, VerifyError> {
     let path = path.as_ref();
-    let unreadable = |error: io::Error| VerifyError::Unreadable {
-        path: path.to_owned(),
-        problem: error.to_string(),
-    };
-    let files = files_of(path).map_err(unreadable)?;
+    let files = files_of(path).map_err(|error| unreadable(path, &error))?;
     if files.is_empty() {
-        return Err(unreadable(io::ErrorKind::NotFound.into()));
+        return Err(unreadable(path, &io::ErrorKind::NotFound.into()));
     }
     verify(&files)
 }
@@ -176,8 +172,11 @@ fn verify_with(files: &[impl AsRef<Path>], sought: Option<u64>) -> Result<Verifi
     for (index, (first, path)) in ordered.iter().enumerate() {
         if let (Some(first), Some(end)) = (first, chain.end) {
             if *first > end.seq + 1 {
-                let (from, to) = (end.seq + 1, first - 1);
-                return Err(VerifyError::Missing { from, to, path: path.to_path_buf() });
+                return Err(VerifyError::Missing {
+                    from: end.seq + 1,
+                    to: first - 1,
+                    path: path.to_path_buf(),
+                });
             }
             if *first <= end.seq {
                 return Err(VerifyError::Repeated { path: path.to_path_buf(), seq: *first });
@@ -247,8 +246,8 @@ fn is_rotated_suffix(suffix: &[u8]) -> bool {
     match suffix {
         [] => true,
         [b'.' | b'-', digits @ ..] => {
-            let is_number = |byte: &u8| byte.is_ascii_digit() || *byte == b'-' || *byte == b'.';
-            digits.first().is_some_and(u8::is_ascii_digit) && digits.iter().all(is_number)
+            digits.first().is_some_and(u8::is_ascii_digit)
+                && digits.iter().all(|byte| byte.is_ascii_digit() || matches!(byte, b'-' | b'.'))
         }
         _ => false,
     }

@@ -49,12 +49,13 @@ struct Uncounted {
 impl Writer {
     /// Opens the file and writes the first line.
     pub(crate) fn open(path: &Path, shared: Arc<Shared>) -> Result<Self, AuditError> {
-        let problem = |error: io::Error| AuditError::open(path, &error);
         let lock = file::lock(path)?;
-        let (file, tail) = LogFile::open(path).map_err(problem)?;
+        let found = LogFile::open(path);
+        let (file, tail) = found.map_err(|error| AuditError::open(path, &error))?;
         let mut tail = tail.ok_or_else(|| AuditError::NotALog { path: path.to_owned() })?;
         if file.len() == 0
-            && let Some(rotated) = file::end_of_rotated(path).map_err(problem)?
+            && let Some(rotated) =
+                file::end_of_rotated(path).map_err(|error| AuditError::open(path, &error))?
         {
             // The line that ended there was never completed, and the new file begins with a line.
             tail = Tail { is_ended: true, ..rotated };
@@ -68,11 +69,11 @@ impl Writer {
             _lock: lock,
         };
         let opened = OwnEvent { pid: Some(std::process::id()), ..OwnEvent::new("log_opened") };
-        let lines = |end: &mut ChainEnd, lines: &mut Vec<u8>| {
+        let written = writer.write(|end, lines| {
             repair(&tail, end, lines);
             add_now(&opened, end, lines);
-        };
-        writer.write(lines).map_err(problem)?;
+        });
+        written.map_err(|error| AuditError::open(path, &error))?;
         Ok(writer)
     }
 

@@ -121,12 +121,13 @@ pub(crate) struct RequestTarget {
 
 impl RequestTarget {
     pub(crate) fn of(cx: &RequestContext) -> Self {
-        let text = |name: &str, max: usize| {
-            let text: String = serde_json::from_str(cx.param(name)?.get()).ok()?;
-            Some(text[..text.floor_char_boundary(max)].to_owned())
-        };
-        Self { name: text("name", MAX_TEXT), uri: text("uri", MAX_URI) }
+        Self { name: text_param(cx, "name", MAX_TEXT), uri: text_param(cx, "uri", MAX_URI) }
     }
+}
+
+fn text_param(cx: &RequestContext, name: &str, max: usize) -> Option<String> {
+    let text: String = serde_json::from_str(cx.param(name)?.get()).ok()?;
+    Some(text[..text.floor_char_boundary(max)].to_owned())
 }
 
 /// The end of a request.
@@ -147,12 +148,16 @@ impl<'a> RequestEvent<'a> {
     ) -> Self {
         let call = end.notes.upstream_calls.last();
         let principal = cx.principal();
-        let cut = |text: &str| text[..text.floor_char_boundary(MAX_TEXT)].to_owned();
+        let client = cx.client().map(|it| {
+            let mut client = format!("{} {}", it.name, it.version);
+            client.truncate(client.floor_char_boundary(MAX_TEXT));
+            client
+        });
         Self {
             event: "request",
             principal: principal_name(principal.map(|it| &**it)),
             issuer: principal.and_then(|it| it.issuer.as_deref()),
-            client: cx.client().map(|it| cut(&format!("{} {}", it.name, it.version))),
+            client,
             session: cx.session_id().map(short_hash),
             address: cx.http().and_then(address_of),
             method: cx.method(),

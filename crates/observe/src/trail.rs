@@ -75,8 +75,8 @@ impl AuditTrail {
         _ = self.log.write(event).await;
     }
 
-    /// Hands over a login to the console. Wrong codes are written at most ten a second after a burst
-    /// of a hundred.
+    /// Hands over a login to the console. Wrong codes are written at most ten a second after a
+    /// burst of a hundred.
     pub fn console_login(&self, is_right: bool) {
         let suppressed = if is_right { Some(0) } else { self.wrong_logins.admit() };
         let Some(suppressed) = suppressed else { return };

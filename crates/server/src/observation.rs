@@ -62,8 +62,7 @@ impl Observation {
         if self.audit.is_none() && self.metrics.is_none() {
             return inner;
         }
-        let (audit, metrics) = (self.audit.clone(), self.metrics.clone());
-        Arc::new(AuditingAuthenticator::new(inner, audit, metrics))
+        Arc::new(AuditingAuthenticator::new(inner, self.audit.clone(), self.metrics.clone()))
     }
 
     /// Returns why the audit log cannot be written at present. It names no file.
