@@ -184,12 +184,17 @@ impl App {
         // Without authentication, administrators are the callers on this machine. A router of an
         // embedding program lacks this mark, so that its callers count as callers from elsewhere.
         let router = self.running.router.clone().layer(Extension(OnLoopback(is_loopback)));
-        self.serve_router(listener, router).await
+        self.serve_router(listener, router, self.running.tls.clone()).await
     }
 
-    async fn serve_router(&self, listener: TcpListener, router: Router) -> io::Result<()> {
+    async fn serve_router(
+        &self,
+        listener: TcpListener,
+        router: Router,
+        tls: Option<Arc<Tls>>,
+    ) -> io::Result<()> {
         let serve = http::serve(listener, TowerToHyperService::new(router))
-            .secured_by(self.running.tls.clone().map(|tls| Arc::new(TlsHandshake(tls)) as _))
+            .secured_by(tls.map(|tls| Arc::new(TlsHandshake(tls)) as _))
             .with_options(self.running.serve_options.clone())
             .until(self.running.stop.clone());
         self.running.serving.track_future(serve.into_future()).await
@@ -211,12 +216,12 @@ impl App {
         };
         // The policy of the console's page names this origin; without it browsers show no frame.
         console.allow_frames_of(origin);
-        self.serve_router(listener, console.sandbox_router()).await
+        self.serve_router(listener, console.sandbox_router(), self.running.tls.clone()).await
     }
 
     /// Serves `/metrics` for Prometheus until [`App::shutdown`], if `metrics.listen` is set. On a
-    /// loopback address every program may read them; on another one, a token with the scope
-    /// `metrics` is needed.
+    /// loopback address every program may read them, without TLS; on another one, a token with the
+    /// scope `metrics` is needed, and `server.tls` applies.
     ///
     /// # Errors
     ///
@@ -224,14 +229,15 @@ impl App {
     /// no authentication.
     pub async fn serve_metrics(&self, listener: TcpListener) -> io::Result<()> {
         let Some(metrics) = self.running.observation.metrics.clone() else { return Ok(()) };
-        let access = if listener.local_addr()?.ip().is_loopback() {
-            MetricsAccess::ThisMachine
-        } else {
-            let authenticator = self.running.authenticator.clone();
-            let problem = "metrics for other machines need authentication";
-            MetricsAccess::Token(authenticator.ok_or_else(|| io::Error::other(problem))?)
-        };
-        self.serve_router(listener, metrics_router(metrics, access)).await
+        if listener.local_addr()?.ip().is_loopback() {
+            // A scraper on this machine knows neither the name nor the authority of a certificate.
+            let router = metrics_router(metrics, MetricsAccess::ThisMachine);
+            return self.serve_router(listener, router, None).await;
+        }
+        let authenticator = self.running.authenticator.clone();
+        let problem = "metrics for other machines need authentication";
+        let access = MetricsAccess::Token(authenticator.ok_or_else(|| io::Error::other(problem))?);
+        self.serve_router(listener, metrics_router(metrics, access), self.running.tls.clone()).await
     }
 
     /// Opens the file of the audit log again before the next event, after another program has

@@ -8,7 +8,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use tokio::{io::AsyncWriteExt as _, net::TcpStream, process::Command};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpStream,
+    process::Command,
+};
 
 use crate::{program::Program, support::within};
 
@@ -177,6 +181,23 @@ async fn no_handshake_fails_while_certificates_are_replaced() {
     };
     let (count, ()) = tokio::join!(handshakes, swaps);
     assert!(count > 20, "{count}");
+    program.stop().await;
+}
+
+/// A scraper on this machine knows neither the name nor the authority of the certificate.
+#[tokio::test]
+async fn metrics_on_loopback_need_no_tls() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let metrics = free.local_addr().unwrap();
+    drop(free);
+    let toml = format!("{TLS}[metrics]\nlisten = '{metrics}'\n");
+    let program = Program::start_with(&toml, make_certificates).await;
+    let mut stream = TcpStream::connect(metrics).await.unwrap();
+    let request = "GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    within(stream.read_to_string(&mut answer)).await.unwrap();
+    assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("marquetry_build_info"));
     program.stop().await;
 }
 
