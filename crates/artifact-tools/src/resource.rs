@@ -58,8 +58,8 @@ impl ArtifactTools {
         }
     }
 
-    /// Reads a whole artifact; `None` if the URI is not that of an artifact. What it takes is
-    /// reserved in `memory`, the account of the request, before it is read.
+    /// Reads a whole artifact; `None` if the URI is not that of an artifact. Its bytes are reserved
+    /// in `memory`, the account of the request, before it is read.
     pub async fn resource(
         &self,
         uri: &str,

@@ -98,7 +98,8 @@ mod tests {
         ) {
             let log = log_of(&events);
             let lines: Vec<&[u8]> = log.split_inclusive(|byte| *byte == b'\n').collect();
-            let (one, other) = (one.index(lines.len() - 1), other.index(lines.len()));
+            let one = one.index(lines.len() - 1);
+            let other = other.index(lines.len());
             let mut removed = lines.clone();
             removed.remove(one);
             // Without the first line, it is the end of a longer log.

@@ -112,7 +112,8 @@ async fn the_chain_goes_over_rotated_files_and_restarts() {
     // The newest rotated file has the end of the chain. A line that was kept elsewhere shows that
     // the end of the log was removed.
     open(&path).close().await;
-    let (seq, hash) = (whole.last_seq, whole.last_hash);
+    let seq = whole.last_seq;
+    let hash = whole.last_hash;
     let whole = verify_log(&path).unwrap();
     assert_eq!(whole.has_line(seq, hash), Err(VerifyError::NotFound { seq, hash }));
 }

@@ -31,7 +31,8 @@ fn writer() {
         let options = options.with_retry(Duration::from_millis(20));
         let log = AuditLog::open(path, options).unwrap();
         let callers = (0..4).map(|caller| {
-            let (log, run) = (log.clone(), run.clone());
+            let log = log.clone();
+            let run = run.clone();
             tokio::spawn(async move {
                 for number in 0..events {
                     let name = format!("{run}-{caller}-{number}");

@@ -40,7 +40,7 @@ const IN_PLACE: [&str; 13] = [
     "gateway.separator",
     "gateway.start_timeout_ms",
     "log.level",
-    // Read by whoever watches the files.
+    // The task that watches the files reads it.
     "server.reload_on_change",
 ];
 

@@ -31,7 +31,7 @@ fn warning(setting: &str, path: &Path) -> Option<String> {
     const OTHERS: u32 = 0o077;
     const SEARCH: u32 = 0o011;
     let mode = mode_of(path).filter(|mode| mode & OTHERS != 0)?;
-    // Nobody reaches what is in a folder of the owner alone.
+    // Other users cannot open the files of a folder that they cannot search.
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
     mode_of(folder.unwrap_or_else(|| Path::new("."))).filter(|mode| mode & SEARCH != 0)?;
     let shown = path.display();

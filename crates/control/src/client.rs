@@ -43,9 +43,11 @@ pub fn servers(folder: &Path) -> io::Result<Vec<RunningServer>> {
     let mut servers = Vec::new();
     for entry in entries {
         let path = entry?.path();
-        let is_socket = path.extension().is_some_and(|extension| extension == "sock");
+        if path.extension().is_none_or(|extension| extension != "sock") {
+            continue;
+        }
         let pid = path.file_stem().and_then(|stem| stem.to_str()?.parse().ok());
-        let (true, Some(pid)) = (is_socket, pid) else { continue };
+        let Some(pid) = pid else { continue };
         match std::os::unix::net::UnixStream::connect(&path) {
             Ok(_) => servers.push(RunningServer { pid, path }),
             Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
@@ -72,8 +74,9 @@ pub async fn ask(server: &RunningServer, command: &str) -> io::Result<Answer> {
         stream.take(MAX_ANSWER_BYTES).read_to_end(&mut answer).await?;
         serde_json::from_slice(&answer).map_err(io::Error::from)
     };
-    let late = || io::Error::new(io::ErrorKind::TimedOut, "it did not answer within 60 s");
-    timeout(ANSWER_TIME, asked).await.map_err(|_| late())?
+    timeout(ANSWER_TIME, asked)
+        .await
+        .map_err(|_| io::Error::new(io::ErrorKind::TimedOut, "it did not answer within 60 s"))?
 }
 
 #[cfg(test)]

@@ -17,8 +17,8 @@ pub struct ObjectText<'a>(Vec<(Cow<'a, str>, Cow<'a, str>)>);
 /// Returns the JSON object with only the last of the members that have one name, as parsers of most
 /// languages read it; [`None`] if no name is repeated, and if it is not a JSON object.
 ///
-/// An object with several different values of `unambiguous` stays as it is: nobody can tell which
-/// was meant.
+/// An object with several different values of `unambiguous` stays as it is, because any of them may
+/// have been meant.
 #[must_use]
 pub fn without_repeated_members(json: &str, unambiguous: &str) -> Option<String> {
     let json: &RawValue = serde_json::from_str(json).ok()?;

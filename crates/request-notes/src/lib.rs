@@ -57,7 +57,7 @@ pub enum Refusal {
     StepUp,
     /// A limit was exceeded.
     Limited,
-    /// The definition of a tool has changed, and nobody has accepted it.
+    /// The definition of a tool has changed, and was not accepted.
     Pinned,
     /// A person said no, or did not answer.
     NotConfirmed,

@@ -39,7 +39,7 @@ pub(crate) fn output(
     thread::spawn(move || {
         let mut bytes = Vec::new();
         let read = stdout.take(max_bytes + 1).read_to_end(&mut bytes);
-        // Nobody receives after the deadline.
+        // The receiver is gone after the deadline.
         _ = sender.send(read.map(|_| bytes));
     });
     let left = deadline.saturating_duration_since(Instant::now());
@@ -150,7 +150,7 @@ mod tests {
         let pid = std::fs::read_to_string(file).unwrap();
         let stat = std::path::PathBuf::from(format!("/proc/{}/stat", pid.trim()));
         let deadline = Instant::now() + Duration::from_secs(5);
-        // A killed child that nobody waits for stays as a zombie.
+        // A killed child stays as a zombie until its parent waits for it.
         while std::fs::read_to_string(&stat).is_ok_and(|stat| !stat.contains(") Z ")) {
             assert!(Instant::now() < deadline, "process {pid} is still running");
             thread::sleep(Duration::from_millis(10));

@@ -23,7 +23,7 @@ const COMMAND_TIME: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Commands {
-    /// Programs are started. The caller has checked that nobody else can write the text.
+    /// Programs are started. The caller has checked that no other user can write the text.
     Allowed,
     /// Programs are not started, since it is not known who can write the text.
     #[default]

@@ -451,7 +451,7 @@ impl GatewayHandler {
     }
 
     /// Removes the argument `_select` from a call of an upstream's tool, and returns its program.
-    /// There is none for a client that shows the tool's View, which needs the whole answer.
+    /// A client that shows the tool's View gets the whole answer, and therefore no program.
     async fn selection(
         &self,
         params: &mut CallToolParams,

@@ -22,7 +22,7 @@ pub(super) struct ServerSource {
     guard: Option<PathBuf>,
     /// The file that was found at the start, unless one is named.
     found: Option<PathBuf>,
-    /// Values that were typed at the start. A running server asks nobody.
+    /// Values that were typed at the start. A running server does not ask again.
     answers: Mutex<BTreeMap<String, String>>,
     /// The hash of the files when they were last read.
     seen: Mutex<u64>,
