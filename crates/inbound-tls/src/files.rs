@@ -2,7 +2,7 @@
 
 use std::{
     fs::{self, File},
-    io::{self, Read as _},
+    io::Read as _,
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
@@ -218,17 +218,20 @@ fn check_validity(
 
 fn read(path: &Path) -> Result<Vec<u8>, TlsError> {
     const MAX_BYTES: u64 = 1 << 20;
-    let unreadable = |problem: String| TlsError::Unreadable { path: path.to_owned(), problem };
-    let of_io = |error: io::Error| unreadable(error.to_string());
     // A pipe without a writer would block.
-    if !fs::metadata(path).map_err(of_io)?.is_file() {
-        return Err(unreadable("it is not a regular file".to_owned()));
+    if !fs::metadata(path).map_err(|error| unreadable(path, error))?.is_file() {
+        return Err(unreadable(path, "it is not a regular file"));
     }
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(of_io)?;
-    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(of_io)?;
+    File::open(path)
+        .and_then(|file| file.take(MAX_BYTES + 1).read_to_end(&mut bytes))
+        .map_err(|error| unreadable(path, error))?;
     if bytes.len() as u64 > MAX_BYTES {
-        return Err(unreadable(format!("it has more than {MAX_BYTES} bytes")));
+        return Err(unreadable(path, format!("it has more than {MAX_BYTES} bytes")));
     }
     Ok(bytes)
+}
+
+fn unreadable(path: &Path, problem: impl ToString) -> TlsError {
+    TlsError::Unreadable { path: path.to_owned(), problem: problem.to_string() }
 }

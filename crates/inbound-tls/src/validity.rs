@@ -74,9 +74,14 @@ fn seconds(kind: u8, text: &[u8]) -> Option<i64> {
         (GENERALIZED_TIME, 14) => (text[..4].parse().ok()?, &text[4..]),
         _ => return None,
     };
-    let part = |at: usize| rest[at..at + 2].parse::<i64>().ok();
-    let days = days_from_1970(year, part(0)?, part(2)?);
-    Some(((days * 24 + part(4)?) * 60 + part(6)?) * 60 + part(8)?)
+    let days = days_from_1970(year, two_digits(rest, 0)?, two_digits(rest, 2)?);
+    let hours = days * 24 + two_digits(rest, 4)?;
+    let minutes = hours * 60 + two_digits(rest, 6)?;
+    Some(minutes * 60 + two_digits(rest, 8)?)
+}
+
+fn two_digits(text: &str, at: usize) -> Option<i64> {
+    text[at..at + 2].parse().ok()
 }
 
 /// Returns the number of days from 1970-01-01 to a date of the Gregorian calendar.

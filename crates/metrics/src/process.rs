@@ -47,14 +47,17 @@ fn read_stat(cpu: &Counter<0>, start: &Gauge<0>) {
     let Some((_, rest)) = stat.rsplit_once(')') else { return };
     let numbers: Vec<f64> =
         rest.split_whitespace().map(|field| field.parse().unwrap_or(0.0)).collect();
-    // The first of these is field 3 of proc(5).
-    let field = |number: usize| numbers.get(number - 3).copied().unwrap_or(0.0);
-    cpu.raise_to([], (field(14) + field(15)) / TICKS);
+    cpu.raise_to([], (field(&numbers, 14) + field(&numbers, 15)) / TICKS);
     let stat = fs::read_to_string("/proc/stat").unwrap_or_default();
     let boot = stat.lines().find_map(|line| line.strip_prefix("btime ")?.parse::<f64>().ok());
     if let Some(boot) = boot {
-        start.set([], boot + field(22) / TICKS);
+        start.set([], boot + field(&numbers, 22) / TICKS);
     }
+}
+
+/// Returns a field by its number in proc(5). The first of `numbers` is field 3.
+fn field(numbers: &[f64], number: usize) -> f64 {
+    numbers.get(number - 3).copied().unwrap_or(0.0)
 }
 
 fn read_status(resident: &Gauge<0>, virtual_memory: &Gauge<0>, threads: &Gauge<0>) {
