@@ -29,6 +29,8 @@ use crate::{Failed, root};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     Passed,
+    /// A command failed beside others, and succeeded when it ran again alone.
+    Flaky,
     Failed,
     Skipped,
 }
@@ -39,6 +41,22 @@ pub(super) struct StepResult {
     pub(super) outcome: Outcome,
     pub(super) elapsed: Duration,
     pub(super) counts: Counts,
+    pub(super) failures: Vec<Failure>,
+}
+
+impl StepResult {
+    const fn failed(step: &'static Step) -> Self {
+        let counts = Counts { cpu: Duration::ZERO, skipped_tests: 0 };
+        let failures = Vec::new();
+        Self { step, outcome: Outcome::Failed, elapsed: Duration::ZERO, counts, failures }
+    }
+}
+
+/// A command that failed.
+pub(super) struct Failure {
+    line: CommandLine,
+    /// The end of its output.
+    pub(super) last_lines: String,
 }
 
 /// Options of the run.
@@ -91,6 +109,9 @@ impl Plan {
         });
         let mut ended = lanes.ended.into_inner().expect("no holder panics");
         ended.sort_by_key(|it| steps.iter().position(|step| step.name == it.step.name));
+        if !self.fail_fast {
+            ended.iter_mut().for_each(run_again);
+        }
         ended
     }
 
@@ -102,8 +123,7 @@ impl Plan {
             Ok(mut file) => self.run_step(step, builder, true, &mut file),
             Err(error) => {
                 println!("FAILED: {}: {error}", path.display());
-                let outcome = Outcome::Failed;
-                StepResult { step, outcome, elapsed: Duration::ZERO, counts: Counts::default() }
+                StepResult::failed(step)
             }
         }
     }
@@ -120,15 +140,13 @@ impl Plan {
             _ = builder.get(to);
         }
         let started = Instant::now();
-        let mut counts = Counts::default();
-        let outcome = match self.try_step(step, builder, is_in_lane, to, &mut counts) {
-            Ok(outcome) => outcome,
-            Err(failed) => {
-                _ = writeln!(to, "FAILED: {failed}");
-                Outcome::Failed
-            }
-        };
-        StepResult { step, outcome, elapsed: started.elapsed(), counts }
+        let mut done = StepResult::failed(step);
+        match self.try_step(step, builder, is_in_lane, to, &mut done) {
+            Ok(outcome) => done.outcome = outcome,
+            Err(failed) => _ = writeln!(to, "FAILED: {failed}"),
+        }
+        done.elapsed = started.elapsed();
+        done
     }
 
     fn try_step(
@@ -137,7 +155,7 @@ impl Plan {
         builder: &Builder,
         is_in_lane: bool,
         to: &mut (impl Write + Send),
-        counts: &mut Counts,
+        done: &mut StepResult,
     ) -> Result<Outcome, Failed> {
         if let Some(ExternalProgram { name, install }) = step.needs
             && !is_installed(name)
@@ -185,31 +203,61 @@ impl Plan {
             line.limit = self.strict.then_some(LIMIT);
             line
         });
-        let mut failures = Vec::new();
-        if matches!(step.work, Work::Tests(_)) {
-            for (line, ran) in two_at_a_time(lines.collect(), to)? {
-                *counts += ran.counts;
-                if !ran.is_success {
-                    failures.push(line.to_string());
-                }
-            }
+        let ran = if matches!(step.work, Work::Tests(_)) {
+            two_at_a_time(lines.collect(), to)?
         } else {
-            for line in lines {
-                writeln!(to, "$ {line}")?;
-                to.flush()?;
-                let ran = line.run(to)?;
-                *counts += ran.counts;
-                if !ran.is_success {
-                    failures.push(line.to_string());
-                }
+            let run = |line| run_and_show(line, to);
+            lines.map(run).collect::<io::Result<_>>()?
+        };
+        for (line, ran) in ran {
+            done.counts += ran.counts;
+            if !ran.is_success {
+                // Failures are repeated at the end, where a reader looks first.
+                writeln!(to, "FAILED: {line}")?;
+                done.failures.push(Failure { line, last_lines: ran.last_lines });
             }
         }
-        // Failures are repeated at the end, where a reader looks first.
-        for failure in &failures {
-            writeln!(to, "FAILED: {failure}")?;
-        }
-        Ok(if failures.is_empty() { Outcome::Passed } else { Outcome::Failed })
+        Ok(if done.failures.is_empty() { Outcome::Passed } else { Outcome::Failed })
     }
+}
+
+/// Runs the failed commands of tests once more, when nothing runs beside them: some wait for a time
+/// that another program may use up. Those that succeed now are reported as flaky.
+fn run_again(done: &mut StepResult) {
+    let runs_programs = matches!(done.step.work, Work::Programs(_) | Work::Tests(_));
+    if done.failures.is_empty() || !runs_programs {
+        return;
+    }
+    println!("\n=== {} again, with nothing beside it", done.step.name);
+    let mut is_flaky = true;
+    for failure in &mut done.failures {
+        match run_and_show(failure.line.clone(), &mut io::stdout()) {
+            Ok((line, ran)) if ran.is_success => println!("FLAKY: {line}"),
+            Ok((line, ran)) => {
+                println!("FAILED: {line}");
+                failure.last_lines = ran.last_lines;
+                is_flaky = false;
+            }
+            Err(error) => {
+                println!("FAILED: {}: {error}", failure.line);
+                is_flaky = false;
+            }
+        }
+    }
+    if is_flaky {
+        done.outcome = Outcome::Flaky;
+    }
+}
+
+/// Runs a command and shows it with its output.
+fn run_and_show(
+    line: CommandLine,
+    to: &mut (impl Write + Send),
+) -> io::Result<(CommandLine, CommandResult)> {
+    writeln!(to, "$ {line}")?;
+    to.flush()?;
+    let ran = line.run(to)?;
+    Ok((line, ran))
 }
 
 /// The state that two lanes share.
@@ -273,12 +321,12 @@ fn run_waiting(
         let Some(line) = waiting.lock().expect("no holder panics").pop_front() else {
             return Ok(());
         };
-        let mut output = format!("$ {line}\n").into_bytes();
-        let ran = line.run(&mut output)?;
+        let mut output = Vec::new();
+        let ran = run_and_show(line, &mut output)?;
         let mut to = to.lock().expect("no holder panics");
         to.write_all(&output)?;
         to.flush()?;
-        ended.lock().expect("no holder panics").push((line, ran));
+        ended.lock().expect("no holder panics").push(ran);
     }
 }
 
@@ -337,6 +385,26 @@ mod tests {
         let (outcome, said, skipped) = run(&PLAN, &STEP);
         assert_eq!((outcome, skipped), (Outcome::Failed, 1));
         assert!(said.ends_with("SKIPPED (1): y\nFAILED: sh -c exit 1\n"), "{said}");
+    }
+
+    #[test]
+    fn commands_that_succeed_alone_are_flaky() {
+        static STEP: Step =
+            step("test-again", Work::Programs(|_| Err(Failed::new("must not be planned again"))));
+        let again = |scripts: &[&str]| {
+            let mut done = StepResult::failed(&STEP);
+            done.failures.extend(
+                scripts
+                    .iter()
+                    .map(|it| Failure { line: shell(it), last_lines: "first".to_owned() }),
+            );
+            run_again(&mut done);
+            let last_lines: Vec<_> = done.failures.into_iter().map(|it| it.last_lines).collect();
+            (done.outcome, last_lines)
+        };
+        assert_eq!(again(&["true"]).0, Outcome::Flaky);
+        let last_lines = vec!["first".to_owned(), "again\n".to_owned()];
+        assert_eq!(again(&["true", "echo again; exit 1"]), (Outcome::Failed, last_lines));
     }
 
     #[test]

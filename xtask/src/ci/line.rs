@@ -3,6 +3,7 @@
 #[cfg(unix)]
 use std::os::unix::process::CommandExt as _;
 use std::{
+    collections::VecDeque,
     ffi::OsString,
     fmt,
     io::{self, BufRead as _, BufReader, IsTerminal as _, Read, Write},
@@ -112,22 +113,24 @@ impl CommandLine {
             let is_success = child.wait()?.success();
             drop(ended);
             let is_late = watch.is_some_and(|it| it.join().unwrap_or_default());
-            let skipped_tests = reader.join().unwrap_or_default();
+            let copied = reader.join().unwrap_or_default();
             Ok::<_, io::Error>(CommandResult {
                 is_success,
                 is_late,
-                counts: Counts { cpu, skipped_tests },
+                counts: Counts { cpu, skipped_tests: copied.skipped_tests },
+                last_lines: copied.last_lines,
             })
         })?;
         if ran.is_late
             && let Some(limit) = self.limit
         {
             ran.is_success = false;
-            writeln!(
-                to,
-                "FAILED: {self} did not end within {} s, and was killed",
+            let killed = format!(
+                "FAILED: {self} did not end within {} s, and was killed\n",
                 limit.as_secs()
-            )?;
+            );
+            to.write_all(killed.as_bytes())?;
+            ran.last_lines += &killed;
         }
         Ok(ran)
     }
@@ -144,12 +147,14 @@ impl fmt::Display for CommandLine {
 }
 
 /// Outcome of a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct CommandResult {
     pub(super) is_success: bool,
     /// It did not end within its limit.
     pub(super) is_late: bool,
     pub(super) counts: Counts,
+    /// The end of its output, where tests name what failed.
+    pub(super) last_lines: String,
 }
 
 /// Sums over the commands of a step.
@@ -197,15 +202,33 @@ fn kill_group(pid: u32) {
     }
 }
 
-/// Copies lines, and counts those that report a skipped test.
-fn copy_lines(from: impl Read, to: &mut impl Write) -> usize {
-    let mut count = 0;
-    for line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
-        count += usize::from(line.starts_with(b"SKIPPED"));
+/// The number of lines at the end of an output that are kept.
+const LAST_LINES: usize = 60;
+
+/// What was seen in the lines of an output.
+#[derive(Debug, Default)]
+struct Copied {
+    /// The number of lines that report a skipped test.
+    skipped_tests: usize,
+    last_lines: String,
+}
+
+/// Copies lines.
+fn copy_lines(from: impl Read, to: &mut impl Write) -> Copied {
+    let mut skipped_tests = 0;
+    let mut last = VecDeque::with_capacity(LAST_LINES);
+    for mut line in BufReader::new(from).split(b'\n').map_while(Result::ok) {
+        skipped_tests += usize::from(line.starts_with(b"SKIPPED"));
+        line.push(b'\n');
         // The command must not stop if the reader of our output has gone.
-        let _ = to.write_all(&[&line[..], b"\n"].concat());
+        let _ = to.write_all(&line);
+        if last.len() == LAST_LINES {
+            last.pop_front();
+        }
+        last.push_back(line);
     }
-    count
+    let last_lines = String::from_utf8_lossy(&last.make_contiguous().concat()).into_owned();
+    Copied { skipped_tests, last_lines }
 }
 
 /// Returns whether a program is in `PATH`.
@@ -223,8 +246,15 @@ mod tests {
     fn skipped_tests_are_counted() {
         let mut copy = Vec::new();
         let text = &b"SKIPPED: a\nother\n SKIPPED\nSKIPPED (1): b"[..];
-        assert_eq!(copy_lines(text, &mut copy), 2);
+        assert_eq!(copy_lines(text, &mut copy).skipped_tests, 2);
         assert_eq!(copy, b"SKIPPED: a\nother\n SKIPPED\nSKIPPED (1): b\n");
+    }
+
+    #[test]
+    fn the_end_of_an_output_is_kept() {
+        let text: String = (0..100).map(|number| format!("{number}\n")).collect();
+        let last = copy_lines(text.as_bytes(), &mut Vec::new()).last_lines;
+        assert!(last.starts_with("40\n41\n") && last.ends_with("99\n"), "{last}");
     }
 
     #[test]

@@ -119,9 +119,10 @@ fn summary(
     for (name, elapsed) in before {
         println!("{name:18} {:8} {:7.1}s", "before", elapsed.as_secs_f64());
     }
-    for StepResult { step, outcome, elapsed, counts } in ended {
+    for StepResult { step, outcome, elapsed, counts, .. } in ended {
         let outcome = match outcome {
             Outcome::Passed => "ok",
+            Outcome::Flaky => "FLAKY",
             Outcome::Failed => "FAILED",
             Outcome::Skipped => "SKIPPED",
         };
@@ -136,11 +137,19 @@ fn summary(
     println!("{:18} {:8} {:7.1}s", "wall clock", "", all.as_secs_f64());
     let failed = count(ended, Outcome::Failed);
     let not_run = picked - ended.len();
+    // The end of a log is what people see first.
+    for done in ended.iter().filter(|it| it.outcome == Outcome::Failed) {
+        for failure in &done.failures {
+            println!("\n--- the end of the output of a failed command of {}", done.step.name);
+            print!("{}", failure.last_lines);
+        }
+    }
     let skipped_tests: usize = ended.iter().map(|it| it.counts.skipped_tests).sum();
     println!(
-        "\nci: {}. {} steps passed; {failed} failed; {not_run} not run; {} steps and {skipped_tests} tests skipped (see SKIPPED above)",
+        "\nci: {}. {} steps passed; {} passed only alone (see FLAKY above); {failed} failed; {not_run} not run; {} steps and {skipped_tests} tests skipped (see SKIPPED above)",
         if failed + not_run == 0 { "ok" } else { "FAILED" },
         count(ended, Outcome::Passed),
+        count(ended, Outcome::Flaky),
         count(ended, Outcome::Skipped)
     );
     if failed + not_run == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
