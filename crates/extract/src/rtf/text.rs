@@ -103,10 +103,13 @@ impl Texts {
         }
     }
 
-    /// Removes the spaces at the end of a cell.
+    /// Removes the spaces at the end of a cell. Those of earlier paragraphs stay: pages and
+    /// paragraphs begin after them.
     pub(super) fn end_cell(&mut self, destination: Destination) {
+        let start = if destination == Destination::Text { self.paragraph } else { 0 };
         if let Some(buffer) = self.buffer(destination) {
-            buffer.truncate(buffer.trim_end_matches(' ').len());
+            let end = buffer.trim_end_matches(' ').len();
+            buffer.truncate(end.max(start));
         }
     }
 

@@ -97,6 +97,13 @@ proptest! {
 }
 
 #[test]
+fn a_cell_ends_in_its_own_paragraph() {
+    // The paragraph before the cell is one space, and the cell is hidden.
+    assert_eq!(file("a.rtf", r"{\rtf1 \bin3 \v0 \v \row \cell }").content, "");
+    assert_eq!(file("a.rtf", r"{\rtf1  \par a\page  \cell b}").content.trim(), "a\n\n | b");
+}
+
+#[test]
 fn fonts_have_their_own_characters() {
     let text = r"{\rtf1\ansi\ansicpg1252\deff0{\fonttbl{\f0\fcharset0 Times;}{\f1\fcharset204 Arial{\*\falt Helv};}{\f2\fcharset128 MS Mincho;}
 {\f3\fcharset2 Symbol;}{\f4\fnil\fcharset2 Wingdings;}{\f5\fcharset238 Cyr;}}\f0 caf\'e9 {\f1 \'cf\'f0\'e8\'e2\'e5\'f2} {\f2 \'93\'fa\'96\'7b} {\f3 \'61\u-3933 ?} {\f4 \'fc} {\f5 \'b9}\plain \'e9}";
