@@ -55,6 +55,8 @@ impl StepResult {
 /// A command that failed.
 pub(super) struct Failure {
     line: CommandLine,
+    /// It was killed at its time limit.
+    is_late: bool,
     /// The end of its output.
     pub(super) last_lines: String,
 }
@@ -143,7 +145,11 @@ impl Plan {
         let mut done = StepResult::failed(step);
         match self.try_step(step, builder, is_in_lane, to, &mut done) {
             Ok(outcome) => done.outcome = outcome,
-            Err(failed) => _ = writeln!(to, "FAILED: {failed}"),
+            Err(failed) => {
+                _ = writeln!(to, "FAILED: {failed}");
+                // Other commands of the step did not run, so that a second run proves nothing.
+                done.failures.clear();
+            }
         }
         done.elapsed = started.elapsed();
         done
@@ -203,29 +209,34 @@ impl Plan {
             line.limit = self.strict.then_some(LIMIT);
             line
         });
-        let ran = if matches!(step.work, Work::Tests(_)) {
-            two_at_a_time(lines.collect(), to)?
+        let mut ended = Vec::new();
+        if matches!(step.work, Work::Tests(_)) {
+            ended = two_at_a_time(lines.collect(), to)?;
         } else {
-            let run = |line| run_and_show(line, to);
-            lines.map(run).collect::<io::Result<_>>()?
-        };
-        for (line, ran) in ran {
+            for line in lines {
+                ended.push(run_and_show(line, to)?);
+            }
+        }
+        for (line, ran) in ended {
             done.counts += ran.counts;
             if !ran.is_success {
                 // Failures are repeated at the end, where a reader looks first.
                 writeln!(to, "FAILED: {line}")?;
-                done.failures.push(Failure { line, last_lines: ran.last_lines });
+                let CommandResult { is_late, last_lines, .. } = ran;
+                done.failures.push(Failure { line, is_late, last_lines });
             }
         }
         Ok(if done.failures.is_empty() { Outcome::Passed } else { Outcome::Failed })
     }
 }
 
-/// Runs the failed commands of tests once more, when nothing runs beside them: some wait for a time
-/// that another program may use up. Those that succeed now are reported as flaky.
+/// Runs the failed commands of programs and tests once more, when nothing runs beside them: some
+/// wait for a time that another program may use up. If all of them succeed now, the step is flaky.
+/// A command that hung does not run again, because it would hang for as long.
 fn run_again(done: &mut StepResult) {
     let runs_programs = matches!(done.step.work, Work::Programs(_) | Work::Tests(_));
-    if done.failures.is_empty() || !runs_programs {
+    let has_hung = done.failures.iter().any(|failure| failure.is_late);
+    if done.failures.is_empty() || has_hung || !runs_programs {
         return;
     }
     println!("\n=== {} again, with nothing beside it", done.step.name);
@@ -387,24 +398,25 @@ mod tests {
         assert!(said.ends_with("SKIPPED (1): y\nFAILED: sh -c exit 1\n"), "{said}");
     }
 
-    #[test]
-    fn commands_that_succeed_alone_are_flaky() {
+    /// Runs failed commands again, and returns the outcome with the ends of their outputs.
+    fn again(scripts: &[&str], is_late: bool) -> (Outcome, Vec<String>) {
         static STEP: Step =
             step("test-again", Work::Programs(|_| Err(Failed::new("must not be planned again"))));
-        let again = |scripts: &[&str]| {
-            let mut done = StepResult::failed(&STEP);
-            done.failures.extend(
-                scripts
-                    .iter()
-                    .map(|it| Failure { line: shell(it), last_lines: "first".to_owned() }),
-            );
-            run_again(&mut done);
-            let last_lines: Vec<_> = done.failures.into_iter().map(|it| it.last_lines).collect();
-            (done.outcome, last_lines)
-        };
-        assert_eq!(again(&["true"]).0, Outcome::Flaky);
+        let mut done = StepResult::failed(&STEP);
+        for script in scripts {
+            let last_lines = "first".to_owned();
+            done.failures.push(Failure { line: shell(script), is_late, last_lines });
+        }
+        run_again(&mut done);
+        (done.outcome, done.failures.into_iter().map(|it| it.last_lines).collect())
+    }
+
+    #[test]
+    fn commands_that_succeed_alone_are_flaky() {
+        assert_eq!(again(&["true"], false).0, Outcome::Flaky);
+        assert_eq!(again(&["true"], true).0, Outcome::Failed);
         let last_lines = vec!["first".to_owned(), "again\n".to_owned()];
-        assert_eq!(again(&["true", "echo again; exit 1"]), (Outcome::Failed, last_lines));
+        assert_eq!(again(&["true", "echo again; exit 1"], false), (Outcome::Failed, last_lines));
     }
 
     #[test]

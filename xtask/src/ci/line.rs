@@ -202,8 +202,9 @@ fn kill_group(pid: u32) {
     }
 }
 
-/// The number of lines at the end of an output that are kept.
+/// The number of lines at the end of an output that are kept, and of bytes of each of them.
 const LAST_LINES: usize = 60;
+const LAST_LINE_BYTES: usize = 1_000;
 
 /// What was seen in the lines of an output.
 #[derive(Debug, Default)]
@@ -213,7 +214,7 @@ struct Copied {
     last_lines: String,
 }
 
-/// Copies lines.
+/// Copies lines as they are, and keeps the last ones.
 fn copy_lines(from: impl Read, to: &mut impl Write) -> Copied {
     let mut skipped_tests = 0;
     let mut last = VecDeque::with_capacity(LAST_LINES);
@@ -224,6 +225,10 @@ fn copy_lines(from: impl Read, to: &mut impl Write) -> Copied {
         let _ = to.write_all(&line);
         if last.len() == LAST_LINES {
             last.pop_front();
+        }
+        if line.len() > LAST_LINE_BYTES {
+            line.truncate(LAST_LINE_BYTES);
+            line.extend_from_slice(" …\n".as_bytes());
         }
         last.push_back(line);
     }
@@ -252,9 +257,13 @@ mod tests {
 
     #[test]
     fn the_end_of_an_output_is_kept() {
-        let text: String = (0..100).map(|number| format!("{number}\n")).collect();
-        let last = copy_lines(text.as_bytes(), &mut Vec::new()).last_lines;
-        assert!(last.starts_with("40\n41\n") && last.ends_with("99\n"), "{last}");
+        let mut text: String = (0..100).map(|number| format!("{number}\n")).collect();
+        text += &"x".repeat(5_000);
+        let mut copy = Vec::new();
+        let last = copy_lines(text.as_bytes(), &mut copy).last_lines;
+        assert!(last.starts_with("41\n42\n") && last.ends_with("x …\n"), "{last}");
+        assert_eq!(last.lines().last().unwrap().len(), LAST_LINE_BYTES + " …".len());
+        assert_eq!(copy.len(), text.len() + 1);
     }
 
     #[test]

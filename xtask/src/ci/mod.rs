@@ -29,8 +29,9 @@ Examples:
   CI=true cargo xtask ci                  fail if the external program of a step is missing
 
 Steps that check the code run beside those that run programs. While a step runs, its output goes to target/ci/STEP.log;
-it is shown when the step ends. A step whose external program is not installed is skipped and reported; with CI=true it
-fails.";
+it is shown when the step ends. Tests and programs that fail beside other steps run once more at the end, alone: if they
+pass then, the step is FLAKY and does not fail the run; use --fail-fast to run nothing twice. A step whose external
+program is not installed is skipped and reported; with CI=true it fails.";
 
 /// Options of `ci`.
 #[derive(Args, Debug)]
