@@ -30,6 +30,7 @@ use marquetry_console::{Console, LoggedReader, LoggedWriter};
 use marquetry_gateway::Gateway;
 use marquetry_inbound_tls::{Tls, TlsHandshake};
 use marquetry_observe::{MetricsAccess, metrics_router};
+use marquetry_plantuml_tools::Diagrams;
 use marquetry_protocol::server::{
     Server,
     http::{self, Authenticator, ServeOptions},
@@ -53,7 +54,6 @@ use crate::{
     knowledge::Knowledge,
     observation::Observation,
     reload::{ReloadScope, Reloaded, Reloader},
-    tools::Diagrams,
 };
 
 /// A running server. Cheap to clone; one server can be served on any number of listeners, pipes and

@@ -13,6 +13,7 @@ use marquetry_console::Console;
 use marquetry_gateway::{Gateway, GatewayOptions};
 use marquetry_inbound_tls::Tls;
 use marquetry_oauth::server::ReplaceableAuthenticator;
+use marquetry_plantuml_tools::Diagrams;
 use marquetry_projections::Projections;
 use marquetry_protocol::{
     server::{
@@ -44,7 +45,7 @@ use crate::{
     observation::Observation,
     reload::{ConfigSource, ReloadState, Reloader, watch_upstreams},
     rest::{McpV1, Rest},
-    tools::{BuiltIns, CustomTools, Diagrams},
+    tools::{BuiltIns, CustomTools},
     watched_store::WatchedStore,
 };
 

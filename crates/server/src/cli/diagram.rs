@@ -7,11 +7,11 @@ use std::{
 };
 
 use marquetry_plantuml::{Server, Source};
+use marquetry_plantuml_tools::{DecodeArguments, Diagrams, EncodeArguments};
 use marquetry_printable::printable_diagram;
 use marquetry_program_log as program_log;
 
 use super::{DecodeArgs, EncodeArgs, Failure, print};
-use crate::tools::{DecodeArguments, Diagrams, EncodeArguments};
 
 pub(super) fn encode(arguments: &EncodeArgs) -> Result<(), Failure> {
     let server = match &arguments.url_base {

@@ -39,6 +39,7 @@ use marquetry_config::{
     sections::LogFormat,
 };
 use marquetry_library_command as library_command;
+use marquetry_plantuml_tools::DiagramFormat;
 use marquetry_printable::{printable, printable_json};
 use marquetry_program_log as program_log;
 use marquetry_redact::without_known_secrets;
@@ -401,7 +402,7 @@ struct EncodeArgs {
     file: PathBuf,
     /// Format of the picture at the URL.
     #[arg(long, default_value = "svg")]
-    format: crate::tools::DiagramFormat,
+    format: DiagramFormat,
     /// Keep the lines @startuml and @enduml. By default they are left out where the decoder
     /// restores them.
     #[arg(long)]

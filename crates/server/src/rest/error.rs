@@ -6,11 +6,11 @@ use axum::{
     body::Body,
     http::{HeaderValue, Response, StatusCode, header},
 };
+use marquetry_plantuml_tools::DiagramError;
 use marquetry_protocol::server::http::Denial;
 use serde_json::json;
 
 use super::json_response;
-use crate::tools::DiagramError;
 
 /// Why a REST request was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -17,6 +17,9 @@ use axum::{
 };
 use indexmap::IndexMap;
 use marquetry_config::sections::Limits;
+use marquetry_plantuml_tools::{
+    DECODE, DecodeArguments, DiagramError, Diagrams, ENCODE, EncodeArguments,
+};
 use marquetry_protocol::server::{Peer, Principal, Server, http::Received};
 use serde::{Serialize, de::DeserializeOwned};
 use serde_json::{json, value::RawValue};
@@ -26,7 +29,7 @@ pub(crate) use self::{
     mcp_v1::{McpV1, refusal as mcp_v1_refusal, routes as mcp_v1_routes},
     media::routes as media_routes,
 };
-use crate::tools::{DECODE, DecodeArguments, DiagramError, Diagrams, ENCODE, EncodeArguments};
+use crate::tools::listed;
 
 /// State of the routes.
 pub(crate) struct Rest {
@@ -53,7 +56,8 @@ pub(crate) fn routes(rest: Arc<Rest>) -> Router {
 
 /// Lists the tools, in the form of seed 002, scenario 1.
 async fn list_tools(State(rest): State<Arc<Rest>>) -> Response<Body> {
-    let tools = rest.diagrams.tools().into_iter().map(|tool| {
+    let code_tools = rest.diagrams.code_tools();
+    let tools = code_tools.iter().map(listed).map(|tool| {
         json!({
             "id": tool.name,
             "name": tool.title.unwrap_or_default(),

@@ -2,12 +2,14 @@
 
 mod custom;
 mod listing;
-mod plantuml;
 
 use std::sync::Arc;
 
 use marquetry_artifact_tools::{ArtifactTools, DELETE, LIST, QUERY, READ, SEARCH};
 use marquetry_config::Config;
+use marquetry_plantuml_tools::{
+    CHECK, DECODE, DiagramError, Diagrams, ENCODE, RENDER, has_no_text,
+};
 use marquetry_protocol::{
     RpcError,
     server::{Reply, RequestContext, Toolbox},
@@ -15,14 +17,7 @@ use marquetry_protocol::{
 };
 use serde_json::json;
 
-use self::plantuml::has_no_text;
-pub(crate) use self::{
-    custom::CustomTools,
-    plantuml::{
-        CHECK, DECODE, DecodeArguments, DiagramError, DiagramFormat, Diagrams, ENCODE,
-        EncodeArguments, RENDER,
-    },
-};
+pub(crate) use self::custom::CustomTools;
 
 use crate::{
     faults::Faults,
@@ -132,7 +127,7 @@ fn name_invalid_arguments(tool: &str, result: &mut CallToolResult) {
 }
 
 /// Adds title and hints to a tool, and shortens its schema.
-fn listed(tool: &Tool) -> Tool {
+pub(crate) fn listed(tool: &Tool) -> Tool {
     // Tools for diagrams and artifacts are read-only and local.
     let reads = json!({"readOnlyHint": true, "openWorldHint": false});
     let (title, hints) = match tool.name.as_str() {

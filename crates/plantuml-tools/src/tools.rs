@@ -15,77 +15,82 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{json, value::RawValue};
 
-pub(crate) const ENCODE: &str = "encodePlantUML";
-pub(crate) const DECODE: &str = "decodePlantUML";
-pub(crate) const RENDER: &str = "renderPlantUML";
-pub(crate) const CHECK: &str = "checkPlantUML";
+/// Name of the tool that makes a URL of a diagram.
+pub const ENCODE: &str = "encodePlantUML";
+/// Name of the tool that makes text of a code.
+pub const DECODE: &str = "decodePlantUML";
+/// Name of the tool that draws a diagram.
+pub const RENDER: &str = "renderPlantUML";
+/// Name of the tool that finds the first error of a diagram.
+pub const CHECK: &str = "checkPlantUML";
 
 /// Arguments of `encodePlantUML`.
 #[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct EncodeArguments {
+pub struct EncodeArguments {
     /// PlantUML source, at most 51,200 bytes, with real line breaks; @startuml and @enduml are
     /// optional.
-    pub(crate) plantuml_code: String,
+    pub plantuml_code: String,
     /// "txt" is text art, for sequence diagrams.
     #[serde(default)]
-    pub(crate) format: DiagramFormat,
+    pub format: DiagramFormat,
     /// Also encode a bare @startuml/@enduml.
     #[serde(default)]
-    pub(crate) verbatim: bool,
+    pub verbatim: bool,
 }
 
 /// Arguments of `decodePlantUML`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct DecodeArguments {
+pub struct DecodeArguments {
     /// A code such as "SyfFKj2rKt3CoKnELR1Io4ZDoSa70000", or a URL that ends with one.
-    pub(crate) code: String,
+    pub code: String,
 }
 
 /// Arguments of `renderPlantUML` and `checkPlantUML`.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(crate) struct DrawArguments {
+pub struct DrawArguments {
     /// One diagram, at most 51,200 bytes; @startuml and @enduml are optional. It can read no files,
     /// addresses or environment variables.
-    pub(crate) plantuml_code: String,
+    pub plantuml_code: String,
 }
 
 /// Result of `renderPlantUML`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct DrawnDiagram {
+pub struct DrawnDiagram {
     /// The picture, an SVG document.
-    pub(crate) svg: String,
+    pub svg: String,
 }
 
 /// Result of `checkPlantUML`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct CheckedDiagram {
+pub struct CheckedDiagram {
     /// Whether the diagram is valid.
-    pub(crate) valid: bool,
+    pub valid: bool,
     /// The first error.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) error: Option<DiagramFault>,
+    pub error: Option<DiagramFault>,
 }
 
 /// An error in the text of a diagram.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct DiagramFault {
+pub struct DiagramFault {
     /// The line, counted from 1.
-    pub(crate) line: usize,
+    pub line: usize,
     /// Message of PlantUML.
-    pub(crate) message: String,
+    pub message: String,
     /// The text of the line.
-    pub(crate) text: String,
+    pub text: String,
 }
 
 /// Format of the picture at the URL of a diagram.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[cfg_attr(feature = "cli", derive(clap::ValueEnum))]
+#[cfg_attr(feature = "clap", derive(clap::ValueEnum))]
 #[serde(rename_all = "lowercase")]
 #[schemars(inline)]
-pub(crate) enum DiagramFormat {
+#[expect(missing_docs, reason = "docs of variants would make the schema of a tool longer")]
+pub enum DiagramFormat {
     #[default]
     Svg,
     Png,
@@ -94,41 +99,47 @@ pub(crate) enum DiagramFormat {
 
 /// Result of `encodePlantUML`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct EncodedDiagram {
+pub struct EncodedDiagram {
     /// URL that shows the diagram; give it to the user.
-    pub(crate) url: String,
+    pub url: String,
     /// The code at the end of the URL.
-    pub(crate) encoded: String,
+    pub encoded: String,
     /// Format of the picture at the URL.
-    pub(crate) format: DiagramFormat,
+    pub format: DiagramFormat,
     /// The number of characters of the URL.
-    pub(crate) length: usize,
+    pub length: usize,
     /// Warning for the user about a very long URL.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) warning: Option<String>,
+    pub warning: Option<String>,
 }
 
 /// Result of `decodePlantUML`.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct DecodedDiagram {
+pub struct DecodedDiagram {
     /// The diagram's PlantUML source text.
-    pub(crate) plantuml_code: String,
+    pub plantuml_code: String,
 }
 
 /// Why a diagram tool failed. The wording of the first three is that of seed 002.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum DiagramError {
+pub enum DiagramError {
+    /// The text is missing or blank.
     #[error("plantumlCode is required and cannot be empty")]
     Empty,
+    /// The text has more than 51,200 bytes.
     #[error("PlantUML code exceeds maximum size of 50KB")]
     TooLarge,
+    /// The text is not Unicode, or cannot be encoded for another reason.
     #[error("Failed to encode PlantUML code")]
     EncodingFailed,
+    /// The code is missing or blank.
     #[error("code is required and cannot be empty")]
     NoCode,
+    /// The code is not one of PlantUML, with the reason.
     #[error("Failed to decode PlantUML code: {0}")]
     Undecodable(String),
+    /// Another argument is wrong, with the reason.
     #[error("{0}")]
     Argument(String),
 }
@@ -144,7 +155,8 @@ enum DrawError {
 
 impl DiagramError {
     /// Returns the error code of seed 002, scenario 4.
-    pub(crate) fn code(&self) -> &'static str {
+    #[must_use]
+    pub fn code(&self) -> &'static str {
         match self {
             Self::Empty | Self::NoCode => "EMPTY_CODE",
             Self::TooLarge => "CODE_TOO_LARGE",
@@ -156,7 +168,8 @@ impl DiagramError {
 }
 
 /// Returns whether the diagram is a JSON string that is not text: it contains a lone surrogate.
-pub(super) fn has_no_text(arguments: &RawValue) -> bool {
+#[must_use]
+pub fn has_no_text(arguments: &RawValue) -> bool {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct DiagramArguments<'a> {
@@ -172,34 +185,36 @@ pub(super) fn has_no_text(arguments: &RawValue) -> bool {
 
 /// The diagram tools behind MCP, REST and the command line.
 #[derive(Clone, Debug)]
-pub(crate) struct Diagrams {
+pub struct Diagrams {
     server: Server,
     engine: Option<Arc<Engine>>,
 }
 
 impl Diagrams {
     /// Creates the tools; their URLs point to `server`.
-    pub(crate) fn new(server: Server) -> Self {
+    #[must_use]
+    pub fn new(server: Server) -> Self {
         Self { server, engine: None }
     }
 
     /// Sets the engine, which starts with the first diagram.
-    pub(crate) fn with_engine(self, options: Option<EngineOptions>) -> Self {
+    #[must_use]
+    pub fn with_engine(self, options: Option<EngineOptions>) -> Self {
         Self { engine: options.map(|options| Arc::new(Engine::new(options))), ..self }
     }
 
     /// Ends the process of the engine.
-    pub(crate) async fn close(&self) {
+    pub async fn close(&self) {
         if let Some(engine) = &self.engine {
             engine.stop().await;
         }
     }
 
     /// Encodes a diagram as a URL.
-    pub(crate) fn encode(
-        &self,
-        arguments: &EncodeArguments,
-    ) -> Result<EncodedDiagram, DiagramError> {
+    ///
+    /// # Errors
+    /// Returns an error if the text is blank, too large, or cannot be encoded.
+    pub fn encode(&self, arguments: &EncodeArguments) -> Result<EncodedDiagram, DiagramError> {
         let source = checked_source(&arguments.plantuml_code)?;
         let code = encode(source, &EncodeOptions::new().with_verbatim(arguments.verbatim));
         let url = self.server.url(&code, arguments.format.into());
@@ -213,10 +228,10 @@ impl Diagrams {
     }
 
     /// Decodes the text of a diagram.
-    pub(crate) fn decode(
-        &self,
-        arguments: &DecodeArguments,
-    ) -> Result<DecodedDiagram, DiagramError> {
+    ///
+    /// # Errors
+    /// Returns an error if the code is blank or not one of PlantUML.
+    pub fn decode(&self, arguments: &DecodeArguments) -> Result<DecodedDiagram, DiagramError> {
         if arguments.code.trim().is_empty() {
             return Err(DiagramError::NoCode);
         }
@@ -227,7 +242,8 @@ impl Diagrams {
     }
 
     /// Adds the tools to `toolbox`.
-    pub(crate) fn add_to(&self, toolbox: Toolbox) -> Toolbox {
+    #[must_use]
+    pub fn add_to(&self, toolbox: Toolbox) -> Toolbox {
         let toolbox = self.add_codes_to(toolbox);
         let Some(engine) = &self.engine else { return toolbox };
         let drawer = engine.clone();
@@ -257,10 +273,11 @@ impl Diagrams {
             })
     }
 
-    /// Returns the two tools for codes, which the REST facade has, as lists show them.
-    pub(crate) fn tools(&self) -> Vec<Tool> {
+    /// Returns the two tools for codes, which need no engine.
+    #[must_use]
+    pub fn code_tools(&self) -> Vec<Tool> {
         let toolbox = self.add_codes_to(Toolbox::new("diagrams", env!("CARGO_PKG_VERSION")));
-        toolbox.tools().map(super::listed).collect()
+        toolbox.tools().cloned().collect()
     }
 }
 
@@ -361,7 +378,7 @@ mod tests {
         let options = EngineOptions::new(Program::Command("/nowhere/plantuml".into()));
         let diagrams = diagrams.with_engine(Some(options));
         assert_eq!(names(&diagrams), [ENCODE, DECODE, RENDER, CHECK]);
-        assert_eq!(diagrams.tools().len(), 2, "the REST facade has no engine");
+        assert_eq!(diagrams.code_tools().len(), 2, "codes need no engine");
     }
 
     #[tokio::test]
