@@ -74,6 +74,7 @@ impl Config {
             0 => Duration::MAX,
             limited => Duration::from_millis(limited),
         };
+        options.max_calls_per_minute = upstream.max_calls_per_minute;
         options.longest_call = Duration::from_millis(gateway.max_call_ms);
         options.roots = upstream.roots.as_ref().map(|roots| {
             roots.iter().map(|root| Root { uri: root.uri().to_owned(), name: None }).collect()

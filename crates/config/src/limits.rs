@@ -43,6 +43,11 @@ pub struct Limits {
     /// on this machine without a token: they all act for one user, whose agents must not block each
     /// other.
     pub max_in_flight_per_caller: NonZeroUsize,
+    /// Tool calls of one caller in a minute. A further call is a failed call that says when to try
+    /// again.
+    pub max_calls_per_minute_per_caller: NonZeroU32,
+    /// Tool calls that one caller may make at once after a pause.
+    pub max_call_burst_per_caller: NonZeroU32,
     /// Requests in flight at one upstream, so that an upstream that does not answer cannot use up
     /// `max_in_flight_total`.
     pub max_in_flight_per_upstream: NonZeroUsize,
@@ -169,6 +174,8 @@ impl Default for Limits {
             max_in_flight: count(256),
             max_in_flight_total: count(1_024),
             max_in_flight_per_caller: count(32),
+            max_calls_per_minute_per_caller: per_minute(600),
+            max_call_burst_per_caller: per_minute(60),
             max_in_flight_per_upstream: count(128),
             queue_ms: 1_000,
             max_sessions: count(1_000),
@@ -214,6 +221,10 @@ impl Default for Limits {
 /// Returns a default number or size, which is more than zero.
 fn count(default: usize) -> NonZeroUsize {
     NonZeroUsize::new(default).expect("defaults are more than zero")
+}
+
+fn per_minute(default: u32) -> NonZeroU32 {
+    NonZeroU32::new(default).expect("defaults are more than zero")
 }
 
 /// Returns a default time in milliseconds, which is more than zero.

@@ -1,6 +1,9 @@
 //! One upstream: its transport, the names of its tools, and the capture of its answers.
 
-use std::{num::NonZeroU64, path::PathBuf};
+use std::{
+    num::{NonZeroU32, NonZeroU64},
+    path::PathBuf,
+};
 
 use indexmap::IndexMap;
 use marquetry_artifacts::settings::Capture;
@@ -45,6 +48,8 @@ pub struct UpstreamConfig {
     pub start_timeout_ms: Option<NonZeroU64>,
     /// Overrides `gateway.call_timeout_ms`.
     pub call_timeout_ms: Option<u64>,
+    /// Tool calls that it gets in a minute from all callers together; any number without it.
+    pub max_calls_per_minute: Option<NonZeroU32>,
     /// The model of `[knowledge.chat]` answers its requests for messages (`sampling/createMessage`)
     /// if the client offers none.
     pub sampling: bool,
@@ -139,6 +144,7 @@ impl UpstreamConfig {
             revision: None,
             start_timeout_ms: None,
             call_timeout_ms: None,
+            max_calls_per_minute: None,
             sampling: false,
             roots: None,
         }
@@ -254,6 +260,11 @@ pub(crate) struct UpstreamTable {
     /// Overrides `gateway.call_timeout_ms` for this upstream.
     #[schemars(example = 30_000)]
     call_timeout_ms: Option<u64>,
+    /// Tool calls that this upstream gets in a minute from all callers together, a tenth of them at
+    /// once after a pause. A further call is a failed call that says when to try again. Without it,
+    /// any number.
+    #[schemars(example = 120)]
+    max_calls_per_minute: Option<NonZeroU32>,
     /// Lets the model of `[knowledge.chat]` answer when this server asks for a model's message
     /// (`sampling/createMessage`) during a call of a client without sampling. The server writes the
     /// prompt, and the model may cost money: `limits.max_questions_per_call` and the limits of
@@ -290,6 +301,7 @@ impl TryFrom<UpstreamTable> for UpstreamConfig {
             revision: table.revision,
             start_timeout_ms: table.start_timeout_ms,
             call_timeout_ms: table.call_timeout_ms,
+            max_calls_per_minute: table.max_calls_per_minute,
             sampling: table.sampling,
             roots: table.roots,
             ..Self::new(if transport.is_empty() {

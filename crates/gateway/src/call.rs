@@ -3,7 +3,7 @@
 use std::{
     pin::pin,
     sync::{Arc, PoisonError},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use futures_util::{FutureExt as _, future::join_all};
@@ -32,8 +32,8 @@ use super::{
     Catalog, Gateway, List, ToolRoute, Upstream, UpstreamState,
     bridge::{Carried, Outgoing},
     call_error::{
-        CallFailure, FORBIDDEN, Unreachable, error_for_agent, is_fault_of_upstream, is_page,
-        shortened_error, unauthorized,
+        CallFailure, FORBIDDEN, Limited, Unreachable, error_for_agent, is_fault_of_upstream,
+        is_page, shortened_error, unauthorized,
     },
     observer::{CallObserver, Observed},
     owner::Owner,
@@ -93,6 +93,7 @@ impl Gateway {
         params.name.clone_from(&route.to.name);
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
         let Some(in_use) = self.enter(index) else { return Err(self.unknown_tool(&params.name)) };
+        in_use.admit_call().map_err(CallFailure::Limited)?;
         let span = tracing::info_span!("call", upstream = in_use.name(), tool = route.to.name);
         let target = Target::new("tools/call", Some(&params.name));
         async {
@@ -382,6 +383,7 @@ impl Gateway {
         call.end(outcome.as_ref().err().map(|failure| match failure {
             CallFailure::Rpc(error) => CallFailureKind::Rpc(error.code),
             CallFailure::Unreachable(_) => CallFailureKind::Unreachable,
+            CallFailure::Limited(_) => CallFailureKind::Rpc(error_code::TOO_MANY_REQUESTS),
         }));
         outcome
     }
@@ -401,10 +403,11 @@ impl Gateway {
             None
         } else {
             let slot = upstream.slots.enter(cx.caller(), 1).await.map_err(|full| {
-                RpcError::too_many_requests(format!(
-                    "upstream '{}': {full}; try again later",
-                    upstream.name()
-                ))
+                CallFailure::Limited(Limited {
+                    upstream: Some(upstream.name().to_owned()),
+                    what: full.to_string(),
+                    retry_after: Duration::from_secs(1),
+                })
             })?;
             Some(Arc::new(slot))
         };

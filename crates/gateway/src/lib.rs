@@ -53,7 +53,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use self::{
     apply::Applied,
     call::{ToolAnswer, UNKNOWN_TOOL},
-    call_error::{CallFailure, FailureKind, Unreachable},
+    call_error::{CallFailure, FailureKind, Limited, Unreachable},
     catalog::{Catalog, RefusedName, Route, ToolRoute},
     freshness::List,
     listing::Listing,

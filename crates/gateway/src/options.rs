@@ -1,6 +1,6 @@
 //! Options of a gateway: upstreams, times and limits.
 
-use std::{fmt, path::PathBuf, sync::Arc, time::Duration};
+use std::{fmt, num::NonZeroU32, path::PathBuf, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 use indexmap::IndexMap;
@@ -194,6 +194,8 @@ pub struct UpstreamOptions {
     /// Time limit of a call whose upstream reports progress: each report starts `call_timeout`
     /// again.
     pub longest_call: Duration,
+    /// Tool calls that it gets in a minute; `None` for any number.
+    pub max_calls_per_minute: Option<NonZeroU32>,
     /// Answers `sampling/createMessage` during calls of clients that do not offer sampling. Without
     /// it, such a request is an error.
     pub sampler: Option<Arc<dyn Sampler>>,
@@ -218,6 +220,7 @@ impl UpstreamOptions {
             start_timeout: Duration::from_mins(1),
             call_timeout: Duration::from_mins(10),
             longest_call: Duration::from_hours(1),
+            max_calls_per_minute: None,
             sampler: None,
             roots: None,
         }
@@ -247,6 +250,7 @@ impl UpstreamOptions {
             && self.start_timeout == other.start_timeout
             && self.call_timeout == other.call_timeout
             && self.longest_call == other.longest_call
+            && self.max_calls_per_minute == other.max_calls_per_minute
             && uris(self) == uris(other)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{
     collections::BTreeMap,
+    num::NonZeroU32,
     sync::{
         Arc, Mutex, PoisonError, RwLock,
         atomic::{AtomicBool, AtomicU32, Ordering},
@@ -18,7 +19,7 @@ use marquetry_protocol::{
     server::fair::{FairBounds, FairLimiter},
     types::{CacheHint, ClientCapabilities, Implementation, LogLevel},
 };
-use marquetry_rate_limit::LogLimit;
+use marquetry_rate_limit::{KeyedRate, LogLimit};
 use marquetry_redact::without_known_secrets;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
@@ -26,7 +27,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Level;
 
 use super::{
-    environment,
+    Limited, environment,
     freshness::{Freshness, List},
     in_flight::InFlight,
     listing::Listing,
@@ -91,13 +92,23 @@ pub struct Upstream {
 pub(crate) struct UpstreamSettings {
     pub(crate) options: UpstreamOptions,
     pub(crate) namer: Namer,
+    /// Limits the rate of tool calls there.
+    call_rate: Option<KeyedRate<()>>,
 }
 
 impl UpstreamSettings {
     fn new(options: UpstreamOptions) -> Self {
         let UpstreamOptions { name, prefix, separator, .. } = &options;
-        Self { namer: Namer::new(name, prefix.as_deref(), separator), options }
+        let namer = Namer::new(name, prefix.as_deref(), separator);
+        let call_rate =
+            options.max_calls_per_minute.map(|rate| KeyedRate::new(rate, burst_of(rate)));
+        Self { options, namer, call_rate }
     }
+}
+
+/// Returns the calls that a rate admits at once after a pause: those of six seconds.
+fn burst_of(per_minute: NonZeroU32) -> NonZeroU32 {
+    NonZeroU32::new(per_minute.get() / 10).unwrap_or(NonZeroU32::MIN)
 }
 
 /// Returns the environment of an upstream's program.
@@ -203,6 +214,22 @@ impl Upstream {
         let differ = !settings.options.is_shown_like(&options);
         *settings = Arc::new(UpstreamSettings::new(options));
         differ
+    }
+
+    /// Counts a tool call.
+    ///
+    /// # Errors
+    /// Returns an error if the upstream gets no more calls at present.
+    pub(super) fn admit_call(&self) -> Result<(), Limited> {
+        let settings = self.settings();
+        let UpstreamSettings { options, call_rate: Some(rate), .. } = &*settings else {
+            return Ok(());
+        };
+        rate.admit(&()).map_err(|retry_after| {
+            let max = options.max_calls_per_minute.map_or(0, NonZeroU32::get);
+            let what = format!("more than {max} tool calls per minute (max_calls_per_minute)");
+            Limited { upstream: Some(self.name.clone()), what, retry_after }
+        })
     }
 
     /// Takes the place of another upstream: shows its lists until this one has its own, and lets

@@ -48,7 +48,8 @@ impl Caller {
     /// Returns whether the bound per caller applies. It does not to callers on this machine without
     /// a token: all of them act for one user, so a bound would only make that user's agents block
     /// each other.
-    pub(crate) fn is_bounded(&self) -> bool {
+    #[must_use]
+    pub fn is_bounded(&self) -> bool {
         match self {
             Self::Principal(_) => true,
             Self::Address(address) => !address.is_loopback(),

@@ -11,7 +11,9 @@ use marquetry_artifacts::{
     report::{KeptFromModel, SaveStatus},
 };
 use marquetry_config::{SERVER_NAME, sections::Limits};
-use marquetry_gateway::{CallFailure, Catalog, Gateway, List, Listing, ToolAnswer, Unreachable};
+use marquetry_gateway::{
+    CallFailure, Catalog, Gateway, Limited, List, Listing, ToolAnswer, Unreachable,
+};
 use marquetry_projections::{
     InvalidSelection, Projected, Projections, Selection, announce, failed_selection, has_own,
     may_select,
@@ -29,6 +31,7 @@ use marquetry_protocol::{
         ResourcesCapability, ServerCapabilities, Tool,
     },
 };
+use marquetry_request_notes::{Refusal, note};
 use marquetry_savings::{Saving, Savings};
 use serde_json::{
     Value, json,
@@ -37,6 +40,7 @@ use serde_json::{
 use tokio_util::task::TaskTracker;
 
 use crate::{
+    call_rate::CallRate,
     clients::{Client, Clients},
     console::{CallRecord, Recorder},
     knowledge::Knowledge,
@@ -67,6 +71,8 @@ pub(crate) struct GatewayHandler {
     pub(crate) projections: Option<Projections>,
     /// Counts what answers keep from models.
     pub(crate) savings: Savings,
+    /// Limits the rate of each caller's tool calls.
+    pub(crate) call_rate: CallRate,
 }
 
 /// A call whose answer is captured.
@@ -359,6 +365,9 @@ impl GatewayHandler {
         cx: &RequestContext,
         record: &mut CallRecord,
     ) -> Result<Reply, RpcError> {
+        if let Err(limited) = self.call_rate.admit(cx.caller()) {
+            return limited_tool(&limited);
+        }
         if let Some(reply) = self.built_ins.call(&params, cx).await {
             return reply;
         }
@@ -397,6 +406,7 @@ impl GatewayHandler {
                     record.unreachable(unreachable.to_string());
                     return unreachable_tool(&unreachable);
                 }
+                Err(CallFailure::Limited(limited)) => return limited_tool(&limited),
             };
         record.answered(&result);
         let call = CapturedCall { ui: &ui, ..call };
@@ -617,7 +627,18 @@ fn kept_by(captured: &Captured) -> KeptFromModel {
 /// invalid requests. Clients show results to the model, but not protocol errors, and the model can
 /// act on this one: try later, or use another tool (2025-11-25, "Tools", "Error Handling").
 fn unreachable_tool(unreachable: &Unreachable) -> Result<Reply, RpcError> {
-    let meta = json!({UPSTREAM: unreachable.data()});
-    let result = CallToolResult::error(unreachable.to_string());
+    failed_tool(unreachable.to_string(), unreachable.data())
+}
+
+/// Returns the answer to a call over a limit: a failed call, too, since the official SDKs do not
+/// repeat a refused request.
+fn limited_tool(limited: &Limited) -> Result<Reply, RpcError> {
+    note(|notes| notes.refusal = Some(Refusal::Limited));
+    failed_tool(limited.to_string(), limited.data())
+}
+
+fn failed_tool(message: String, data: Value) -> Result<Reply, RpcError> {
+    let meta = json!({UPSTREAM: data});
+    let result = CallToolResult::error(message);
     Reply::json(&CallToolResult { meta: meta.as_object().cloned(), ..result })
 }

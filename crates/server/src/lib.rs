@@ -5,6 +5,7 @@
 )]
 
 mod app;
+mod call_rate;
 mod changes;
 #[cfg(feature = "cli")]
 pub mod cli;

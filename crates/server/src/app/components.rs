@@ -33,6 +33,7 @@ use super::{
     views::{own_tools_with_views, own_views},
 };
 use crate::{
+    call_rate::CallRate,
     changes::Changes,
     clients::Clients,
     console::{ListListener, Recorder, ServerBackend, UpstreamObserver, console_options},
@@ -200,6 +201,7 @@ impl Components {
             recorder: self.recorder.clone(),
             projections: self.config.artifacts.projections.then(Projections::default),
             savings: self.savings.clone(),
+            call_rate: CallRate::new(&self.config.limits),
         };
         let limits = protocol_limits(&self.config.limits, self.shutdown_grace());
         let server = Server::with_limits(views.wrap(handler), limits);

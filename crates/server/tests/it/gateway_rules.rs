@@ -649,3 +649,75 @@ async fn a_header_binds_a_request_to_one_server() {
     }
     server.stop().await;
 }
+
+/// Returns the outcomes of calls of `db__query`: `Ok` with a text, or `Err` with that of a failed
+/// call.
+async fn outcomes(agent: &Client, calls: usize) -> (usize, Vec<String>) {
+    let mut answered = 0;
+    let mut refused = Vec::new();
+    for _ in 0..calls {
+        let result = call(agent, "db__query", json!({})).await.unwrap();
+        if result["isError"] == true {
+            refused.push(result["content"][0]["text"].as_str().unwrap().to_owned());
+        } else {
+            answered += 1;
+        }
+    }
+    (answered, refused)
+}
+
+async fn user(server: &Running, name: &str) -> Client {
+    let token = token_of(name);
+    server.agent_of_user(Revision::V2025_11_25, ClientOptions::default(), Some(&token)).await
+}
+
+async fn query_upstream() -> Scripted {
+    let tools = json!([{ "name": "query", "inputSchema": { "type": "object" } }]);
+    Scripted::start(SESSION, move |method, _| {
+        let said = json!({ "content": [{ "type": "text", "text": "done" }] });
+        Ok(lists(method, &tools, &json!([]), &json!([])).unwrap_or(said))
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_caller_over_its_rate_gets_failed_calls_and_others_do_not() {
+    let directory = tempfile::tempdir().unwrap();
+    let upstream = query_upstream().await;
+    let users = users_toml(directory.path(), &["ann", "ben"]);
+    let limits = "max_calls_per_minute_per_caller = 60\nmax_call_burst_per_caller = 3\n";
+    let config = format!("[limits]\n{limits}{users}\n{}", upstream.toml("db"));
+    let server = Running::start(&config).await;
+    let ann = user(&server, "ann").await;
+    let ben = user(&server, "ben").await;
+    let (answered, refused) = outcomes(&ann, 10).await;
+    // A slow machine may give one more after a second.
+    assert!((3..=4).contains(&answered), "{answered}");
+    assert_eq!(
+        refused[0],
+        "more than 60 tool calls per minute for one caller (limits.max_calls_per_minute_per_caller); try again in 1 s"
+    );
+    assert_eq!(outcomes(&ben, 2).await.0, 2);
+    assert_eq!(upstream.seen("tools/call").len(), answered + 2, "a refused call goes nowhere");
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn an_upstream_gets_its_rate_and_callers_on_this_machine_have_none() {
+    let upstream = query_upstream().await;
+    let limits = "max_calls_per_minute_per_caller = 1\nmax_call_burst_per_caller = 1\n";
+    let config = format!("[limits]\n{limits}{}", upstream.toml("db"));
+    let server = Running::start(&config).await;
+    assert_eq!(outcomes(&server.agent().await, 5).await, (5, Vec::new()));
+    server.stop().await;
+
+    let config = format!("{}\nmax_calls_per_minute = 20\n", upstream.toml("db"));
+    let server = Running::start(&config).await;
+    let (answered, refused) = outcomes(&server.agent().await, 5).await;
+    assert_eq!(answered, 2);
+    assert_eq!(
+        refused[0],
+        "upstream 'db': more than 20 tool calls per minute (max_calls_per_minute); try again in 3 s"
+    );
+    server.stop().await;
+}
