@@ -3,7 +3,7 @@
 use std::{
     fmt,
     sync::{Arc, Mutex, PoisonError},
-    time::Duration,
+    time::{Duration, UNIX_EPOCH},
 };
 
 use marquetry_config::{Config, ServerSwitches};
@@ -11,6 +11,7 @@ use marquetry_console::{Audience, Console};
 use marquetry_gateway::{Applied, Gateway};
 use marquetry_inbound_tls::{Refresh, Tls};
 use marquetry_oauth::server::ReplaceableAuthenticator;
+use marquetry_observe::ServerMetrics;
 use serde_json::json;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -90,6 +91,7 @@ pub(crate) struct Reloader {
     pub(crate) access: Option<Arc<ReplaceableAuthenticator>>,
     pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) source: Option<Arc<dyn ConfigSource>>,
+    pub(crate) metrics: Option<Arc<ServerMetrics>>,
     /// Cancelled when the server shuts down.
     pub(crate) stop: CancellationToken,
     pub(crate) state: Mutex<ReloadState>,
@@ -137,6 +139,14 @@ impl Reloader {
     }
 
     fn reload_now(&self, only: Option<&str>, switch: Option<bool>) -> Result<Reloaded, String> {
+        let reloaded = self.read_and_apply(only, switch);
+        if let Some(metrics) = &self.metrics {
+            metrics.reloaded(reloaded.is_ok());
+        }
+        reloaded
+    }
+
+    fn read_and_apply(&self, only: Option<&str>, switch: Option<bool>) -> Result<Reloaded, String> {
         let source = self.source.as_ref().ok_or("this server was started without files to read")?;
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let mut switches = state.switches.clone();
@@ -197,6 +207,7 @@ impl Reloader {
             Refresh::Unchanged => {}
             Refresh::Replaced => {
                 self.faults.clear(TLS);
+                self.report_certificate();
                 tracing::info!("new connections use the new certificate");
             }
             Refresh::Failed(error) => {
@@ -205,8 +216,18 @@ impl Reloader {
         }
     }
 
+    /// Writes the end of the certificate to the metrics.
+    fn report_certificate(&self) {
+        if let (Some(metrics), Some(tls)) = (&self.metrics, &self.tls)
+            && let Ok(since_epoch) = tls.not_after().duration_since(UNIX_EPOCH)
+        {
+            metrics.set_tls_not_after(since_epoch);
+        }
+    }
+
     /// Begins to look at the files, if there are any.
     pub(crate) fn start_watching(self: &Arc<Self>) {
+        self.report_certificate();
         if self.source.is_some() || self.tls.is_some() {
             tokio::spawn(self.clone().watch_files());
         }

@@ -241,6 +241,7 @@ impl Components {
             access: self.reloadable.clone(),
             tls,
             source,
+            metrics: self.observation.metrics.clone(),
             stop: self.stop.clone(),
             state: Mutex::new(ReloadState {
                 started_with: self.config.clone(),

@@ -5,7 +5,7 @@
 use std::{
     path::Path,
     process::{Command as Blocking, Stdio},
-    time::{Duration, Instant},
+    time::{Duration, Instant, UNIX_EPOCH},
 };
 
 use tokio::{
@@ -198,6 +198,10 @@ async fn metrics_on_loopback_need_no_tls() {
     let mut answer = String::new();
     within(stream.read_to_string(&mut answer)).await.unwrap();
     assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("marquetry_build_info"));
+    // The certificate ends in the future.
+    let end = answer.split_once("\nmarquetry_tls_not_after_timestamp_seconds ").unwrap().1;
+    let end: f64 = end.lines().next().unwrap().parse().unwrap();
+    assert!(UNIX_EPOCH.elapsed().unwrap().as_secs_f64() < end, "{end}");
     program.stop().await;
 }
 
