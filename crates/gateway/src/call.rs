@@ -21,6 +21,7 @@ use marquetry_protocol::{
     },
 };
 use marquetry_request_notes::{CallFailureKind, UpstreamCall};
+use marquetry_trace_context::TraceContext;
 use serde::{Deserialize, Serialize};
 use serde_json::{
     Value,
@@ -32,12 +33,14 @@ use super::{
     Catalog, Gateway, List, ToolRoute, Upstream, UpstreamState,
     bridge::{Carried, Outgoing},
     call_error::{
-        CallFailure, FORBIDDEN, Limited, Unreachable, error_for_agent, is_fault_of_upstream,
-        is_page, shortened_error, unauthorized,
+        CallFailure, FORBIDDEN, Unreachable, error_for_agent, is_fault_of_upstream, is_page,
+        shortened_error, unauthorized,
     },
+    limited::Limited,
     observer::{CallObserver, Observed},
     owner::Owner,
     routes,
+    trace::with_traceparent,
     turns::Target,
     upstream_set::InUse,
     uris::is_reserved,
@@ -379,7 +382,7 @@ impl Gateway {
         cx: &RequestContext,
     ) -> Result<(Client, Box<RawValue>), CallFailure> {
         let call = UpstreamCall::begin(upstream.name(), target.method, target.name.clone());
-        let outcome = self.send_request(upstream, target, params, cx).await;
+        let outcome = self.send_request(upstream, target, params, call.span(), cx).await;
         call.end(outcome.as_ref().err().map(|failure| match failure {
             CallFailure::Rpc(error) => CallFailureKind::Rpc(error.code),
             CallFailure::Unreachable(_) => CallFailureKind::Unreachable,
@@ -393,10 +396,16 @@ impl Gateway {
         upstream: &InUse,
         target: Target,
         params: &impl Serialize,
+        span: Option<TraceContext>,
         cx: &RequestContext,
     ) -> Result<(Client, Box<RawValue>), CallFailure> {
         let client = self.ready_client(upstream, cx).await?;
-        let params = to_raw_value(params).map_err(|error| RpcError::internal(error.to_string()))?;
+        let params = to_raw_value(params)
+            .and_then(|params| match span {
+                Some(span) => with_traceparent(&params, span),
+                None => Ok(params),
+            })
+            .map_err(|error| RpcError::internal(error.to_string()))?;
         let carried: Option<Carried> = cx.carried()?;
         // The call that waited for this request has a slot already.
         let slot = if let Some(Carried::Waiting(_)) = carried {

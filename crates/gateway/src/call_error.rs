@@ -1,13 +1,13 @@
 //! Errors of calls: which of them are the upstream's fault, and what the agent gets.
 
-use std::{fmt, time::Duration};
+use std::fmt;
 
 use marquetry_protocol::{Era, RpcError, client::ClientError, error_code};
 use marquetry_redact::without_known_secrets;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::to_raw_value};
 
-use super::{Upstream, UpstreamState, stderr::last_lines};
+use super::{Upstream, UpstreamState, limited::Limited, stderr::last_lines};
 
 /// Error for an upstream that gave no answer.
 #[derive(Debug)]
@@ -44,43 +44,6 @@ pub enum CallFailure {
     Unreachable(Unreachable),
     /// A limit of this server refuses the call for now.
     Limited(Limited),
-}
-
-/// A limit that refuses a call for now.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Limited {
-    /// The upstream that has the limit; `None` for a limit of the caller.
-    pub upstream: Option<String>,
-    /// The limit and its setting, such as "more than 60 calls per minute (max_calls_per_minute)".
-    pub what: String,
-    /// Time after which the call can succeed.
-    pub retry_after: Duration,
-}
-
-impl Limited {
-    /// Creates the refusal of a caller who used up its rate.
-    #[must_use]
-    pub fn caller(what: String, retry_after: Duration) -> Self {
-        Self { upstream: None, what, retry_after }
-    }
-
-    /// Returns the facts for programs as JSON.
-    #[must_use]
-    pub fn data(&self) -> Value {
-        let millis = u64::try_from(self.retry_after.as_millis()).unwrap_or(u64::MAX);
-        json!({"upstream": self.upstream, "kind": "limited", "retryAfterMs": millis})
-    }
-}
-
-impl fmt::Display for Limited {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if let Some(upstream) = &self.upstream {
-            write!(f, "upstream '{upstream}': ")?;
-        }
-        let seconds = self.retry_after.as_millis().div_ceil(1_000).max(1);
-        write!(f, "{}; try again in {seconds} s", self.what)
-    }
 }
 
 impl Unreachable {

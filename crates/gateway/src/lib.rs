@@ -13,6 +13,7 @@ mod environment;
 mod freshness;
 mod in_flight;
 mod levels;
+mod limited;
 mod listing;
 pub mod names;
 mod observer;
@@ -32,6 +33,7 @@ mod template;
 mod tool_cache;
 mod tool_filter;
 mod tool_names;
+mod trace;
 mod turns;
 mod upstream;
 mod upstream_set;
@@ -53,9 +55,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 pub use self::{
     apply::Applied,
     call::{ToolAnswer, UNKNOWN_TOOL},
-    call_error::{CallFailure, FailureKind, Limited, Unreachable},
+    call_error::{CallFailure, FailureKind, Unreachable},
     catalog::{Catalog, RefusedName, Route, ToolRoute},
     freshness::List,
+    limited::Limited,
     listing::Listing,
     names::{NameError, Namer},
     observer::{Observed, Observer, Origin},

@@ -27,9 +27,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Level;
 
 use super::{
-    Limited, environment,
+    environment,
     freshness::{Freshness, List},
     in_flight::InFlight,
+    limited::Limited,
     listing::Listing,
     names::Namer,
     observer::{Observed, Observer},

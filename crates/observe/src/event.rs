@@ -8,7 +8,8 @@ use marquetry_protocol::{
     server::{Principal, Reply, RequestContext, http::ConnectionInfo},
 };
 use marquetry_request_notes::{CallFailureKind, FinishedCall, Notes};
-use serde::{Deserialize, Serialize};
+use marquetry_trace_context::TraceContext;
+use serde::Serialize;
 use serde_json::value::RawValue;
 use sha2::{Digest as _, Sha256};
 
@@ -137,6 +138,8 @@ pub(crate) struct RequestEnd<'a> {
     /// Bytes of the result.
     pub(crate) bytes: usize,
     pub(crate) notes: &'a Notes,
+    /// The span of the request, or the span above it if requests are not traced.
+    pub(crate) trace: Option<TraceContext>,
 }
 
 impl<'a> RequestEvent<'a> {
@@ -173,7 +176,7 @@ impl<'a> RequestEvent<'a> {
             bytes: end.bytes,
             artifacts: &end.notes.artifacts,
             more_artifacts: end.notes.more_artifacts,
-            trace_id: trace_id(cx),
+            trace_id: end.trace.map(|it| it.trace_id_text()),
         }
     }
 }
@@ -187,27 +190,9 @@ pub(crate) fn address_of(head: &Parts) -> Option<String> {
     Some(head.extensions.get::<ConnectionInfo>()?.address().ip().to_string())
 }
 
-fn short_hash(id: &str) -> String {
+pub(crate) fn short_hash(id: &str) -> String {
     let hash: [u8; 32] = Sha256::digest(id).into();
     hash[..8].iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Returns the trace that the request belongs to, from `_meta.traceparent` or from the header.
-fn trace_id(cx: &RequestContext) -> Option<String> {
-    #[derive(Deserialize)]
-    struct Meta {
-        traceparent: Option<String>,
-    }
-    let meta = cx.param("_meta").and_then(|it| serde_json::from_str::<Meta>(it.get()).ok());
-    let parent = meta.and_then(|meta| meta.traceparent);
-    trace_id_of(parent.as_deref().or_else(|| cx.header("traceparent"))?)
-}
-
-/// Returns the id in a `traceparent` (W3C Trace Context).
-fn trace_id_of(parent: &str) -> Option<String> {
-    let id = parent.split('-').nth(1)?;
-    let is_id = id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
-    is_id.then(|| id.to_ascii_lowercase())
 }
 
 /// Returns the label `error_type` of a request. Only known codes are labels.
@@ -253,20 +238,6 @@ fn code_label(code: i32) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_trace_has_an_id_of_32_digits() {
-        let id = "0af7651916cd43dd8448eb211c80319c";
-        let parent = format!("00-{id}-b7ad6b7169203331-01");
-        assert_eq!(trace_id_of(&parent).as_deref(), Some(id));
-        assert_eq!(trace_id_of(&parent.to_uppercase()).as_deref(), Some(id));
-        for wrong in
-            ["", "00", "00-x-y-z", &parent.replace("0af", "0a"), &parent.replace("0a", "\n\"")]
-        {
-            assert_eq!(trace_id_of(wrong), None, "{wrong}");
-        }
-    }
-
     #[test]
     fn unknown_codes_are_one_label() {
         let label = |code| error_type(RequestOutcome::RpcError(code));

@@ -6,6 +6,7 @@ mod event;
 mod gauges;
 mod metrics;
 mod observer;
+mod spans;
 mod trail;
 
 pub use crate::{
@@ -14,5 +15,6 @@ pub use crate::{
     gauges::{GaugeSource, UpstreamGauges},
     metrics::ServerMetrics,
     observer::Observer,
+    spans::{FinishedSpan, SpanKind, SpanSink, SpanValue},
     trail::{ArgumentDetail, AuditTrail},
 };

@@ -9,9 +9,12 @@ use marquetry_protocol::{
 };
 use marquetry_request_notes::{NoteSheet, Refusal};
 
+use marquetry_trace_context::TraceContext;
+
 use crate::{
-    AuditTrail, ServerMetrics,
+    AuditTrail, ServerMetrics, SpanSink,
     event::{RequestEnd, RequestOutcome, RequestTarget},
+    spans::{RequestSpan, TraceParents},
 };
 
 /// The part of the program in the log, which `log.level = "info,marquetry::calls=warn"` silences.
@@ -24,6 +27,7 @@ pub struct Observer {
     server: Arc<str>,
     audit: Option<AuditTrail>,
     metrics: Option<Arc<ServerMetrics>>,
+    spans: Option<Arc<dyn SpanSink>>,
 }
 
 /// A request that runs. It leaves its event when it ends, or when it is dropped.
@@ -32,6 +36,8 @@ struct ObservedRequest<'a> {
     cx: &'a RequestContext,
     target: RequestTarget,
     notes: NoteSheet,
+    /// `None` if requests are not traced.
+    span: Option<RequestSpan>,
     began: Instant,
     has_ended: bool,
 }
@@ -40,13 +46,20 @@ impl Observer {
     /// Creates an observer that writes a line of the log for each tool call.
     #[must_use]
     pub fn new(server: &str) -> Self {
-        Self { server: server.into(), audit: None, metrics: None }
+        Self { server: server.into(), audit: None, metrics: None, spans: None }
     }
 
     /// Writes each request to an audit log, too.
     #[must_use]
     pub fn with_audit(self, audit: AuditTrail) -> Self {
         Self { audit: Some(audit), ..self }
+    }
+
+    /// Passes the spans of each request to a sink, too. Upstreams get the span of their call in
+    /// `_meta.traceparent`.
+    #[must_use]
+    pub fn with_spans(self, spans: Arc<dyn SpanSink>) -> Self {
+        Self { spans: Some(spans), ..self }
     }
 
     /// Counts each request in metrics, too.
@@ -86,11 +99,14 @@ impl RequestObserver for Observer {
 
 impl<'a> ObservedRequest<'a> {
     fn begin(observer: &'a Observer, cx: &'a RequestContext) -> Self {
+        let span = observer.spans.clone().map(|sink| RequestSpan::begin(sink, cx));
+        let traced = span.as_ref().map(|span| NoteSheet::traced(span.context));
         Self {
             observer,
             cx,
             target: RequestTarget::of(cx),
-            notes: NoteSheet::default(),
+            notes: traced.unwrap_or_default(),
+            span,
             began: Instant::now(),
             has_ended: false,
         }
@@ -106,6 +122,7 @@ impl<'a> ObservedRequest<'a> {
             time: self.began.elapsed(),
             bytes: answer.as_ref().map_or(0, |reply| reply.get().get().len()),
             notes: &notes,
+            trace: self.trace(),
         };
         self.report(&end);
         match &self.observer.audit {
@@ -117,9 +134,21 @@ impl<'a> ObservedRequest<'a> {
         }
     }
 
-    /// Writes the line of the log, and counts the request.
+    /// Returns the span of the request for the audit log.
+    fn trace(&self) -> Option<TraceContext> {
+        match (&self.span, &self.observer.audit) {
+            (Some(span), _) => Some(span.context),
+            (None, Some(_)) => TraceParents::of(self.cx).parent,
+            (None, None) => None,
+        }
+    }
+
+    /// Writes the line of the log, counts the request, and passes on its spans.
     fn report(&self, end: &RequestEnd<'_>) {
         let method = self.cx.method();
+        if let Some(span) = &self.span {
+            span.end(self.cx, &self.target, end);
+        }
         if method == "tools/call" && tracing::enabled!(target: TARGET, tracing::Level::INFO) {
             let caller = self.cx.principal().map_or_else(|| "local".to_owned(), |it| it.id());
             let ms = u64::try_from(end.time.as_millis()).unwrap_or(u64::MAX);
@@ -147,7 +176,9 @@ impl Drop for ObservedRequest<'_> {
         }
         let notes = self.notes.take();
         let outcome = RequestOutcome::Cancelled;
-        let end = RequestEnd { outcome, time: self.began.elapsed(), bytes: 0, notes: &notes };
+        let time = self.began.elapsed();
+        let trace = self.trace();
+        let end = RequestEnd { outcome, time, bytes: 0, notes: &notes, trace };
         self.report(&end);
         if let Some(audit) = &self.observer.audit {
             audit.submit(self.cx, &self.target, &end);

@@ -6,6 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use marquetry_trace_context::TraceContext;
+
 /// Calls of upstreams that are noted for a request.
 const MAX_UPSTREAM_CALLS: usize = 16;
 /// Artifacts that are noted for a request.
@@ -23,7 +25,10 @@ pub fn is_observed() -> bool {
 
 /// The notes about one request. Cheap to clone; all clones are one sheet.
 #[derive(Clone, Debug, Default)]
-pub struct NoteSheet(Arc<Mutex<Notes>>);
+pub struct NoteSheet {
+    notes: Arc<Mutex<Notes>>,
+    span: Option<TraceContext>,
+}
 
 /// What was found out about a request.
 #[derive(Clone, Debug, Default)]
@@ -91,6 +96,10 @@ pub struct FinishedCall {
     pub time: Duration,
     /// Why it failed.
     pub failure: Option<CallFailureKind>,
+    /// When it began.
+    pub began: Instant,
+    /// Its span, if the request is traced.
+    pub span: Option<TraceContext>,
 }
 
 /// Why a call of an upstream failed.
@@ -112,6 +121,7 @@ pub struct UpstreamCall {
     method: &'static str,
     name: Option<Arc<str>>,
     began: Instant,
+    span: Option<TraceContext>,
     has_ended: bool,
 }
 
@@ -123,6 +133,12 @@ pub fn note(add: impl FnOnce(&mut Notes)) {
 }
 
 impl NoteSheet {
+    /// Creates a sheet for a request that is traced: calls of upstreams are spans below `span`.
+    #[must_use]
+    pub fn traced(span: TraceContext) -> Self {
+        Self { span: Some(span), ..Self::default() }
+    }
+
     /// Runs `work`, whose notes go to this sheet.
     pub async fn during<F: Future>(&self, work: F) -> F::Output {
         SHEET.scope(self.clone(), work).await
@@ -131,11 +147,11 @@ impl NoteSheet {
     /// Takes the notes.
     #[must_use]
     pub fn take(&self) -> Notes {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     fn add(&self, add: impl FnOnce(&mut Notes)) {
-        add(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner));
+        add(&mut self.notes.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }
 
@@ -160,7 +176,16 @@ impl UpstreamCall {
     /// Begins a call of an upstream.
     #[must_use]
     pub fn begin(upstream: &str, method: &'static str, name: Option<Arc<str>>) -> Self {
-        Self { upstream: upstream.into(), method, name, began: Instant::now(), has_ended: false }
+        let span = SHEET.try_with(|sheet| sheet.span).ok().flatten().map(|span| span.child());
+        let began = Instant::now();
+        Self { upstream: upstream.into(), method, name, began, span, has_ended: false }
+    }
+
+    /// Returns the span of the call, which the upstream is told; `None` if the request is not
+    /// traced.
+    #[must_use]
+    pub fn span(&self) -> Option<TraceContext> {
+        self.span
     }
 
     /// Notes that the call has ended.
@@ -176,6 +201,8 @@ impl UpstreamCall {
             name: self.name.take(),
             time: self.began.elapsed(),
             failure,
+            began: self.began,
+            span: self.span,
         };
         note(|notes| {
             if notes.upstream_calls.len() < MAX_UPSTREAM_CALLS {
@@ -231,6 +258,18 @@ mod tests {
         let notes = sheet.take();
         assert_eq!(notes.upstream_calls[0].failure, Some(CallFailureKind::Cancelled));
         assert!(notes.upstream_time() >= Duration::from_millis(10));
+    }
+
+    #[tokio::test]
+    async fn calls_of_a_traced_request_are_spans_below_it() {
+        let span = TraceContext::root(true);
+        let sheet = NoteSheet::traced(span);
+        let begun = sheet.during(async { UpstreamCall::begin("u", "m", None).span() }).await;
+        let begun = begun.unwrap();
+        assert_eq!(begun.trace_id(), span.trace_id());
+        assert_ne!(begun.span_id(), span.span_id());
+        assert_eq!(sheet.take().upstream_calls[0].span, Some(begun));
+        assert_eq!(UpstreamCall::begin("u", "m", None).span(), None, "no request is observed");
     }
 
     #[tokio::test]

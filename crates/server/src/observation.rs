@@ -11,7 +11,7 @@ use marquetry_console::Console;
 use marquetry_gateway::{Gateway, UpstreamState};
 use marquetry_observe::{
     ArgumentDetail, AuditTrail, AuditingAuthenticator, GaugeSource, Observer, ServerMetrics,
-    UpstreamGauges,
+    SpanSink, UpstreamGauges,
 };
 use marquetry_protocol::server::{Server, http::Authenticator};
 
@@ -20,11 +20,15 @@ use marquetry_protocol::server::{Server, http::Authenticator};
 pub(crate) struct Observation {
     pub(crate) audit: Option<AuditTrail>,
     pub(crate) metrics: Option<Arc<ServerMetrics>>,
+    spans: Option<Arc<dyn SpanSink>>,
 }
 
 impl Observation {
     /// Opens the audit log.
-    pub(crate) fn open(config: &Config) -> Result<Self, ConfigError> {
+    pub(crate) fn open(
+        config: &Config,
+        spans: Option<Arc<dyn SpanSink>>,
+    ) -> Result<Self, ConfigError> {
         let audit = config.open_audit_log()?.map(|log| trail(log, &config.audit));
         let metrics = config.metrics.listen.map(|_| {
             let metrics = ServerMetrics::new(env!("CARGO_PKG_VERSION"));
@@ -33,7 +37,7 @@ impl Observation {
             }
             Arc::new(metrics)
         });
-        Ok(Self { audit, metrics })
+        Ok(Self { audit, metrics, spans })
     }
 
     /// Returns a server that is observed, and shows its gauges in the metrics.
@@ -41,6 +45,9 @@ impl Observation {
         let mut observer = Observer::new(SERVER_NAME);
         if let Some(audit) = &self.audit {
             observer = observer.with_audit(audit.clone());
+        }
+        if let Some(spans) = &self.spans {
+            observer = observer.with_spans(spans.clone());
         }
         if let Some(metrics) = &self.metrics {
             observer = observer.with_metrics(metrics.clone());

@@ -6,12 +6,14 @@ use axum::Router;
 use marquetry_artifacts::ArtifactStore;
 use marquetry_config::{Config, sections::TlsConfig};
 use marquetry_inbound_tls::{Tls, TlsError, TlsFiles};
+use marquetry_observe::SpanSink;
 use marquetry_protocol::server::{RequestContext, ToolOutput, Toolbox, http::Authenticator};
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
 use super::{App, StartError, access::Access, artifacts::open_store, components::Components};
 use crate::{
+    observation::Observation,
     reload::ConfigSource,
     tools::{BuiltIns, CustomTools},
 };
@@ -27,6 +29,7 @@ pub struct AppBuilder {
     /// See [`AppBuilder::admin_routes`].
     admin_routes: Router,
     source: Option<Arc<dyn ConfigSource>>,
+    spans: Option<Arc<dyn SpanSink>>,
 }
 
 impl AppBuilder {
@@ -39,6 +42,7 @@ impl AppBuilder {
             toolboxes: Vec::new(),
             admin_routes: Router::new(),
             source: None,
+            spans: None,
         }
     }
 
@@ -94,6 +98,13 @@ impl AppBuilder {
         Self { source: Some(source), ..self }
     }
 
+    /// Passes the spans of each request to `spans`, and tells upstreams in `_meta.traceparent` to
+    /// which span their call belongs.
+    #[must_use]
+    pub fn trace_to(self, spans: Arc<dyn SpanSink>) -> Self {
+        Self { spans: Some(spans), ..self }
+    }
+
     /// Also serves these routes to administrators: with authentication callers with the scope
     /// `admin`, without it callers on this machine.
     #[cfg(feature = "cli")]
@@ -109,8 +120,16 @@ impl AppBuilder {
     /// Returns an error if the configuration is invalid, the artifact store cannot be opened, two
     /// tools have one name, or there are two authenticators; see [`StartError`].
     pub async fn start(self) -> Result<App, StartError> {
-        let Self { config, store, authenticator, tools, mut toolboxes, admin_routes, source } =
-            self;
+        let Self {
+            config,
+            store,
+            authenticator,
+            tools,
+            mut toolboxes,
+            admin_routes,
+            source,
+            spans,
+        } = self;
         config.check()?;
         let access = Access::new(&config, authenticator)?;
         access.fetch_signing_keys();
@@ -122,7 +141,9 @@ impl AppBuilder {
             Some(store) => store,
             None => open_store(&config).await?,
         };
-        let components = Components::start(config, store, &custom, access, admin_routes)?;
+        let observation = Observation::open(&config, spans)?;
+        let components =
+            Components::start(config, store, &custom, access, admin_routes, observation)?;
         Ok(components.into_app(custom, tls, source))
     }
 }

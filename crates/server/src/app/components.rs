@@ -88,6 +88,7 @@ impl Components {
         custom: &CustomTools,
         access: Access,
         admin_routes: Router,
+        observation: Observation,
     ) -> Result<Self, ConfigError> {
         let faults = Arc::new(Faults::default());
         let store: Arc<dyn ArtifactStore> = Arc::new(WatchedStore::new(store, faults.clone()));
@@ -96,7 +97,6 @@ impl Components {
             config.console.enabled.then(|| Console::new(console_options(&config.console)));
         let recorder = Recorder(console.clone());
         let knowledge = Knowledge::new(&config, changes.clone(), recorder.view_contexts())?;
-        let observation = Observation::open(&config)?;
         if let Some(console) = &console {
             observation.watch_logins(console);
         }

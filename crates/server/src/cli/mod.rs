@@ -22,6 +22,7 @@ mod prompt;
 mod reload;
 mod serve;
 mod source;
+mod spans;
 mod stats;
 
 use std::{

@@ -26,6 +26,7 @@ use super::{
     ConfigArgs, Failure, INTERRUPTED, ServeCommand, browser, environment, flag_error, problems,
     reload::serve_reloads,
     source::{ServerSource, SourceArgs, bracketed},
+    spans::SpanExport,
 };
 use crate::app::App;
 
@@ -57,8 +58,9 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
         let tests = test_api(&config).await?;
         let routes = tests.as_ref().map(test_command::TestApi::router).unwrap_or_default();
         let description = source.description();
+        let spans = SpanExport::from_environment()?;
         let builder = App::builder(config).admin_routes(routes).reload_from(Arc::new(source));
-        let app = builder.start().await?;
+        let app = spans.trace(builder).start().await?;
         let reloads = tokio::spawn(serve_reloads(app.clone(), description, hangups));
         if let Some(tests) = tests {
             let stopping = app.stopping();
@@ -102,6 +104,7 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
         }
         let outcome = until_signal(signals, &app, app.serve(listener)).await;
         reloads.abort();
+        spans.close().await;
         outcome
     })
 }
@@ -114,12 +117,15 @@ pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
         let signals = EndSignals::new()?;
         let hangups = Hangups::new().map_err(Failure::new)?;
         let description = source.description();
-        let app = App::builder(config).reload_from(Arc::new(source)).start().await?;
+        let spans = SpanExport::from_environment()?;
+        let builder = App::builder(config).reload_from(Arc::new(source));
+        let app = spans.trace(builder).start().await?;
         let reloads = tokio::spawn(serve_reloads(app.clone(), description, hangups));
         tracing::info!("serving MCP on standard input and output");
         let serving = app.serve_stdio(tokio::io::stdin(), tokio::io::stdout());
         let outcome = until_signal(signals, &app, serving).await;
         reloads.abort();
+        spans.close().await;
         outcome
     })
 }

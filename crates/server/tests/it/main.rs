@@ -35,4 +35,5 @@ mod shutdown;
 mod support;
 mod test_command;
 mod tools;
+mod traces;
 mod upstream;

@@ -33,10 +33,20 @@ impl Program {
 
     /// Starts it with this configuration, after `prepare` has written other files into its folder.
     pub(crate) async fn start_with(toml: &str, prepare: impl FnOnce(&Path)) -> Self {
+        Self::launch(toml, prepare, &[]).await
+    }
+
+    /// Starts it with this configuration and these variables in its environment.
+    pub(crate) async fn start_in(toml: &str, environment: &[(&str, &str)]) -> Self {
+        Self::launch(toml, |_| {}, environment).await
+    }
+
+    async fn launch(toml: &str, prepare: impl FnOnce(&Path), environment: &[(&str, &str)]) -> Self {
         let folder = tempfile::tempdir().unwrap();
         prepare(folder.path());
         std::fs::write(folder.path().join("marquetry.toml"), toml).unwrap();
         let mut command = command(folder.path());
+        command.envs(environment.iter().copied());
         command.args(["serve", "--listen", "127.0.0.1:0", "--config"]);
         command.arg(folder.path().join("marquetry.toml"));
         let mut child =

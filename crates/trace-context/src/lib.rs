@@ -1,0 +1,5 @@
+#![doc = include_str!("../README.md")]
+
+mod context;
+
+pub use crate::context::TraceContext;
