@@ -12,5 +12,6 @@ mod knowledge;
 mod matrix;
 mod programs;
 mod seven;
+mod traces;
 mod upstreams;
 mod views;
