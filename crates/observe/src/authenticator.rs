@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::{header, request::Parts};
-use marquetry_protocol::server::{
-    Principal,
-    http::{Authenticator, Denial},
+use marquetry_protocol::{
+    auth::Challenge,
+    server::{
+        Principal,
+        http::{Authenticator, Denial},
+    },
 };
 use marquetry_rate_limit::LogLimit;
 
@@ -51,5 +54,9 @@ impl Authenticator for AuditingAuthenticator {
             audit.token_refused(request, status, &denial.message, suppressed).await;
         }
         Err(denial)
+    }
+
+    fn step_up(&self, scopes: &[String]) -> Challenge {
+        self.inner.step_up(scopes)
     }
 }

@@ -277,7 +277,13 @@ impl Accepted {
                             reply.write_stamped(&id, &Stamp { hint, server_info })
                         }
                     }),
-                    Err(error) => Outgoing::error(Some(&id), &with_code_of(error, revision)),
+                    Err(error) => {
+                        let scopes = cx.required_scopes();
+                        let scopes =
+                            scopes.filter(|_| error.code == error_code::INSUFFICIENT_SCOPE);
+                        let error = with_code_of(error, revision);
+                        Outgoing { scopes, ..Outgoing::error(Some(&id), &error) }
+                    }
                 });
             let answer = match answer.charge(&sending, &caller).await {
                 Ok(answer) => answer,

@@ -22,10 +22,11 @@ pub(super) struct Channel {
 
 impl Channel {
     /// Creates a channel, and returns the receiver of its outgoing messages.
-    pub(super) fn new(server: Server) -> (Self, mpsc::Receiver<Outgoing>) {
+    pub(super) fn new(server: Server, client: Peer) -> (Self, mpsc::Receiver<Outgoing>) {
         let limits = server.limits();
         let conversation = Conversation::new(None, limits.max_in_flight);
-        Self::of(server, conversation, Peer::local())
+        let conversation = conversation.in_profile(client.profile.clone());
+        Self::of(server, conversation, client)
     }
 
     /// Creates a channel for a conversation.

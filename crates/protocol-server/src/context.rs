@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, PoisonError, Weak},
+    sync::{Arc, OnceLock, PoisonError, Weak},
     time::Duration,
 };
 
@@ -53,6 +53,8 @@ struct ContextInner {
     cancel: CancellationToken,
     /// The task that continues after its request.
     job: Option<Arc<Job>>,
+    /// See [`RequestContext::require_scopes`].
+    required_scopes: OnceLock<Arc<[String]>>,
 }
 
 /// The parts that come from the request.
@@ -101,7 +103,8 @@ impl RequestContext {
         outbound: mpsc::Sender<Outgoing>,
         cancel: CancellationToken,
     ) -> Self {
-        Self::from(ContextInner { request, outbound, cancel, job: None })
+        let required_scopes = OnceLock::new();
+        Self::from(ContextInner { request, outbound, cancel, job: None, required_scopes })
     }
 
     /// Returns the context of work that continues as a task: it belongs to no request, so only the
@@ -130,7 +133,13 @@ impl RequestContext {
             tasks: None,
         });
         let cancel = job.cancellation().clone();
-        let inner = ContextInner { request: parts, outbound: detached(), cancel, job: Some(job) };
+        let inner = ContextInner {
+            request: parts,
+            outbound: detached(),
+            cancel,
+            job: Some(job),
+            required_scopes: OnceLock::new(),
+        };
         Self {
             #[cfg(feature = "typed")]
             states: self.states.clone(),
@@ -190,6 +199,28 @@ impl RequestContext {
     #[must_use]
     pub fn principal(&self) -> Option<&Arc<Principal>> {
         self.request().principal.as_ref()
+    }
+
+    /// Returns the error for a request that needs a token with these scopes. If the handler answers
+    /// with it, the HTTP response has status 403 and a challenge with the scopes, unless messages
+    /// were sent before it. An error of another server with the same code has no such effect.
+    #[must_use]
+    pub fn require_scopes(&self, scopes: impl IntoIterator<Item = String>) -> RpcError {
+        let scopes: Arc<[String]> = scopes.into_iter().collect();
+        let error = RpcError::insufficient_scope(scopes.iter().map(String::as_str));
+        _ = self.inner.required_scopes.set(scopes);
+        error
+    }
+
+    pub(super) fn required_scopes(&self) -> Option<Arc<[String]>> {
+        self.inner.required_scopes.get().cloned()
+    }
+
+    /// Returns the profile of the server that the client has selected, as by a URL; see
+    /// [`Peer::in_profile`](super::Peer::in_profile).
+    #[must_use]
+    pub fn profile(&self) -> Option<&str> {
+        self.request().conversation.profile.as_deref()
     }
 
     /// Returns the head of the HTTP request that brought this request: headers, URI, and the

@@ -11,6 +11,8 @@ use marquetry_protocol_wire::{
 };
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "http")]
+use super::Peer;
 use super::{
     Principal, ask::session::Questions, in_flight::InFlight, notifier::Listener,
     subscriptions::Subscriptions,
@@ -24,6 +26,8 @@ pub(super) struct Conversation {
     /// The owner. Only HTTP checks it.
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP uses it"))]
     pub(super) principal: Option<Arc<Principal>>,
+    /// The selected profile of the server; see [`Peer::in_profile`](super::Peer::in_profile).
+    pub(super) profile: Option<Arc<str>>,
     pub(super) number: ConversationId,
     pub(super) in_flight: Arc<InFlight>,
     /// Questions to the client.
@@ -71,6 +75,7 @@ impl Conversation {
             session: OnceLock::new(),
             id,
             principal: None,
+            profile: None,
             number: ConversationId::next(),
             in_flight,
             questions: Arc::default(),
@@ -81,10 +86,22 @@ impl Conversation {
 }
 
 impl Conversation {
+    /// Sets the owner and the profile.
+    #[cfg(feature = "http")]
+    pub(super) fn of_peer(self, peer: &Peer) -> Self {
+        self.of(peer.principal.clone()).in_profile(peer.profile.clone())
+    }
+
     /// Sets the owner.
     #[cfg(feature = "http")]
     pub(super) fn of(mut self, principal: Option<Arc<Principal>>) -> Self {
         self.principal = principal;
+        self
+    }
+
+    /// Sets the profile of the server.
+    pub(super) fn in_profile(mut self, profile: Option<Arc<str>>) -> Self {
+        self.profile = profile;
         self
     }
 

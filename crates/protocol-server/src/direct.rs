@@ -21,7 +21,7 @@ use super::{
     conversation::{ClientFacts, Conversation},
     fair::{ReturnableSlot, Slot},
     method_table::MethodCall,
-    notifier::{Filter, Listener},
+    notifier::{Filter, Listener, Recipient},
     observe::observed,
     outgoing::{Outgoing, counted, detached},
     subscriptions::Subscriptions,
@@ -74,7 +74,7 @@ impl Server {
                 methods: Vec::new(),
                 subscriptions: subscriptions.clone(),
             },
-            peer.principal.clone(),
+            Recipient::owned(peer.principal.clone(), peer.profile.clone()),
         );
         subscriptions.add(uri, self.shared.handler.subscribe(uri, &cx)).await?;
         Ok(Watch { listener, end, shutdown: self.shared.shutdown.clone(), _slot: slot })
@@ -108,7 +108,11 @@ impl Server {
             slot,
             // Nothing is sent before the answer, and `DirectCall::answer` counts that.
             sending: None,
-            conversation: Arc::new(Conversation { principal, ..conversation }),
+            conversation: Arc::new(Conversation {
+                principal,
+                profile: peer.profile.clone(),
+                ..conversation
+            }),
             rounds: None,
             question_timeout: self.shared.limits.question_timeout,
             memory,

@@ -14,7 +14,7 @@ use marquetry_protocol_wire::{
 use serde_json::Value;
 
 #[cfg(feature = "http")]
-use super::{Caller, HeaderArguments, fair::Full};
+use super::{HeaderArguments, Peer, fair::Full};
 use super::{
     context::RequestContext, reply::Reply, subscriptions::Unsubscribe, tasks::TaskOptions,
 };
@@ -57,10 +57,20 @@ pub trait Handler: Send + Sync + 'static {
         self.describe()
     }
 
+    /// Describes the server to the client of one request, an `initialize` or `server/discover`. A
+    /// handler overrides it when its instructions depend on the sender. By default it calls
+    /// [`Self::describe_for`]. The capabilities are those of `client`: at `initialize`, the context
+    /// has none yet.
+    fn describe_to(&self, client: &ClientCapabilities, cx: &RequestContext) -> ServerDescription {
+        let _ = cx;
+        self.describe_for(client)
+    }
+
     /// Returns the handler that this one wraps; none by default. A handler that changes some
     /// answers of another one returns that one here, and overrides only the methods that it
     /// changes: every other method calls the inner handler. Descriptions are not taken over:
-    /// implement [`Self::describe`], and [`Self::describe_for`] if the inner handler implements it.
+    /// implement [`Self::describe`], and [`Self::describe_for`] and [`Self::describe_to`] if the
+    /// inner handler implements them.
     ///
     /// ```
     /// # use marquetry_protocol_server::{Handler, ServerDescription, Toolbox};
@@ -253,18 +263,23 @@ pub trait Handler: Send + Sync + 'static {
 #[async_trait]
 pub trait ToolHeaders: Send + Sync {
     /// Returns the marked arguments of a tool, by its name for the client that the call names; none
-    /// if it has none, or is not known yet.
-    fn arguments(&self, tool: &str, info: Option<&Implementation>) -> Option<Arc<HeaderArguments>>;
+    /// if it has none, is not known yet, or is not there for the sender of the call.
+    fn arguments(
+        &self,
+        tool: &str,
+        info: Option<&Implementation>,
+        sender: &Peer,
+    ) -> Option<Arc<HeaderArguments>>;
 
     /// Waits until [`Self::arguments`] knows `tool`, before the headers of a call are checked; by
     /// default it returns at once. It is called only for tools for which [`Self::arguments`]
     /// returned [`None`]. The request has no slot among those in flight yet, so an implementation
-    /// that waits must limit the number of `caller`'s waiting requests.
+    /// that waits must limit the number of the sender's waiting requests.
     ///
     /// # Errors
     /// Returns an error if too many requests wait already.
-    async fn known(&self, tool: &str, caller: &Caller) -> Result<(), Full> {
-        let _ = (tool, caller);
+    async fn known(&self, tool: &str, sender: &Peer) -> Result<(), Full> {
+        let _ = (tool, sender);
         Ok(())
     }
 }

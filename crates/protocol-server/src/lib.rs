@@ -64,10 +64,10 @@ pub use self::{
     handler::{Handler, ServerDescription},
     limits::Limits,
     methods::MethodExists,
-    notifier::{Announcer, ChangeListener, Notifier},
+    notifier::{Announcer, ChangeListener, Notifier, Recipient},
     observe::{RequestObserver, RunningRequest},
     peer::Peer,
-    pipe::serve_pipe,
+    pipe::{serve_pipe, serve_pipe_of},
     reply::Reply,
     tasks::TaskOptions,
 };

@@ -10,7 +10,7 @@ use serde_json::{json, value::to_raw_value};
 
 use super::{
     Reply, RequestContext, Server,
-    notifier::{Filter, tagged},
+    notifier::{Filter, Recipient, tagged},
     outgoing::Outgoing,
     subscriptions::Subscriptions,
     task_methods, tasks,
@@ -75,9 +75,8 @@ pub(super) async fn listen(
     let methods =
         methods.into_iter().filter_map(|(wanted, method)| wanted.then_some(method)).collect();
     let id = cx.id();
-    let listener = server
-        .notifier()
-        .listen(Filter::Listen { id: id.clone(), methods, subscriptions }, cx.principal().cloned());
+    let filter = Filter::Listen { id: id.clone(), methods, subscriptions };
+    let listener = server.notifier().listen(filter, Recipient::of(cx));
 
     let watch = tasks.watch(wanted.task_ids.iter().cloned());
 

@@ -24,7 +24,7 @@ use super::{
     conversation::{ClientFacts, SessionFacts},
     listen::listen,
     method_table::{Method, MethodCall, MethodTable},
-    notifier::Filter,
+    notifier::{Filter, Recipient},
     reply::keep_object_schemas,
     subscriptions::Subscriptions,
     task_methods,
@@ -350,14 +350,14 @@ async fn initialize(call: MethodCall) -> Result<Reply, RpcError> {
         client: client.clone(),
         listener: call.server.notifier().listen(
             Filter::Session { subscriptions: subscriptions.clone() },
-            call.cx.principal().cloned(),
+            Recipient::of(&call.cx),
         ),
         subscriptions,
     };
     if call.cx.request().conversation.session.set(facts).is_err() {
         return Err(RpcError::invalid_request("the session is already initialized"));
     }
-    let mut description = call.server.shared.handler.describe_for(&client.capabilities);
+    let mut description = call.server.shared.handler.describe_to(&client.capabilities, &call.cx);
     // Tasks of this form are newer than sessions.
     description.capabilities.extensions.shift_remove(TASKS_EXTENSION);
     if !revision.has(Feature::Icons) {
@@ -391,7 +391,8 @@ async fn set_level(call: MethodCall) -> Result<Reply, RpcError> {
 }
 
 async fn discover(call: MethodCall) -> Result<Reply, RpcError> {
-    let description = call.server.shared.handler.describe_for(call.cx.capabilities());
+    let handler = &call.server.shared.handler;
+    let description = handler.describe_to(call.cx.capabilities(), &call.cx);
     let mut meta = JsonObject::new();
     meta.insert(meta_key::SERVER_INFO.to_owned(), json!(description.info));
     Reply::json(&DiscoverResult {

@@ -17,7 +17,7 @@ use serde_json::{
 };
 use tokio::sync::Notify;
 
-use super::{Principal, subscriptions::Subscriptions};
+use super::{Principal, RequestContext, subscriptions::Subscriptions};
 
 const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
@@ -66,8 +66,7 @@ impl ChangeListener for () {
 /// say that a list has changed.
 pub(super) struct Listener {
     filter: Filter,
-    /// The principal of the client, if it is authenticated.
-    principal: Option<Arc<Principal>>,
+    recipient: Recipient,
     queue: Mutex<VecDeque<Bytes>>,
     ready: Notify,
     max_queued: usize,
@@ -118,11 +117,33 @@ struct Announcement<'a> {
     params: JsonObject,
 }
 
+/// A client that listens for announcements.
+#[derive(Clone, Debug, Default)]
+#[non_exhaustive]
+pub struct Recipient {
+    /// The principal of the client, if it is authenticated, as it was when it began to listen.
+    pub principal: Option<Arc<Principal>>,
+    /// The profile of the server that it has selected.
+    pub profile: Option<Arc<str>>,
+}
+
+impl Recipient {
+    pub(super) fn owned(principal: Option<Arc<Principal>>, profile: Option<Arc<str>>) -> Self {
+        Self { principal, profile }
+    }
+
+    pub(super) fn of(cx: &RequestContext) -> Self {
+        Self::owned(cx.principal().cloned(), cx.request().conversation.profile.clone())
+    }
+}
+
 /// The clients for an announcement.
 enum Audience<'a> {
     All,
     /// Clients of this principal, or those without one.
     Of(Option<&'a Principal>),
+    /// Clients for which this returns true.
+    If(&'a dyn Fn(&Recipient) -> bool),
 }
 
 impl Notifier {
@@ -133,6 +154,27 @@ impl Notifier {
     /// Announces a changed list of tools.
     pub fn tools_changed(&self) {
         self.announce("notifications/tools/list_changed", Audience::All);
+    }
+
+    /// Announces a changed list of tools to the clients for which `reaches` returns true.
+    pub fn tools_changed_if(&self, reaches: impl Fn(&Recipient) -> bool) {
+        self.announce("notifications/tools/list_changed", Audience::If(&reaches));
+    }
+
+    /// Announces a changed list of prompts to the clients for which `reaches` returns true.
+    pub fn prompts_changed_if(&self, reaches: impl Fn(&Recipient) -> bool) {
+        self.announce(PROMPTS_CHANGED, Audience::If(&reaches));
+    }
+
+    /// Announces a changed list of resources to the clients for which `reaches` returns true.
+    pub fn resources_changed_if(&self, reaches: impl Fn(&Recipient) -> bool) {
+        self.announce(RESOURCES_CHANGED, Audience::If(&reaches));
+    }
+
+    /// Announces a change of the resource `uri` to the subscribers for which `reaches` returns
+    /// true.
+    pub fn resource_updated_if(&self, uri: &str, reaches: impl Fn(&Recipient) -> bool) {
+        self.announce_update(uri, Audience::If(&reaches));
     }
 
     /// Announces a changed list of prompts.
@@ -186,14 +228,10 @@ impl Notifier {
         });
     }
 
-    pub(super) fn listen(
-        &self,
-        filter: Filter,
-        principal: Option<Arc<Principal>>,
-    ) -> Arc<Listener> {
+    pub(super) fn listen(&self, filter: Filter, recipient: Recipient) -> Arc<Listener> {
         let listener = Arc::new(Listener {
             filter,
-            principal,
+            recipient,
             queue: Mutex::default(),
             ready: Notify::new(),
             max_queued: self.max_queued,
@@ -220,9 +258,14 @@ impl Listener {
 
     fn offer(&self, announcement: &Announcement<'_>) {
         let Announcement { method, uri, audience, params } = announcement;
-        if let Audience::Of(principal) = audience
-            && !Principal::is_same(*principal, self.principal.as_deref())
-        {
+        let is_reached = match audience {
+            Audience::All => true,
+            Audience::Of(principal) => {
+                Principal::is_same(*principal, self.recipient.principal.as_deref())
+            }
+            Audience::If(reaches) => reaches(&self.recipient),
+        };
+        if !is_reached {
             return;
         }
         let message = match &self.filter {
@@ -279,7 +322,7 @@ mod tests {
     #[tokio::test]
     async fn the_same_announcement_waits_once() {
         let notifier = Notifier::new(8);
-        let listener = notifier.listen(session(), None);
+        let listener = notifier.listen(session(), Recipient::default());
         notifier.tools_changed();
         notifier.tools_changed();
         notifier.prompts_changed();
@@ -296,7 +339,7 @@ mod tests {
         let methods = vec!["notifications/prompts/list_changed"];
         let listener = notifier.listen(
             Filter::Listen { id: 7.into(), methods, subscriptions: Subscriptions::none() },
-            None,
+            Recipient::default(),
         );
         notifier.tools_changed();
         notifier.prompts_changed();
@@ -310,7 +353,7 @@ mod tests {
         let alice = Arc::new(Principal::new(None, "alice"));
         let bob = Arc::new(Principal::new(None, "bob"));
         let listeners = [Some(alice.clone()), Some(alice.clone()), Some(bob), None]
-            .map(|principal| notifier.listen(session(), principal));
+            .map(|principal| notifier.listen(session(), Recipient::owned(principal, None)));
         notifier.resources_changed_for(Some(&alice));
         assert_eq!(listeners.each_ref().map(waiting), [1, 1, 0, 0]);
         notifier.resources_changed_for(None);
@@ -320,13 +363,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn a_change_reaches_the_selected_clients_alone() {
+        let notifier = Notifier::new(8);
+        let listeners = [None, Some("reading".into())]
+            .map(|profile| notifier.listen(session(), Recipient::owned(None, profile)));
+        notifier.tools_changed_if(|recipient| recipient.profile.as_deref() == Some("reading"));
+        assert_eq!(listeners.each_ref().map(waiting), [0, 1]);
+        notifier.prompts_changed_if(|recipient| recipient.profile.is_none());
+        notifier.resources_changed_if(|_| false);
+        assert_eq!(listeners.each_ref().map(waiting), [1, 1]);
+    }
+
+    #[tokio::test]
     async fn the_queue_is_bounded_and_the_departed_are_forgotten() {
         let notifier = Notifier::new(1);
-        let listener = notifier.listen(session(), None);
+        let listener = notifier.listen(session(), Recipient::default());
         notifier.tools_changed();
         notifier.resources_changed();
         assert_eq!(listener.queue.lock().unwrap().len(), 1);
-        let many = Notifier::new(100).listen(session(), None);
+        let many = Notifier::new(100).listen(session(), Recipient::default());
         (0..9_u8).for_each(|number| many.push(vec![number; MAX_QUEUED_BYTES / 4]));
         assert_eq!((waiting(&many), many.next().await[0]), (4, 5));
         drop(listener);

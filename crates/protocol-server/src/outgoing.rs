@@ -1,6 +1,6 @@
 //! A message on its way to a client.
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use marquetry_protocol_wire::{RequestId, RpcError, envelope::write_error};
@@ -18,14 +18,18 @@ pub(super) struct Outgoing {
     pub(super) bytes: Bytes,
     #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP uses it"))]
     pub(super) kind: Kind,
-    /// The id of the event, if it comes from the log of a stream.
+    /// The id of the event, if it comes from the log of a stream. Boxed, because few messages have
+    /// one.
     #[cfg(feature = "http")]
-    pub(super) id: Option<super::event_id::EventId>,
+    pub(super) id: Option<Box<super::event_id::EventId>>,
     /// The answered requests. They are in flight until the message is sent, so that unread answers
     /// count for the limit.
     pub(super) held: Vec<InFlightGuard>,
     /// Slots for unsent bytes in the limit of all clients, for a long message.
     pub(super) charged: Vec<Slot>,
+    /// The scopes that the request needs, for an error that says so.
+    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP uses it"))]
+    pub(super) scopes: Option<Arc<[String]>>,
 }
 
 /// Shorter messages are not counted as unsent bytes: their number is limited.
@@ -51,6 +55,7 @@ impl Outgoing {
             id: None,
             held: Vec::new(),
             charged: Vec::new(),
+            scopes: None,
         }
     }
 
@@ -84,7 +89,7 @@ impl Outgoing {
     /// Creates a message from a stored event.
     #[cfg(feature = "http")]
     pub(super) fn event(bytes: Bytes, id: super::event_id::EventId) -> Self {
-        Self { id: Some(id), ..Self::new(bytes, Kind::Notification) }
+        Self { id: Some(Box::new(id)), ..Self::new(bytes, Kind::Notification) }
     }
 
     pub(super) fn notification(bytes: impl Into<Bytes>) -> Self {

@@ -17,6 +17,8 @@ pub struct Peer {
     /// The HTTP request with the message.
     #[cfg(feature = "http")]
     pub(super) http: Option<Arc<http::request::Parts>>,
+    /// See [`Peer::in_profile`].
+    pub(super) profile: Option<Arc<str>>,
 }
 
 impl Peer {
@@ -30,7 +32,22 @@ impl Peer {
             cut: CancellationToken::new(),
             #[cfg(feature = "http")]
             http: None,
+            profile: None,
         }
+    }
+
+    /// Selects a profile of the server, such as the part of it that a URL stands for. Handlers find
+    /// it in [`RequestContext::profile`](super::RequestContext::profile). A session stays in the
+    /// profile of the request that opened it.
+    #[must_use]
+    pub fn in_profile(self, profile: Arc<str>) -> Self {
+        Self { profile: Some(profile), ..self }
+    }
+
+    /// Returns the selected profile.
+    #[must_use]
+    pub fn profile(&self) -> Option<&str> {
+        self.profile.as_deref()
     }
 
     /// Returns the authenticated sender; `None` without authentication.

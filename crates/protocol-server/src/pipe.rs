@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 #[cfg(feature = "stdio")]
 use tokio_util::task::AbortOnDropHandle;
 
-use super::{Server, channel::Channel, outgoing::Outgoing};
+use super::{Peer, Server, channel::Channel, outgoing::Outgoing};
 
 /// Serves one client on standard input and output, until the input ends or `stop` is cancelled.
 ///
@@ -74,8 +74,27 @@ where
     R: AsyncRead + Unpin + Send,
     W: AsyncWrite + Unpin + Send + 'static,
 {
+    serve_pipe_of(Peer::local(), server, reader, writer, stop).await
+}
+
+/// Serves one client as [`serve_pipe`] does, for example one that has selected a profile of the
+/// server.
+///
+/// # Errors
+/// Returns an error as [`serve_pipe`] does.
+pub async fn serve_pipe_of<R, W>(
+    client: Peer,
+    server: &Server,
+    reader: R,
+    writer: W,
+    stop: CancellationToken,
+) -> io::Result<()>
+where
+    R: AsyncRead + Unpin + Send,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
     let limits = server.limits();
-    let (pipe, queue) = Channel::new(server.clone());
+    let (pipe, queue) = Channel::new(server.clone(), client);
     // Dropping this future ends the conversation, too.
     let _end = pipe.conversation.ending.clone().drop_guard();
     let gone = CancellationToken::new();

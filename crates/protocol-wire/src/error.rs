@@ -23,6 +23,9 @@ pub mod error_code {
     /// Codes of our own are positive: 2026-07-28 allows no new ones in -32000 to -32019, and
     /// reserves -32020 to -32099.
     pub const LIMIT_EXCEEDED: i32 = 413;
+    /// The request needs a token with further scopes. Over HTTP the answer has status 403 and a
+    /// challenge.
+    pub const INSUFFICIENT_SCOPE: i32 = 403;
     /// More requests are in flight than a stated limit of this implementation allows; a later
     /// request may succeed.
     pub const TOO_MANY_REQUESTS: i32 = 429;
@@ -98,6 +101,16 @@ impl RpcError {
     #[must_use]
     pub fn limit_exceeded(message: impl Into<String>) -> Self {
         Self::new(error_code::LIMIT_EXCEEDED, message)
+    }
+
+    /// Returns the error for a request that needs a token with these scopes; `data.scopes` has
+    /// them.
+    #[must_use]
+    pub fn insufficient_scope<'a>(scopes: impl IntoIterator<Item = &'a str>) -> Self {
+        let scopes: Vec<&str> = scopes.into_iter().collect();
+        let message = format!("a token with the scopes \"{}\" is needed", scopes.join(" "));
+        Self::new(error_code::INSUFFICIENT_SCOPE, message)
+            .with_data(&serde_json::json!({ "scopes": scopes }))
     }
 
     /// Returns an error with the code [`error_code::TOO_MANY_REQUESTS`]; the message should name

@@ -71,6 +71,22 @@ impl<H: Handler> AppsHandler<H> {
         self.apps.is_enabled_for(cx.capabilities())
     }
 
+    /// Adds the extension for a client that has it, too.
+    fn with_extension(
+        &self,
+        description: ServerDescription,
+        client: &ClientCapabilities,
+    ) -> ServerDescription {
+        let mut description = self.with_resources(description);
+        let extensions = &mut description.capabilities.extensions;
+        if self.apps.is_enabled_for(client) {
+            extensions.insert(EXTENSION.to_owned(), client_settings());
+        } else {
+            extensions.shift_remove(EXTENSION);
+        }
+        description
+    }
+
     /// Adds the capability for resources if there are Views. Every client gets it, because some
     /// hosts read Views without declaring the extension.
     fn with_resources(&self, mut description: ServerDescription) -> ServerDescription {
@@ -92,14 +108,11 @@ impl<H: Handler> Handler for AppsHandler<H> {
     }
 
     fn describe_for(&self, client: &ClientCapabilities) -> ServerDescription {
-        let mut description = self.with_resources(self.inner.describe_for(client));
-        let extensions = &mut description.capabilities.extensions;
-        if self.apps.is_enabled_for(client) {
-            extensions.insert(EXTENSION.to_owned(), client_settings());
-        } else {
-            extensions.shift_remove(EXTENSION);
-        }
-        description
+        self.with_extension(self.inner.describe_for(client), client)
+    }
+
+    fn describe_to(&self, client: &ClientCapabilities, cx: &RequestContext) -> ServerDescription {
+        self.with_extension(self.inner.describe_to(client, cx), client)
     }
 
     /// A shared cache must not store answers that depend on the client's capabilities (2026-07-28,

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use http::{header, request::Parts};
-use marquetry_protocol::server::{
-    Principal,
-    http::{Authenticator, ConnectionInfo, Denial},
+use marquetry_protocol::{
+    auth::Challenge,
+    server::{
+        Principal,
+        http::{Authenticator, ConnectionInfo, Denial},
+    },
 };
 use marquetry_rate_limit::LogLimit;
 
@@ -42,6 +45,10 @@ impl Authenticator for LoggingAuthenticator {
         }
         Err(denial)
     }
+
+    fn step_up(&self, scopes: &[String]) -> Challenge {
+        self.inner.step_up(scopes)
+    }
 }
 
 #[cfg(test)]
@@ -49,7 +56,6 @@ mod tests {
     use std::sync::Mutex;
 
     use http::{Request, StatusCode};
-    use marquetry_protocol::auth::Challenge;
 
     use super::*;
 

@@ -230,12 +230,16 @@ impl ResourceServer {
 
     /// Returns a challenge with the parameters that all challenges have.
     fn challenge(&self, error: Option<(&str, &str)>) -> Challenge {
+        self.challenge_for(error, &self.options.required_scopes)
+    }
+
+    fn challenge_for(&self, error: Option<(&str, &str)>, scopes: &[String]) -> Challenge {
         let mut challenge = Challenge::new("Bearer");
         if let Some((error, description)) = error {
             challenge = challenge.with("error", error).with("error_description", description);
         }
-        if !self.options.required_scopes.is_empty() {
-            challenge = challenge.with("scope", self.options.required_scopes.join(" "));
+        if !scopes.is_empty() {
+            challenge = challenge.with("scope", scopes.join(" "));
         }
         if let Some(issued) = &self.issued {
             challenge = challenge.with("resource_metadata", &issued.metadata_url);
@@ -260,6 +264,12 @@ impl ResourceServer {
 impl Authenticator for ResourceServer {
     async fn authenticate(&self, request: &Parts) -> Result<Arc<Principal>, Denial> {
         self.check(&request.headers).await
+    }
+
+    fn step_up(&self, scopes: &[String]) -> Challenge {
+        let mut all = self.options.required_scopes.clone();
+        all.extend(scopes.iter().filter(|it| !self.options.required_scopes.contains(it)).cloned());
+        self.challenge_for(Some(("insufficient_scope", "the token lacks a scope")), &all)
     }
 }
 

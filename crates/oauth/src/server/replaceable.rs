@@ -4,9 +4,12 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use async_trait::async_trait;
 use http::request::Parts;
-use marquetry_protocol::server::{
-    Principal,
-    http::{Authenticator, Denial},
+use marquetry_protocol::{
+    auth::Challenge,
+    server::{
+        Principal,
+        http::{Authenticator, Denial},
+    },
 };
 
 /// Authenticates by another authenticator, which can be replaced: after a change of tokens, for
@@ -31,5 +34,9 @@ impl Authenticator for ReplaceableAuthenticator {
     async fn authenticate(&self, request: &Parts) -> Result<Arc<Principal>, Denial> {
         let inner = self.0.read().unwrap_or_else(PoisonError::into_inner).clone();
         inner.authenticate(request).await
+    }
+
+    fn step_up(&self, scopes: &[String]) -> Challenge {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).step_up(scopes)
     }
 }

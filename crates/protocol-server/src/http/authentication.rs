@@ -3,10 +3,11 @@
 use std::{fmt, sync::Arc};
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use http::{HeaderValue, StatusCode, header, request::Parts};
 use marquetry_protocol_wire::auth::Challenge;
 
-use super::response::{Response, refused};
+use super::response::{Response, answered, refused};
 use crate::Principal;
 
 /// Authenticates HTTP requests.
@@ -20,6 +21,32 @@ pub trait Authenticator: Send + Sync + 'static {
     /// # Errors
     /// Returns an error if the request is denied; it is the refusal to answer with.
     async fn authenticate(&self, request: &Parts) -> Result<Arc<Principal>, Denial>;
+
+    /// Returns the challenge of an answer with status 403: a token with these scopes is needed.
+    fn step_up(&self, scopes: &[String]) -> Challenge {
+        insufficient_scope(scopes)
+    }
+}
+
+/// Returns a challenge for a token with these scopes (RFC 6750, section 3.1).
+fn insufficient_scope(scopes: &[String]) -> Challenge {
+    Challenge::new("Bearer").with("error", "insufficient_scope").with("scope", scopes.join(" "))
+}
+
+/// Returns the response with an error of JSON-RPC for a request that needs these scopes.
+pub(super) fn step_up(
+    authenticator: Option<&dyn Authenticator>,
+    scopes: &[String],
+    json: Bytes,
+) -> Response {
+    let challenge = match authenticator {
+        Some(authenticator) => authenticator.step_up(scopes),
+        None => insufficient_scope(scopes),
+    };
+    let denial = Denial { status: StatusCode::FORBIDDEN, challenge, message: String::new() };
+    let mut response = answered(denial.status, json);
+    response.headers_mut().insert(header::WWW_AUTHENTICATE, denial.www_authenticate());
+    response
 }
 
 /// The refusal of a request that is not authorized.

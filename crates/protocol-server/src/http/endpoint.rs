@@ -24,7 +24,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::{
     Authenticator,
-    authentication::principal,
+    authentication::{principal, step_up},
     body::{BodyEnd, ResponseBody},
     connection::{Connection, ConnectionInfo},
     guard::HostGuard,
@@ -36,7 +36,7 @@ use super::{
     sessions::{Session, Sessions},
 };
 use crate::{
-    Caller, HeaderArguments, Principal, Server,
+    HeaderArguments, Principal, Server,
     call::stateless_revision,
     conversation::Conversation,
     event_id::EventId,
@@ -92,6 +92,11 @@ struct EndpointShared {
     pulse: Pulse,
 }
 
+/// The extension of an HTTP request that selects a profile of the server, as by its URL; see
+/// [`Peer::in_profile`]. A session that was opened in one profile is unknown in others.
+#[derive(Clone, Debug)]
+pub struct SelectedProfile(pub Arc<str>);
+
 /// The sender of a request and its connection.
 pub(super) struct Client {
     pub(super) peer: Peer,
@@ -104,7 +109,8 @@ impl Client {
     pub(super) fn new(principal: Option<Arc<Principal>>, head: &Arc<Parts>) -> Self {
         let connection = connection_of(&head.extensions);
         let peer = Peer::of_connection(principal, connection.as_ref());
-        Self { peer: Peer { http: Some(head.clone()), ..peer }, connection }
+        let profile = head.extensions.get::<SelectedProfile>().map(|it| it.0.clone());
+        Self { peer: Peer { http: Some(head.clone()), profile, ..peer }, connection }
     }
 
     pub(super) fn principal(&self) -> Option<&Principal> {
@@ -199,7 +205,7 @@ impl HttpEndpoint {
         match head.method {
             Method::POST => self.post(client, &head.headers, body).await,
             Method::GET => self.get(&client, &head.headers),
-            Method::DELETE => self.delete(client.principal(), &head.headers),
+            Method::DELETE => self.delete(&client.peer, &head.headers),
             _ => not_allowed("GET, POST, DELETE"),
         }
     }
@@ -245,7 +251,7 @@ impl HttpEndpoint {
                 // Stateless HTTP cancels by closing the connection, and has no other notifications.
                 empty(StatusCode::ACCEPTED)
             }
-            Ok(incoming) => match self.session(client.principal(), headers) {
+            Ok(incoming) => match self.session(&client.peer, headers) {
                 Ok(session) => self.without_answer(&session, &client, incoming, accepts).await,
                 Err((status, why)) => refused(status, why),
             },
@@ -279,7 +285,7 @@ impl HttpEndpoint {
             None if request.method == "initialize" => {
                 self.initialize(client, request, &members).await
             }
-            None => match self.session(client.principal(), headers) {
+            None => match self.session(&client.peer, headers) {
                 Ok(session) => self.in_session(&session, client, request, &members, accepts).await,
                 Err((status, why)) => refused(status, why),
             },
@@ -337,7 +343,7 @@ impl HttpEndpoint {
             Err(error) => return bad_request(Some(&request.id), &error),
         };
         if let Some(tool) = tool {
-            let marks = match self.header_arguments(&tool, members, &client.peer.caller).await {
+            let marks = match self.header_arguments(&tool, members, &client.peer).await {
                 Ok(marks) => marks,
                 Err(full) => return overloaded(Some(&request.id), &full),
             };
@@ -360,7 +366,7 @@ impl HttpEndpoint {
         };
         // Ids are unique for each client, and each request may come from another client: each gets
         // its own conversation.
-        let conversation = Arc::new(Conversation::new(None, 1).of(client.peer.principal.clone()));
+        let conversation = Arc::new(Conversation::new(None, 1).of_peer(&client.peer));
         let accepted =
             self.shared.server.accept(&conversation, &client.peer, request, members, Some(slot));
         match accepted {
@@ -382,7 +388,7 @@ impl HttpEndpoint {
         &self,
         tool: &str,
         members: &Members<'_>,
-        caller: &Caller,
+        sender: &Peer,
     ) -> Result<Option<Arc<HeaderArguments>>, Full> {
         let handler = &self.shared.server.shared.handler;
         let Some(headers) = handler.tool_headers() else {
@@ -392,11 +398,11 @@ impl HttpEndpoint {
         };
         let meta = members.read::<RequestMeta>("_meta").ok().flatten().unwrap_or_default();
         let client = meta.client_info.as_ref();
-        if let Some(marks) = headers.arguments(tool, client) {
+        if let Some(marks) = headers.arguments(tool, client, sender) {
             return Ok(Some(marks));
         }
-        headers.known(tool, caller).await?;
-        Ok(headers.arguments(tool, client))
+        headers.known(tool, sender).await?;
+        Ok(headers.arguments(tool, client, sender))
     }
 
     async fn initialize(
@@ -413,7 +419,7 @@ impl HttpEndpoint {
         };
         let limits = self.shared.server.limits();
         let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight);
-        let conversation = Arc::new(conversation.of(client.peer.principal.clone()));
+        let conversation = Arc::new(conversation.of_peer(&client.peer));
         let server = &self.shared.server;
         let caller = &client.peer.caller;
         let slot = match server.shared.shares.calls.enter(caller, 1).await {
@@ -537,6 +543,10 @@ impl HttpEndpoint {
             }
             return on_disconnect.stream(Some(first), messages, client);
         }
+        if let Some(scopes) = &answer.scopes {
+            let authenticator = self.shared.options.authenticator.as_deref();
+            return step_up(authenticator, scopes, answer.bytes);
+        }
         match answer.kind {
             Kind::Answer(error) if accepts.json => {
                 answered(on_disconnect.status(error), answer.into_counted_bytes())
@@ -552,7 +562,7 @@ impl HttpEndpoint {
         if !Accepts::of(headers).events {
             return refused(StatusCode::NOT_ACCEPTABLE, "accept must name text/event-stream");
         }
-        let session = match self.session(client.principal(), headers) {
+        let session = match self.session(&client.peer, headers) {
             Ok(session) => session,
             Err((status, why)) => return refused(status, why),
         };
@@ -598,20 +608,20 @@ impl HttpEndpoint {
         events(body)
     }
 
-    fn delete(&self, principal: Option<&Principal>, headers: &HeaderMap) -> Response {
+    fn delete(&self, sender: &Peer, headers: &HeaderMap) -> Response {
         if names_stateless_version(headers) {
             return not_allowed("POST");
         }
         match headers.get(SESSION_ID).and_then(|id| id.to_str().ok()) {
             None => refused(StatusCode::BAD_REQUEST, "header 'Mcp-Session-Id' is missing"),
-            Some(id) if self.shared.sessions.end(id, principal) => empty(StatusCode::NO_CONTENT),
+            Some(id) if self.shared.sessions.end(id, sender) => empty(StatusCode::NO_CONTENT),
             Some(_) => refused(StatusCode::NOT_FOUND, "unknown session"),
         }
     }
 
     #[cfg(test)]
     pub(super) fn session_of(&self, id: &str) -> Option<Arc<Session>> {
-        self.shared.sessions.get(id, None)
+        self.shared.sessions.get(id, &Peer::local())
     }
 
     #[cfg(test)]
@@ -622,7 +632,7 @@ impl HttpEndpoint {
     /// Returns the session in the headers, or the status and the reason of a refusal.
     fn session(
         &self,
-        principal: Option<&Principal>,
+        sender: &Peer,
         headers: &HeaderMap,
     ) -> Result<Arc<Session>, (StatusCode, &'static str)> {
         if let Some(version) = headers.get(PROTOCOL_VERSION) {
@@ -640,7 +650,7 @@ impl HttpEndpoint {
                 "header 'Mcp-Session-Id' is missing: send initialize first, or name a revision without sessions in 'MCP-Protocol-Version'",
             ));
         };
-        let session = id.to_str().ok().and_then(|id| self.shared.sessions.get(id, principal));
+        let session = id.to_str().ok().and_then(|id| self.shared.sessions.get(id, sender));
         session.ok_or((StatusCode::NOT_FOUND, "unknown session; it may have ended"))
     }
 }

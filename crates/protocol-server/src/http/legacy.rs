@@ -99,8 +99,8 @@ impl LegacySseEndpoint {
             Err(full) => return retry_later(refused(StatusCode::SERVICE_UNAVAILABLE, full)),
         };
         let time_left = client.principal().and_then(Principal::time_left);
-        let conversation = Conversation::new(Some(id.clone()), limits.max_in_flight)
-            .of(client.peer.principal.clone());
+        let conversation =
+            Conversation::new(Some(id.clone()), limits.max_in_flight).of_peer(&client.peer);
         // Each message has its own head; the head of the stream must not stay in memory as long as
         // the stream.
         let peer = Peer { http: None, ..client.peer.clone() };

@@ -29,7 +29,7 @@ pub use self::{
     body::ResponseBody,
     client_stream::ClientSocket,
     connection::ConnectionInfo,
-    endpoint::{HttpEndpoint, HttpOptions},
+    endpoint::{HttpEndpoint, HttpOptions, SelectedProfile},
     guard::{HostGuard, Refusal},
     legacy::LegacySseEndpoint,
     receive::{ReceiveError, Received},

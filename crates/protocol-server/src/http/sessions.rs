@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::replay::Replay;
 use crate::{
-    Caller, Principal,
+    Caller, Peer, Principal,
     conversation::Conversation,
     fair::{Full, Slot},
 };
@@ -88,11 +88,11 @@ impl Sessions {
         }
     }
 
-    /// Returns the session with that id, if it belongs to the principal: knowing the id is not
-    /// enough.
-    pub(super) fn get(&self, id: &str, principal: Option<&Principal>) -> Option<Arc<Session>> {
+    /// Returns the session with that id, if it belongs to the principal, and was opened in the
+    /// same profile: knowing the id is not enough.
+    pub(super) fn get(&self, id: &str, sender: &Peer) -> Option<Arc<Session>> {
         let session = self.open.lock().unwrap_or_else(PoisonError::into_inner).get(id).cloned()?;
-        if !session.is_of(principal) {
+        if !session.is_of(sender) {
             return None;
         }
         *session.last_used.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
@@ -101,9 +101,9 @@ impl Sessions {
 
     /// Ends a session: cancels its requests and closes its streams. Returns false if the principal
     /// has no session with that id.
-    pub(super) fn end(&self, id: &str, principal: Option<&Principal>) -> bool {
+    pub(super) fn end(&self, id: &str, sender: &Peer) -> bool {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_theirs = open.get(id).is_some_and(|session| session.is_of(principal));
+        let is_theirs = open.get(id).is_some_and(|session| session.is_of(sender));
         let session = if is_theirs { open.remove(id) } else { None };
         drop(open);
         session.as_ref().inspect(|session| session.end()).is_some()
@@ -111,8 +111,10 @@ impl Sessions {
 }
 
 impl Session {
-    fn is_of(&self, principal: Option<&Principal>) -> bool {
-        Principal::is_same(self.conversation.principal.as_deref(), principal)
+    fn is_of(&self, sender: &Peer) -> bool {
+        let owner = self.conversation.principal.as_deref();
+        Principal::is_same(owner, sender.principal.as_deref())
+            && self.conversation.profile == sender.profile
     }
 
     fn end(&self) {
@@ -196,8 +198,7 @@ mod tests {
         {
             insert(&sessions, id, of).unwrap();
         }
-        let left =
-            |id: &str, of: Option<&Arc<Principal>>| sessions.get(id, of.map(|it| &**it)).is_some();
+        let left = |id: &str, of: Option<&Arc<Principal>>| sessions.get(id, &peer(of)).is_some();
         assert_eq!(["c", "d", "e"].map(|id| left(id, Some(&ann))), [false, true, true]);
         assert_eq!(["b", "a"].map(|id| left(id, None)), [true, true], "others lose nothing");
         // The total limit is exceeded: one of the caller's own sessions ends.
@@ -218,7 +219,7 @@ mod tests {
         assert!(sessions.insert("b".into(), conversation(), Caller::Local, replay()).is_err());
         drop(call);
         assert_eq!(sessions.insert("b".into(), conversation(), Caller::Local, replay()), Ok(()));
-        assert!(sessions.get("a", None).is_none());
+        assert!(sessions.get("a", &peer(None)).is_none());
     }
 
     #[test]
@@ -227,9 +228,9 @@ mod tests {
         let busy = conversation();
         let call = busy.in_flight.enter(&1.into(), None).unwrap();
         sessions.insert("a".into(), busy, Caller::Local, replay()).unwrap();
-        assert!(sessions.end("a", None));
+        assert!(sessions.end("a", &peer(None)));
         assert!(call.cancel.is_cancelled());
-        assert!(!sessions.end("a", None));
+        assert!(!sessions.end("a", &peer(None)));
     }
 
     fn sessions(max: usize, max_per_caller: usize, idle: Duration) -> Arc<Sessions> {
@@ -239,6 +240,25 @@ mod tests {
             ..Limits::default()
         };
         Sessions::new(Shares::new(&limits).sessions, idle)
+    }
+
+    #[test]
+    fn a_session_stays_in_its_profile() {
+        let sessions = sessions(4, 4, Duration::from_mins(1));
+        let reading = peer(None).in_profile("reading".into());
+        let opened = Conversation::new(None, 8).of_peer(&reading);
+        sessions.insert("a".into(), Arc::new(opened), Caller::Local, replay()).unwrap();
+        insert(&sessions, "b", None).unwrap();
+        let writing = peer(None).in_profile("writing".into());
+        let found = |id: &str| {
+            [&reading, &writing, &peer(None)].map(|sender| sessions.get(id, sender).is_some())
+        };
+        assert_eq!([found("a"), found("b")], [[true, false, false], [false, false, true]]);
+        assert!(!sessions.end("a", &writing) && sessions.end("a", &reading));
+    }
+
+    fn peer(of: Option<&Arc<Principal>>) -> Peer {
+        Peer::new(of.cloned(), None)
     }
 
     fn conversation() -> Arc<Conversation> {

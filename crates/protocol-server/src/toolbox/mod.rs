@@ -338,7 +338,12 @@ impl Toolbox {
 
 #[cfg(feature = "http")]
 impl super::ToolHeaders for Toolbox {
-    fn arguments(&self, tool: &str, _: Option<&Implementation>) -> Option<Arc<HeaderArguments>> {
+    fn arguments(
+        &self,
+        tool: &str,
+        _: Option<&Implementation>,
+        _: &super::Peer,
+    ) -> Option<Arc<HeaderArguments>> {
         self.tools.iter().find(|typed| typed.tool.name == tool)?.headers.clone()
     }
 }

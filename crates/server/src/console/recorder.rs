@@ -12,6 +12,7 @@ use marquetry_console::{
 };
 use marquetry_protocol::{
     RpcError,
+    auth::Challenge,
     server::{
         Principal, Reply, RequestContext,
         http::{Authenticator, Denial},
@@ -65,6 +66,10 @@ impl Authenticator for ConsoleLoginAuthenticator {
             Some(token) if self.console.logins().knows(token) => Ok(self.principal.clone()),
             _ => self.inner.authenticate(request).await,
         }
+    }
+
+    fn step_up(&self, scopes: &[String]) -> Challenge {
+        self.inner.step_up(scopes)
     }
 }
 
