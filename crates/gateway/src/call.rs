@@ -10,11 +10,12 @@ use futures_util::{FutureExt as _, future::join_all};
 use marquetry_apps_ext::types::{ToolUi, is_ui_enabled};
 use marquetry_artifacts::Settings;
 use marquetry_nearest::nearest;
+use marquetry_policy::ItemKind;
 use marquetry_protocol::{
     Era, Feature, RpcError,
     client::{Client, ClientError},
     error_code,
-    server::{Caller, HeaderArguments, Reply, RequestContext, fair::Full},
+    server::{HeaderArguments, Peer, Reply, RequestContext, fair::Full},
     types::{
         CallToolParams, CompleteParams, CompleteReference, CompleteResult, GetPromptParams,
         JsonObject, ReadResourceParams,
@@ -30,7 +31,7 @@ use serde_json::{
 use tracing::Instrument as _;
 
 use super::{
-    Catalog, Gateway, List, ToolRoute, Upstream, UpstreamState,
+    Catalog, Gateway, List, Route, ToolRoute, Upstream, UpstreamState,
     bridge::{Carried, Outgoing},
     call_error::{
         CallFailure, FORBIDDEN, Unreachable, error_for_agent, is_fault_of_upstream, is_page,
@@ -77,10 +78,10 @@ impl Gateway {
         mut params: CallToolParams,
         cx: &RequestContext,
     ) -> Result<ToolAnswer, CallFailure> {
-        let mut catalog = self.catalog();
+        let mut catalog = self.view(cx);
         if self.listed_tool(&catalog, &params.name).is_none() {
-            self.wait_without_slot(cx, self.tool_owners_started(&params.name)).await?;
-            catalog = self.catalog();
+            self.wait_without_slot(cx, self.tool_owners_started(&params.name, &catalog)).await?;
+            catalog = self.view(cx);
         }
         let has_views = self.options.assumes_views || is_ui_enabled(cx.capabilities());
         // A tool for Views alone is not listed for a client without Views, which cannot call it.
@@ -90,12 +91,16 @@ impl Gateway {
             catalog.tool(&params.name).filter(|route| route.ui.visibility.model)
         };
         let Some(route) = route else {
-            return Err(self.unknown_tool(&params.name));
+            self.note_denied_tool(&params.name, cx);
+            return Err(self.unknown_tool(&params.name, &catalog));
         };
         let index = route.to.upstream;
+        catalog.check_scopes(ItemKind::Tool, &route.to, cx)?;
         params.name.clone_from(&route.to.name);
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
-        let Some(in_use) = self.enter(index) else { return Err(self.unknown_tool(&params.name)) };
+        let Some(in_use) = self.enter(index) else {
+            return Err(self.unknown_tool(&params.name, &catalog));
+        };
         in_use.admit_call().map_err(CallFailure::Limited)?;
         let span = tracing::info_span!("call", upstream = in_use.name(), tool = route.to.name);
         let target = Target::new("tools/call", Some(&params.name));
@@ -132,13 +137,18 @@ impl Gateway {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         self.wait_for_resource(&params.uri, cx).await?;
+        let catalog = self.view(cx);
         let Some(index) = self.owner_of_resource(&params.uri, cx) else {
+            self.note_denied_resource(&params.uri, cx);
             return Err(RpcError::resource_not_found(&params.uri));
         };
-        match self.catalog().renamed_resource(&params.uri) {
-            Some(renamed) => self.read_renamed(renamed, params, cx).await,
-            None => self.read_at(index, params, cx).await,
+        if let Some(renamed) = catalog.renamed_resource(&params.uri) {
+            catalog.check_scopes(ItemKind::Resource, &renamed, cx)?;
+            return self.read_renamed(renamed, params, cx).await;
         }
+        let to = Route { upstream: index, name: params.uri.clone() };
+        catalog.check_scopes(ItemKind::Resource, &to, cx)?;
+        self.read_at(index, params, cx).await
     }
 
     /// Reads a resource of one upstream.
@@ -174,14 +184,16 @@ impl Gateway {
         mut params: GetPromptParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        if self.catalog().prompt(&params.name).is_none() {
+        if self.view(cx).prompt(&params.name).is_none() {
             self.started(List::Prompts, cx).await?;
         }
-        let catalog = self.catalog();
+        let catalog = self.view(cx);
         let Some(route) = catalog.prompt(&params.name) else {
+            self.note_denied_prompt(&params.name, cx);
             let name = &params.name[..params.name.floor_char_boundary(200)];
             return Err(RpcError::invalid_params(format!("unknown prompt '{name}'")));
         };
+        catalog.check_scopes(ItemKind::Prompt, route, cx)?;
         params.name.clone_from(&route.name);
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
         self.forward(route.upstream, Target::new("prompts/get", Some(&params.name)), &params, cx)
@@ -199,7 +211,7 @@ impl Gateway {
         mut params: CompleteParams,
         cx: &RequestContext,
     ) -> Result<CompleteResult, RpcError> {
-        let known = self.catalog();
+        let known = self.view(cx);
         match &params.reference {
             CompleteReference::Prompt { name } if known.prompt(name).is_none() => {
                 self.started(List::Prompts, cx).await?;
@@ -211,22 +223,27 @@ impl Gateway {
             }
             _ => {}
         }
-        let catalog = self.catalog();
+        let catalog = self.view(cx);
         let index = match &mut params.reference {
             CompleteReference::Prompt { name } => {
                 let Some(route) = catalog.prompt(name) else {
+                    self.note_denied_prompt(name, cx);
                     let name = &name[..name.floor_char_boundary(200)];
                     return Err(RpcError::invalid_params(format!("unknown prompt '{name}'")));
                 };
+                catalog.check_scopes(ItemKind::Prompt, route, cx)?;
                 name.clone_from(&route.name);
                 route.upstream
             }
             CompleteReference::Resource { uri } => {
                 let owner = catalog.template(uri).or_else(|| catalog.resource(uri));
                 let Some(index) = owner else {
+                    self.note_denied_resource(uri, cx);
                     let uri = &uri[..uri.floor_char_boundary(200)];
                     return Err(RpcError::invalid_params(format!("unknown template '{uri}'")));
                 };
+                let to = Route { upstream: index, name: uri.clone() };
+                catalog.check_scopes(ItemKind::Resource, &to, cx)?;
                 index
             }
         };
@@ -243,21 +260,23 @@ impl Gateway {
             .request(&upstream, Target::new(METHOD, None), &params, cx)
             .instrument(span)
             .await?;
-        serde_json::from_str(result.get()).map_err(|error| {
+        let result = serde_json::from_str(result.get()).map_err(|error| {
             RpcError::internal(format!(
                 "upstream '{}' returned an invalid completion: {error}",
                 upstream.name()
             ))
-        })
+        })?;
+        Ok(catalog.without_denied_values(index, &params, result))
     }
 
     /// Waits for the upstreams that may have a tool and are still starting, however long this
     /// server has been running: the caller knows the name, so it expects the tool.
-    async fn tool_owners_started(&self, name: &str) {
+    async fn tool_owners_started(&self, name: &str, view: &Catalog) {
         // The upstream whose last run had the tool may have another one now.
-        let cached_at = self.catalog().tool(name).map(|route| route.to.upstream);
+        let cached_at = view.tool(name).map(|route| route.to.upstream);
         let upstreams = self.upstreams();
-        let owners = upstreams.iter().filter(|upstream| {
+        let shown = upstreams.iter().filter(|upstream| view.shows_upstream(upstream.number()));
+        let owners = shown.filter(|upstream| {
             if let Some(cached_at) = cached_at {
                 return upstream.number() == cached_at;
             }
@@ -279,10 +298,10 @@ impl Gateway {
     }
 
     /// Returns the arguments of a tool that headers repeat; `None` before its upstream has listed
-    /// it.
+    /// it, and if the sender may not see it.
     #[must_use]
-    pub fn header_arguments(&self, tool: &str) -> Option<Arc<HeaderArguments>> {
-        self.listed_tool(&self.catalog(), tool)?.headers.clone()
+    pub fn header_arguments(&self, tool: &str, sender: &Peer) -> Option<Arc<HeaderArguments>> {
+        self.listed_tool(&self.view_of_peer(sender), tool)?.headers.clone()
     }
 
     /// Waits for upstreams that are still starting, if no upstream lists the resource.
@@ -291,14 +310,14 @@ impl Gateway {
         uri: &str,
         cx: &RequestContext,
     ) -> Result<(), RpcError> {
-        if !is_reserved(uri) && !self.lists_resource(uri) {
+        if !is_reserved(uri) && !self.lists_resource(uri, cx) {
             self.started(List::Resources, cx).await?;
         }
         Ok(())
     }
 
-    fn lists_resource(&self, uri: &str) -> bool {
-        let catalog = self.catalog();
+    fn lists_resource(&self, uri: &str, cx: &RequestContext) -> bool {
+        let catalog = self.view(cx);
         catalog.resource(uri).is_some() || catalog.view(uri).is_some()
     }
 
@@ -307,13 +326,14 @@ impl Gateway {
     ///
     /// # Errors
     /// Returns an error if too many requests wait.
-    pub async fn tool_known(&self, name: &str, caller: &Caller) -> Result<(), Full> {
-        if self.listed_tool(&self.catalog(), name).is_some() {
+    pub async fn tool_known(&self, name: &str, sender: &Peer) -> Result<(), Full> {
+        let view = self.view_of_peer(sender);
+        if self.listed_tool(&view, name).is_some() {
             return Ok(());
         }
-        let mut started = pin!(self.tool_owners_started(name));
+        let mut started = pin!(self.tool_owners_started(name, &view));
         if started.as_mut().now_or_never().is_none() {
-            let _slot = self.waiting.try_enter(caller, 1)?;
+            let _slot = self.waiting.try_enter(sender.caller(), 1)?;
             started.await;
         }
         Ok(())
@@ -328,7 +348,7 @@ impl Gateway {
         if is_reserved(uri) {
             return None;
         }
-        let catalog = self.catalog();
+        let catalog = self.view(cx);
         catalog
             .view(uri)
             .map(|view| view.upstream)
@@ -336,11 +356,12 @@ impl Gateway {
             .or_else(|| catalog.template_owner(uri))
             .or_else(|| {
                 let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
-                links.get(&Owner::of(cx), uri)
+                let linked = links.get(&Owner::of(cx), uri);
+                linked.filter(|&upstream| catalog.may_read(upstream, uri))
             })
-            .or_else(|| match cx.principal() {
-                Some(_) => None,
-                None => catalog.only_with_resources(),
+            .or_else(|| {
+                let only = catalog.only_with_resources().filter(|_| cx.principal().is_none());
+                only.filter(|&upstream| catalog.may_read(upstream, uri))
             })
     }
 
@@ -499,9 +520,10 @@ impl Gateway {
     /// Returns the upstream that an unknown name most likely belongs to, by its prefix. Prefixes
     /// may nest: an upstream that is ready and does not offer the name is less likely, and a longer
     /// prefix is more likely.
-    fn owner(&self, name: &str) -> Option<Arc<Upstream>> {
+    fn owner(&self, name: &str, view: &Catalog) -> Option<Arc<Upstream>> {
         let upstreams = self.upstreams();
-        let fitting = upstreams.iter().filter(|upstream| upstream.settings().namer.owns(name));
+        let shown = upstreams.iter().filter(|upstream| view.shows_upstream(upstream.number()));
+        let fitting = shown.filter(|upstream| upstream.settings().namer.owns(name));
         let likeliest = fitting.max_by_key(|upstream| {
             let is_ready = matches!(upstream.state(), UpstreamState::Ready(_));
             (!is_ready, upstream.settings().namer.head_chars())
@@ -511,8 +533,8 @@ impl Gateway {
 
     /// Returns the error for an unknown tool. If its prefix belongs to an upstream that is down,
     /// the error says so.
-    fn unknown_tool(&self, name: &str) -> CallFailure {
-        if let Some(upstream) = self.owner(name)
+    fn unknown_tool(&self, name: &str, view: &Catalog) -> CallFailure {
+        if let Some(upstream) = self.owner(name, view)
             && let state = upstream.state()
             && !matches!(state, UpstreamState::Ready(_))
         {
@@ -521,21 +543,20 @@ impl Gateway {
         let name = &name[..name.floor_char_boundary(200)];
         let mut message = format!("{UNKNOWN_TOOL} '{name}'");
         // A tool that is for Views alone is unknown to other callers under its own name.
-        if let Some(meant) = self.nearest_tool(name).filter(|meant| *meant != name) {
+        if let Some(meant) = nearest_tool(name, view).filter(|meant| *meant != name) {
             message += &format!("; did you mean '{meant}'?");
         }
         CallFailure::Rpc(RpcError::invalid_params(message))
     }
+}
 
-    /// Returns the name of the tool that a caller most likely means by an unknown name.
-    fn nearest_tool(&self, name: &str) -> Option<String> {
-        /// Maximum number of names that are compared: each takes up to 10 µs.
-        const MAX_COMPARED: usize = 1_000;
-        let catalog = self.catalog();
-        let names: Vec<_> =
-            catalog.tools.iter().take(MAX_COMPARED).map(|tool| tool.name.as_str()).collect();
-        nearest(name, &names).map(str::to_owned)
-    }
+/// Returns the name of the tool that a caller most likely means by an unknown name.
+fn nearest_tool<'a>(name: &str, view: &'a Catalog) -> Option<&'a str> {
+    /// Maximum number of names that are compared: each takes up to 10 µs.
+    const MAX_COMPARED: usize = 1_000;
+    let names: Vec<_> =
+        view.tools.iter().take(MAX_COMPARED).map(|tool| tool.name.as_str()).collect();
+    nearest(name, &names)
 }
 
 /// Returns the error for a request to an upstream that was removed while the request was read.

@@ -21,6 +21,7 @@ use crate::{
     tool_names::{ORIGINAL_NAME_KEY, RenamedTool, ToolNames},
     upstream::Upstream,
     uris::{is_reserved, uri_with_server},
+    view::Restriction,
     views::ViewRoutes,
 };
 
@@ -44,22 +45,24 @@ pub struct Catalog {
     pub refused: Vec<RefusedName>,
     /// Tools whose names were repaired.
     pub(crate) renamed: Vec<RenamedTool>,
-    tool_routes: HashMap<String, ToolRoute>,
+    pub(super) tool_routes: HashMap<String, ToolRoute>,
     /// The exposed names of tools, by upstream and the name there.
-    exposed_tools: HashMap<Route, String>,
+    pub(super) exposed_tools: HashMap<Route, String>,
     /// The tools that Views call, by their names at the upstreams; none where several upstreams
     /// have the name.
-    view_tools: HashMap<String, Option<String>>,
-    views: ViewRoutes,
-    prompt_routes: HashMap<String, Route>,
-    resource_routes: HashMap<String, usize>,
+    pub(super) view_tools: HashMap<String, Option<String>>,
+    pub(super) views: ViewRoutes,
+    pub(super) prompt_routes: HashMap<String, Route>,
+    pub(super) resource_routes: HashMap<String, usize>,
     /// The resources whose URIs other upstreams have, too, by their URIs for clients.
-    renamed_resources: HashMap<String, Route>,
-    template_routes: HashMap<String, usize>,
+    pub(super) renamed_resources: HashMap<String, Route>,
+    pub(super) template_routes: HashMap<String, usize>,
     /// Sorted by the length of their literal text, longest first, so that "file:///{+path}" does
     /// not take the reads of "file:///home/{name}".
-    patterns: Vec<(UriPattern, usize)>,
-    with_resources: Vec<usize>,
+    pub(super) patterns: Vec<(UriPattern, usize)>,
+    pub(super) with_resources: Vec<usize>,
+    /// What restricts it to the view of a caller; nothing in the catalog of all.
+    pub(super) restriction: Option<Arc<Restriction>>,
 }
 
 /// The upstream of an exposed name.
@@ -318,7 +321,10 @@ impl Catalog {
     /// Returns the upstream with a template that matches a URI; of several, the one with the
     /// longest literal text.
     pub(crate) fn template_owner(&self, uri: &str) -> Option<usize> {
-        let fits = self.patterns.iter().find(|(pattern, _)| pattern.matches(uri));
+        let fits = self
+            .patterns
+            .iter()
+            .find(|(pattern, upstream)| pattern.matches(uri) && self.may_read(*upstream, uri));
         fits.map(|(_, upstream)| *upstream)
     }
 
@@ -326,9 +332,10 @@ impl Catalog {
     /// with that URI.
     pub(crate) fn has_resource_at(&self, upstream: &Upstream, index: usize, uri: &str) -> bool {
         let listing = upstream.listing();
-        listing.resources.iter().any(|resource| resource.uri == uri)
+        let is_there = listing.resources.iter().any(|resource| resource.uri == uri)
             || views_of(upstream, &listing).any(|view| view.as_str() == uri)
-            || self.patterns.iter().any(|(pattern, at)| *at == index && pattern.matches(uri))
+            || self.patterns.iter().any(|(pattern, at)| *at == index && pattern.matches(uri));
+        is_there && self.may_read(index, uri)
     }
 
     /// Returns the upstream with resources, if there is exactly one.

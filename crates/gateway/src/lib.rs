@@ -39,6 +39,7 @@ mod upstream;
 mod upstream_set;
 mod uris;
 mod url_elicitation;
+mod view;
 mod view_calls;
 mod views;
 mod watched_progress;
@@ -48,7 +49,7 @@ use std::sync::{
     atomic::{AtomicBool, Ordering},
 };
 
-use marquetry_protocol::server::{ChangeListener, fair::FairLimiter};
+use marquetry_protocol::server::{ChangeListener, RequestContext, fair::FairLimiter};
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
@@ -70,6 +71,7 @@ pub use self::{
     state::UpstreamState,
     tool_filter::ToolFilter,
     upstream::Upstream,
+    view::ListChange,
     view_calls::SERVER_HEADER,
 };
 use self::{
@@ -83,6 +85,7 @@ use self::{
     supervise::supervise,
     tool_names::RenamedTool,
     upstream_set::{Ending, UpstreamSet},
+    view::Views,
 };
 
 /// A gateway to many upstreams. See the [crate's documentation](crate) for an example.
@@ -95,6 +98,8 @@ pub struct Gateway {
     /// Replaced upstreams that wait for their calls. Held while the upstreams change.
     ending: Mutex<Ending>,
     catalog: RwLock<Arc<Catalog>>,
+    /// Who may see and use what, and what callers see therefore.
+    views: Views,
     /// Held while a new catalog is made, so that an older one never replaces a newer one.
     relisting: Mutex<()>,
     /// Whether a client has received a list. From then on Views keep their URIs. Before that, URIs
@@ -134,12 +139,14 @@ impl Gateway {
             .collect();
         let names = upstreams.iter().map(|upstream| upstream.name().to_owned()).collect();
         let limits = options.limits.clone();
+        let views = Views::new(std::mem::take(&mut options.policy));
         let gateway = Arc::new_cyclic(|me| Self {
             options,
             upstreams: RwLock::new(UpstreamSet::new(upstreams)),
             names: Mutex::new(names),
             ending: Mutex::default(),
             catalog: RwLock::default(),
+            views,
             relisting: Mutex::default(),
             is_listed: AtomicBool::new(false),
             has_settled: AtomicBool::new(false),
@@ -175,12 +182,13 @@ impl Gateway {
         self.upstreams.read().unwrap_or_else(PoisonError::into_inner).all()
     }
 
-    /// Returns the instructions of the ready upstreams below their names, as many as fit into
-    /// `room` bytes.
+    /// Returns the instructions of the ready upstreams in a view below their names, as many as fit
+    /// into `room` bytes.
     #[must_use]
-    pub fn instructions(&self, mut room: usize) -> String {
+    pub fn instructions(&self, view: &Catalog, mut room: usize) -> String {
         let mut text = String::new();
-        for upstream in self.upstreams().iter() {
+        let upstreams = self.upstreams();
+        for upstream in upstreams.iter().filter(|it| view.shows_upstream(it.number())) {
             let listing = upstream.listing();
             let Some(instructions) = listing.instructions.as_deref().map(str::trim) else {
                 continue;
@@ -196,16 +204,17 @@ impl Gateway {
         text
     }
 
-    /// Returns the current catalog.
+    /// Returns the current catalog of everything. What a caller may see is its
+    /// [view](Gateway::view).
     #[must_use]
     pub fn catalog(&self) -> Arc<Catalog> {
         self.catalog.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Returns the upstream that has a tool, by the name that agents use.
+    /// Returns the upstream that has a tool, by the name that the sender of a request uses.
     #[must_use]
-    pub fn upstream_of_tool(&self, name: &str) -> Option<Arc<Upstream>> {
-        let upstream = self.catalog().tool(name)?.to.upstream;
+    pub fn upstream_of_tool(&self, name: &str, cx: &RequestContext) -> Option<Arc<Upstream>> {
+        let upstream = self.view(cx).tool(name)?.to.upstream;
         self.upstream(upstream)
     }
 

@@ -5,6 +5,7 @@ use std::{fmt, num::NonZeroU32, path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use indexmap::IndexMap;
 use marquetry_artifacts::{Settings, glob::Glob};
+use marquetry_policy::Policy;
 use marquetry_protocol::{
     Revision, RpcError,
     client::{AuthorizationError, Authorizer, ClientError, Network},
@@ -60,6 +61,8 @@ pub struct GatewayOptions {
     /// Whether all callers are one user. Otherwise tools that an upstream marks as private are not
     /// stored in [`Self::tool_cache`].
     pub serves_one_user: bool,
+    /// Who may see and use what of the upstreams; everybody everything by default.
+    pub policy: Policy,
     /// Receives the messages between the gateway and the upstreams.
     pub observer: Option<Arc<dyn Observer>>,
     /// The limits.
@@ -85,6 +88,7 @@ impl Default for GatewayOptions {
             shows_stderr: true,
             tool_cache: None,
             serves_one_user: false,
+            policy: Policy::default(),
             observer: None,
             limits: GatewayLimits::default(),
         }

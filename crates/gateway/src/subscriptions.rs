@@ -6,6 +6,7 @@ use std::{
     sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use marquetry_policy::ItemKind;
 use marquetry_protocol::{
     Era, RpcError,
     client::{Client, ClientError},
@@ -42,14 +43,21 @@ impl Gateway {
     pub async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
         self.wait_for_resource(uri, cx).await?;
         loop {
-            let upstream =
-                self.owner_of_resource(uri, cx).ok_or_else(|| RpcError::resource_not_found(uri))?;
-            let at = self
-                .catalog()
+            let view = self.view(cx);
+            let Some(upstream) = self.owner_of_resource(uri, cx) else {
+                self.note_denied_resource(uri, cx);
+                return Err(RpcError::resource_not_found(uri));
+            };
+            let at = view
                 .renamed_resource(uri)
                 .unwrap_or_else(|| Route { upstream, name: uri.to_owned() });
+            view.check_scopes(ItemKind::Resource, &at, cx)?;
             // A resource of another upstream with the same URI is another resource.
-            if self.subscriptions.route_of(uri).is_some_and(|subscribed| subscribed != at) {
+            let subscribed = self.subscriptions.route_of(uri);
+            if let Some(subscribed) = subscribed.filter(|subscribed| *subscribed != at) {
+                if !view.shows_upstream(subscribed.upstream) {
+                    return Err(RpcError::resource_not_found(uri));
+                }
                 let message = "another agent is subscribed to this URI at another upstream";
                 return Err(RpcError::invalid_params(message));
             }
@@ -144,7 +152,7 @@ impl Gateway {
 }
 
 impl Subscriptions {
-    fn route_of(&self, uri: &str) -> Option<Route> {
+    pub(crate) fn route_of(&self, uri: &str) -> Option<Route> {
         self.lock().by_uri.get(uri).map(|subscription| subscription.at.clone())
     }
 

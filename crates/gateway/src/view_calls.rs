@@ -2,6 +2,7 @@
 
 use std::sync::PoisonError;
 
+use marquetry_policy::ItemKind;
 use marquetry_protocol::{
     RpcError, error_code,
     server::{Reply, RequestContext},
@@ -28,7 +29,9 @@ impl Gateway {
         let Some(name) = cx.header(SERVER_HEADER) else { return Ok(None) };
         let name = percent_decode_str(name).decode_utf8_lossy();
         let upstreams = self.upstreams();
-        let found = upstreams.iter().find(|upstream| upstream.name() == name);
+        let view = self.view(cx);
+        let mut shown = upstreams.iter().filter(|upstream| view.shows_upstream(upstream.number()));
+        let found = shown.find(|upstream| upstream.name() == name);
         let found = found.map(|upstream| upstream.number());
         if found.is_none() && name != own {
             return Err(RpcError::invalid_params(format!(
@@ -55,9 +58,12 @@ impl Gateway {
         params: ReadResourceParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        if self.upstream(upstream).is_none() {
+        let view = self.view(cx);
+        if self.upstream(upstream).is_none() || !view.may_read(upstream, &params.uri) {
             return Err(RpcError::resource_not_found(&params.uri));
         }
+        let to = Route { upstream, name: params.uri.clone() };
+        view.check_scopes(ItemKind::Resource, &to, cx)?;
         if cx.principal().is_some() && !self.offers_resource(upstream, &params.uri, cx) {
             // The upstream may still be starting.
             self.started(List::Resources, cx).await?;
@@ -73,7 +79,7 @@ impl Gateway {
     fn offers_resource(&self, upstream: usize, uri: &str, cx: &RequestContext) -> bool {
         let number = upstream;
         if let Some(upstream) = self.upstream(number)
-            && self.catalog().has_resource_at(&upstream, number, uri)
+            && self.view(cx).has_resource_at(&upstream, number, uri)
         {
             return true;
         }

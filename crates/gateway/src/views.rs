@@ -73,6 +73,17 @@ impl ViewRoutes {
         !uri.starts_with(RESERVED_PREFIX) && !self.offered.contains_key(uri)
     }
 
+    /// Returns the Views for which `is_kept` returns true, by the upstream and the URI there.
+    pub(crate) fn filtered(&self, is_kept: impl Fn(usize, &UiUri) -> bool) -> Self {
+        let mut routes = Self::default();
+        for ((upstream, uri), exposed) in &self.exposed {
+            if is_kept(*upstream, uri) {
+                routes.add(exposed.clone(), *upstream, uri.clone());
+            }
+        }
+        routes
+    }
+
     /// Returns the upstream of a View that clients see, and the View's URI there.
     pub(crate) fn owner(&self, exposed: &str) -> Option<(usize, &UiUri)> {
         self.offered.get(exposed).map(|(upstream, uri)| (*upstream, uri))

@@ -50,6 +50,12 @@ impl Peer {
         self.profile.as_deref()
     }
 
+    /// Returns the caller that limits count its requests for.
+    #[must_use]
+    pub fn caller(&self) -> &Caller {
+        &self.caller
+    }
+
     /// Returns the authenticated sender; `None` without authentication.
     #[must_use]
     pub fn principal(&self) -> Option<&Arc<Principal>> {

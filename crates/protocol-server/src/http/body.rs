@@ -95,7 +95,8 @@ impl ResponseBody {
         if let Some(log) = log.filter(|_| opening) {
             append_opening(&mut out, log);
         }
-        let id = message.id.as_deref().copied().or_else(|| log.map(|log| log.append(&message.bytes)));
+        let id =
+            message.id.as_deref().copied().or_else(|| log.map(|log| log.append(&message.bytes)));
         append(&mut out, &message.bytes, id);
         if let Some(log) = log {
             log.end();
@@ -251,7 +252,11 @@ impl Events {
             MessageKind::Notification | MessageKind::Answer(_) => {
                 let is_answer = matches!(message.kind, MessageKind::Answer(_));
                 let log = self.log.as_deref();
-                let id = message.id.as_deref().copied().or_else(|| log.map(|log| log.append(&message.bytes)));
+                let id = message
+                    .id
+                    .as_deref()
+                    .copied()
+                    .or_else(|| log.map(|log| log.append(&message.bytes)));
                 if message.bytes.len() <= COPIED {
                     append(piece, &message.bytes, id);
                 } else {

@@ -1,0 +1,547 @@
+//! What a caller sees: the catalog, restricted to what the policy allows.
+//!
+//! A restricted catalog is a catalog, so whatever a caller asks for finds only what it may see.
+//! Names and URIs that no list has, such as those that match a template, are decided when they are
+//! used ([`Catalog::may_read`]). Without a policy a view is the catalog itself.
+
+use std::{
+    cell::RefCell,
+    collections::{HashMap, HashSet},
+    sync::{Arc, Mutex, PoisonError, RwLock},
+};
+
+use marquetry_apps_ext::types::UiUri;
+use marquetry_policy::{Caller, Decision, Grants, Item, ItemKind, Policy};
+use marquetry_protocol::{
+    RpcError,
+    server::{Peer, Principal, RequestContext},
+    types::{CompleteParams, CompleteReference, CompleteResult},
+};
+use marquetry_request_notes::{Refusal, note};
+
+use super::{Catalog, Gateway, List, Listing, Route, Upstream};
+
+/// Maximum number of views in the cache.
+const MAX_VIEWS: usize = 256;
+/// Maximum number of entries of all views in the cache. One view may have more.
+const MAX_ENTRIES: usize = 50_000;
+
+/// The policy, and the views of callers.
+pub(super) struct Views {
+    policy: RwLock<Arc<Policy>>,
+    cached: Mutex<CachedViews>,
+    /// The catalogs whose lists were announced last, by [`List`]; `None` after a change of the
+    /// policy.
+    announced: Mutex<[Option<Arc<Catalog>>; 3]>,
+}
+
+/// The views of one policy and one catalog.
+#[derive(Default)]
+struct CachedViews {
+    policy: Arc<Policy>,
+    catalog: Arc<Catalog>,
+    views: HashMap<Grants, Arc<Catalog>>,
+    entries: usize,
+}
+
+/// What restricts a catalog to the view of a caller.
+pub(crate) struct Restriction {
+    policy: Arc<Policy>,
+    grants: Grants,
+    /// The names of the upstreams, by their numbers.
+    names: Vec<String>,
+}
+
+impl Views {
+    pub(super) fn new(policy: Policy) -> Self {
+        Self {
+            policy: RwLock::new(Arc::new(policy)),
+            cached: Mutex::default(),
+            announced: Mutex::new([const { None }; 3]),
+        }
+    }
+
+    /// Returns the policy, if it restricts callers in this profile.
+    fn restricting(&self, profile: Option<&str>) -> Option<Arc<Policy>> {
+        let policy = self.policy.read().unwrap_or_else(PoisonError::into_inner);
+        (!policy.is_open_in(profile)).then(|| policy.clone())
+    }
+}
+
+impl CachedViews {
+    /// Returns the view of these grants, if it was made of this policy and this catalog.
+    fn get(
+        &mut self,
+        policy: &Arc<Policy>,
+        catalog: &Arc<Catalog>,
+        grants: &Grants,
+    ) -> Option<Arc<Catalog>> {
+        if !Arc::ptr_eq(&self.policy, policy) || !Arc::ptr_eq(&self.catalog, catalog) {
+            *self = Self { policy: policy.clone(), catalog: catalog.clone(), ..Self::default() };
+        }
+        self.views.get(grants).cloned()
+    }
+
+    fn insert(&mut self, grants: Grants, view: Arc<Catalog>) {
+        let entries = view.entries();
+        if self.views.len() >= MAX_VIEWS || self.entries + entries > MAX_ENTRIES {
+            self.views.clear();
+            self.entries = 0;
+        }
+        self.entries += entries;
+        self.views.insert(grants, view);
+    }
+}
+
+impl Restriction {
+    fn name(&self, upstream: usize) -> &str {
+        self.names.get(upstream).map_or("", String::as_str)
+    }
+
+    fn decide(&self, item: &Item<'_>) -> Decision {
+        self.policy.decide(&self.grants, item)
+    }
+
+    fn lists(&self, kind: ItemKind, upstream: usize, name: &str) -> bool {
+        self.decide(&item(kind, self.name(upstream), name)).is_listed()
+    }
+}
+
+impl Gateway {
+    /// Returns what the sender of a request may see: the catalog, unless there is a policy.
+    #[must_use]
+    pub fn view(&self, cx: &RequestContext) -> Arc<Catalog> {
+        self.view_of(cx.principal().map(|principal| &**principal), cx.profile())
+    }
+
+    /// Returns what a sender may see.
+    #[must_use]
+    pub(super) fn view_of_peer(&self, sender: &Peer) -> Arc<Catalog> {
+        self.view_of(sender.principal().map(|principal| &**principal), sender.profile())
+    }
+
+    /// Returns what a principal may see in a profile.
+    #[must_use]
+    pub fn view_of(&self, principal: Option<&Principal>, profile: Option<&str>) -> Arc<Catalog> {
+        let catalog = self.catalog();
+        let Some(policy) = self.views.restricting(profile) else { return catalog };
+        let grants = policy.grants(&caller(principal, profile));
+        let mut cached = self.views.cached.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(view) = cached.get(&policy, &catalog, &grants) {
+            return view;
+        }
+        let names = self.names.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let restriction = Restriction { policy, grants: grants.clone(), names };
+        let view = Arc::new(catalog.restricted(restriction));
+        cached.insert(grants, view.clone());
+        view
+    }
+
+    /// Replaces the policy. Running sessions have it from their next request on.
+    pub fn set_policy(&self, policy: Policy) {
+        {
+            let mut current = self.views.policy.write().unwrap_or_else(PoisonError::into_inner);
+            if **current == policy {
+                return;
+            }
+            *current = Arc::new(policy);
+        }
+        *self.views.announced.lock().unwrap_or_else(PoisonError::into_inner) = [const { None }; 3];
+        self.changes.tools_changed();
+        self.changes.prompts_changed();
+        self.changes.resources_changed();
+    }
+
+    /// Returns whether there is a profile with this name.
+    #[must_use]
+    pub fn has_profile(&self, name: &str) -> bool {
+        self.views.policy.read().unwrap_or_else(PoisonError::into_inner).has_profile(name)
+    }
+
+    /// Returns who sees the changes of a list since the last call for this list.
+    #[must_use]
+    pub fn list_change(&self, list: List) -> ListChange<'_> {
+        let after = self.catalog();
+        let mut announced = self.views.announced.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = announced[list as usize].replace(after.clone());
+        ListChange { gateway: self, list, before, after, decided: RefCell::default() }
+    }
+
+    /// Returns whether a principal may hear that a resource has changed to which it subscribed.
+    #[must_use]
+    pub fn may_hear_of(
+        &self,
+        uri: &str,
+        principal: Option<&Principal>,
+        profile: Option<&str>,
+    ) -> bool {
+        let Some(at) = self.subscriptions.route_of(uri) else { return true };
+        let view = self.view_of(principal, profile);
+        view.may_read(at.upstream, &at.name)
+    }
+
+    /// Notes that the sender of a request may not see a tool, if there is one with this name.
+    pub(super) fn note_denied_tool(&self, exposed: &str, cx: &RequestContext) {
+        let view = self.view(cx);
+        if let Some(route) = self.catalog().tool(exposed) {
+            view.note_denied(ItemKind::Tool, &route.to);
+        }
+    }
+
+    /// Notes that the sender of a request may not see a prompt, if there is one with this name.
+    pub(super) fn note_denied_prompt(&self, exposed: &str, cx: &RequestContext) {
+        let view = self.view(cx);
+        if let Some(route) = self.catalog().prompt(exposed) {
+            view.note_denied(ItemKind::Prompt, route);
+        }
+    }
+
+    /// Notes that the sender of a request may not see a resource, if an upstream may have it.
+    pub(super) fn note_denied_resource(&self, exposed: &str, cx: &RequestContext) {
+        let view = self.view(cx);
+        let all = self.catalog();
+        let owner = all.renamed_resource(exposed).or_else(|| {
+            let owner = all.resource(exposed).or_else(|| all.template(exposed));
+            let upstream = owner.or_else(|| all.template_owner(exposed))?;
+            Some(Route { upstream, name: exposed.to_owned() })
+        });
+        if let Some(owner) = owner {
+            view.note_denied(ItemKind::Resource, &owner);
+        }
+    }
+}
+
+/// The change of a list, and who sees it.
+pub struct ListChange<'a> {
+    gateway: &'a Gateway,
+    list: List,
+    /// `None`: everybody may see another list than before.
+    before: Option<Arc<Catalog>>,
+    after: Arc<Catalog>,
+    decided: RefCell<HashMap<Grants, bool>>,
+}
+
+impl ListChange<'_> {
+    /// Returns whether a principal sees another list than before.
+    #[must_use]
+    pub fn reaches(&self, principal: Option<&Principal>, profile: Option<&str>) -> bool {
+        let Some(before) = &self.before else { return true };
+        let Some(policy) = self.gateway.views.restricting(profile) else { return true };
+        let grants = policy.grants(&caller(principal, profile));
+        *self.decided.borrow_mut().entry(grants.clone()).or_insert_with(|| {
+            let names = &self.gateway.names;
+            let names = names.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            let restriction = Restriction { policy, grants, names };
+            before.differs(&self.after, self.list, &restriction)
+        })
+    }
+}
+
+impl Catalog {
+    /// Returns the catalog that a caller sees.
+    fn restricted(&self, restriction: Restriction) -> Self {
+        let sees = &restriction;
+        let tool_routes: HashMap<_, _> = self
+            .tool_routes
+            .iter()
+            .filter(|(_, route)| sees.lists(ItemKind::Tool, route.to.upstream, &route.to.name))
+            .map(|(name, route)| (name.clone(), route.clone()))
+            .collect();
+        let prompt_routes: HashMap<_, _> = self
+            .prompt_routes
+            .iter()
+            .filter(|(_, route)| sees.lists(ItemKind::Prompt, route.upstream, &route.name))
+            .map(|(name, route)| (name.clone(), route.clone()))
+            .collect();
+        // A View belongs to its tools: who may use a tool may see its View.
+        let linked: HashSet<(usize, &UiUri)> = tool_routes
+            .values()
+            .filter_map(|route| Some((route.to.upstream, route.ui.resource.as_ref()?)))
+            .collect();
+        let views = self.views.filtered(|upstream, uri| {
+            let decision = sees.decide(&Item::resource(sees.name(upstream), uri.as_str()));
+            match decision {
+                Decision::Denied { .. } => false,
+                decision => decision.is_listed() || linked.contains(&(upstream, uri)),
+            }
+        });
+        let resource_routes: HashMap<_, _> = self
+            .resource_routes
+            .iter()
+            .filter(|(exposed, upstream)| {
+                let renamed = self.renamed_resources.get(*exposed);
+                let uri = renamed.map_or(exposed.as_str(), |route| &route.name);
+                sees.lists(ItemKind::Resource, **upstream, uri)
+            })
+            .map(|(uri, upstream)| (uri.clone(), *upstream))
+            .collect();
+        let template_routes: HashMap<_, _> = self
+            .template_routes
+            .iter()
+            .filter(|(uri, upstream)| sees.lists(ItemKind::Resource, **upstream, uri))
+            .map(|(uri, upstream)| (uri.clone(), *upstream))
+            .collect();
+        let shows =
+            |upstream: &usize| sees.policy.shows_upstream(&sees.grants, sees.name(*upstream));
+        Self {
+            tools: kept(&self.tools, |tool| tool_routes.contains_key(&tool.name)),
+            prompts: kept(&self.prompts, |prompt| prompt_routes.contains_key(&prompt.name)),
+            resources: kept(&self.resources, |resource| {
+                resource_routes.contains_key(&resource.uri) || views.owner(&resource.uri).is_some()
+            }),
+            templates: kept(&self.templates, |it| template_routes.contains_key(&it.uri_template)),
+            refused: Vec::new(),
+            renamed: Vec::new(),
+            exposed_tools: self
+                .exposed_tools
+                .iter()
+                .filter(|(_, exposed)| tool_routes.contains_key(*exposed))
+                .map(|(route, exposed)| (route.clone(), exposed.clone()))
+                .collect(),
+            view_tools: self
+                .view_tools
+                .iter()
+                .filter(|(_, exposed)| {
+                    exposed.as_ref().is_some_and(|it| tool_routes.contains_key(it))
+                })
+                .map(|(name, exposed)| (name.clone(), exposed.clone()))
+                .collect(),
+            renamed_resources: self
+                .renamed_resources
+                .iter()
+                .filter(|(exposed, _)| resource_routes.contains_key(*exposed))
+                .map(|(exposed, route)| (exposed.clone(), route.clone()))
+                .collect(),
+            patterns: kept(&self.patterns, |(_, upstream)| shows(upstream)),
+            with_resources: kept(&self.with_resources, shows),
+            tool_routes,
+            views,
+            prompt_routes,
+            resource_routes,
+            template_routes,
+            restriction: Some(Arc::new(restriction)),
+        }
+    }
+
+    /// Returns the number of listed entries.
+    fn entries(&self) -> usize {
+        self.tools.len() + self.prompts.len() + self.resources.len() + self.templates.len()
+    }
+
+    /// Returns whether a list differs in another catalog for the caller of a restriction.
+    fn differs(&self, other: &Self, list: List, sees: &Restriction) -> bool {
+        match list {
+            List::Tools => !self
+                .tools
+                .iter()
+                .filter(|tool| self.lists_tool(&tool.name, sees))
+                .eq(other.tools.iter().filter(|tool| other.lists_tool(&tool.name, sees))),
+            List::Prompts => !self
+                .prompts
+                .iter()
+                .filter(|prompt| self.lists_prompt(&prompt.name, sees))
+                .eq(other.prompts.iter().filter(|it| other.lists_prompt(&it.name, sees))),
+            List::Resources => {
+                !self
+                    .resources
+                    .iter()
+                    .filter(|resource| self.lists_resource(&resource.uri, sees))
+                    .eq(other.resources.iter().filter(|it| other.lists_resource(&it.uri, sees)))
+                    || !self
+                        .templates
+                        .iter()
+                        .filter(|it| self.lists_template(&it.uri_template, sees))
+                        .eq(other
+                            .templates
+                            .iter()
+                            .filter(|it| other.lists_template(&it.uri_template, sees)))
+            }
+        }
+    }
+
+    fn lists_tool(&self, exposed: &str, sees: &Restriction) -> bool {
+        let route = self.tool_routes.get(exposed);
+        route.is_some_and(|it| sees.lists(ItemKind::Tool, it.to.upstream, &it.to.name))
+    }
+
+    fn lists_prompt(&self, exposed: &str, sees: &Restriction) -> bool {
+        let route = self.prompt_routes.get(exposed);
+        route.is_some_and(|route| sees.lists(ItemKind::Prompt, route.upstream, &route.name))
+    }
+
+    fn lists_resource(&self, exposed: &str, sees: &Restriction) -> bool {
+        if let Some(route) = self.renamed_resource(exposed) {
+            return sees.lists(ItemKind::Resource, route.upstream, &route.name);
+        }
+        let upstream = self.resource(exposed).or_else(|| Some(self.view(exposed)?.upstream));
+        upstream.is_some_and(|upstream| sees.lists(ItemKind::Resource, upstream, exposed))
+    }
+
+    fn lists_template(&self, uri: &str, sees: &Restriction) -> bool {
+        let upstream = self.template_routes.get(uri);
+        upstream.is_some_and(|upstream| sees.lists(ItemKind::Resource, *upstream, uri))
+    }
+
+    /// Returns what decides about an item in this view.
+    #[must_use]
+    pub fn decide(&self, item: &Item<'_>) -> Decision {
+        self.restriction.as_ref().map_or(Decision::Unrestricted, |it| it.decide(item))
+    }
+
+    /// Returns whether the caller may see that an upstream exists.
+    #[must_use]
+    pub fn shows_upstream(&self, upstream: usize) -> bool {
+        self.restriction.as_ref().is_none_or(|restriction| {
+            let name = restriction.name(upstream);
+            restriction.policy.shows_upstream(&restriction.grants, name)
+        })
+    }
+
+    /// Returns whether the caller may read a URI of an upstream, whether or not it is listed.
+    pub(crate) fn may_read(&self, upstream: usize, uri: &str) -> bool {
+        let Some(restriction) = &self.restriction else { return true };
+        restriction.lists(ItemKind::Resource, upstream, uri)
+            || UiUri::new(uri).is_ok_and(|uri| self.views.exposed(upstream, &uri).is_some())
+    }
+
+    /// Returns an error if the caller needs further scopes to use an item that it sees.
+    pub(crate) fn check_scopes(
+        &self,
+        kind: ItemKind,
+        to: &Route,
+        cx: &RequestContext,
+    ) -> Result<(), RpcError> {
+        let Some(restriction) = &self.restriction else { return Ok(()) };
+        self.check_item(&item(kind, restriction.name(to.upstream), &to.name), cx)
+    }
+
+    /// Returns an error if the caller needs further scopes to use an item that it sees.
+    ///
+    /// # Errors
+    /// Returns an error that names the scopes.
+    pub fn check_item(&self, item: &Item<'_>, cx: &RequestContext) -> Result<(), RpcError> {
+        let decision = self.decide(item);
+        let Decision::StepUp { scopes, .. } = &decision else { return Ok(()) };
+        note(|notes| {
+            notes.refusal = Some(Refusal::StepUp);
+            notes.rule = Some(decision.rule());
+        });
+        Err(cx.require_scopes(scopes.iter().cloned()))
+    }
+
+    /// Notes that the caller may not see an item.
+    fn note_denied(&self, kind: ItemKind, to: &Route) {
+        if let Some(restriction) = &self.restriction {
+            self.note_denied_item(&item(kind, restriction.name(to.upstream), &to.name));
+        }
+    }
+
+    /// Notes for the audit log that the caller may not see an item.
+    pub fn note_denied_item(&self, item: &Item<'_>) {
+        let decision = self.decide(item);
+        if !decision.is_listed() {
+            note(|notes| {
+                notes.refusal = Some(Refusal::Denied);
+                notes.rule = Some(decision.rule());
+            });
+        }
+    }
+
+    /// Returns the lists of an upstream that the caller may see.
+    #[must_use]
+    pub fn listing_of(&self, upstream: &Upstream) -> Arc<Listing> {
+        let listing = upstream.listing();
+        let Some(restriction) = &self.restriction else { return listing };
+        let number = upstream.number();
+        let sees = |kind: ItemKind, name: &str| restriction.lists(kind, number, name);
+        Arc::new(Listing {
+            tools: kept(&listing.tools, |tool| sees(ItemKind::Tool, &tool.name)),
+            prompts: kept(&listing.prompts, |prompt| sees(ItemKind::Prompt, &prompt.name)),
+            resources: kept(&listing.resources, |it| self.may_read(number, &it.uri)),
+            templates: kept(&listing.templates, |it| sees(ItemKind::Resource, &it.uri_template)),
+            ..Listing::clone(&listing)
+        })
+    }
+
+    /// Returns a completion of a template without the values that lead to resources that the caller
+    /// may not see.
+    pub(crate) fn without_denied_values(
+        &self,
+        upstream: usize,
+        params: &CompleteParams,
+        mut result: CompleteResult,
+    ) -> CompleteResult {
+        let CompleteReference::Resource { uri } = &params.reference else { return result };
+        if self.restriction.is_none() {
+            return result;
+        }
+        let context = params.context.iter().flat_map(|context| &context.arguments);
+        let template =
+            context.fold(uri.clone(), |uri, (name, value)| with_variable(&uri, name, value));
+        let values = result.completion.values.len();
+        result.completion.values.retain(|value| {
+            self.may_read(upstream, &with_variable(&template, &params.argument.name, value))
+        });
+        if result.completion.values.len() < values {
+            // The number of all values would tell how many are left out.
+            result.completion.total = None;
+        }
+        result
+    }
+}
+
+/// Returns a template with the value of a variable.
+fn with_variable(template: &str, name: &str, value: &str) -> String {
+    let mut filled = String::new();
+    let mut rest = template;
+    while let Some((text, (expression, after))) =
+        rest.split_once('{').and_then(|(text, from)| Some((text, from.split_once('}')?)))
+    {
+        filled.push_str(text);
+        let variable = expression.trim_start_matches(['+', '#', '/', '?', '&', ';', '.']);
+        if variable.trim_end_matches('*') == name {
+            if let Some(separator @ ('/' | '.' | '#')) = expression.chars().next() {
+                filled.push(separator);
+            }
+            filled.push_str(value);
+        } else {
+            filled.push_str(&format!("{{{expression}}}"));
+        }
+        rest = after;
+    }
+    filled.push_str(rest);
+    filled
+}
+
+/// Returns the entries for which `is_kept` returns true.
+fn kept<T: Clone>(entries: &[T], is_kept: impl Fn(&T) -> bool) -> Vec<T> {
+    entries.iter().filter(|entry| is_kept(entry)).cloned().collect()
+}
+
+fn item<'a>(kind: ItemKind, upstream: &'a str, name: &'a str) -> Item<'a> {
+    match kind {
+        ItemKind::Prompt => Item::prompt(upstream, name),
+        ItemKind::Resource => Item::resource(upstream, name),
+        _ => Item::tool(upstream, name),
+    }
+}
+
+/// Returns a principal in a profile as rules know it.
+fn caller(principal: Option<&Principal>, profile: Option<&str>) -> Caller {
+    let caller = match principal {
+        None => Caller::new(Caller::LOCAL),
+        Some(principal) => {
+            let name = match &principal.issuer {
+                Some(issuer) => format!("{issuer} {}", principal.subject),
+                None => principal.subject.clone(),
+            };
+            Caller::new(name)
+                .with_scopes(principal.scopes.iter().cloned())
+                .with_groups(principal.groups.iter().cloned())
+        }
+    };
+    match profile {
+        Some(profile) => caller.in_profile(profile),
+        None => caller,
+    }
+}
