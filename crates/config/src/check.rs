@@ -34,6 +34,7 @@ impl Config {
         let mut faults: Vec<_> =
             problems.into_iter().map(|(key, problem)| self.fault(key, problem)).collect();
         faults.extend(self.resource_server().err());
+        faults.extend(self.access_policy().err());
         faults.extend(self.artifact_bucket().err());
         faults.extend(self.knowledge_faults());
         faults.extend(self.client_faults());

@@ -42,7 +42,7 @@ A setting without a default is shown with an example.
 ";
 
 /// Sections with a table for each name.
-const NAMED: [&str; 2] = ["clients", "mcp_servers"];
+const NAMED: [&str; 3] = ["clients", "profiles", "mcp_servers"];
 
 fn example() -> String {
     let schema = schemars::schema_for!(Config).to_value();

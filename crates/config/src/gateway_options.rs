@@ -4,6 +4,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use marquetry_artifacts::settings::CaptureLevel;
 use marquetry_gateway::{GatewayLimits, GatewayOptions, HttpAccess, ToolCapture, UpstreamOptions};
+use marquetry_policy::{Policy, Rule};
 use marquetry_protocol::{
     client::{AuthorizationError, Authorizer, ClientError, Network},
     types::Root,
@@ -46,6 +47,8 @@ impl Config {
         options.shows_stderr = !self.auth.is_set();
         options.tool_cache = gateway.tool_cache_directory.clone().filter(|_| gateway.tool_cache);
         options.serves_one_user = !self.auth.is_set();
+        // A policy that cannot be used must not leave everything open.
+        options.policy = self.access_policy().unwrap_or_else(|_| Policy::new([Rule::new()]));
         options.limits = gateway_limits(&self.limits);
         options
     }

@@ -17,6 +17,7 @@ mod login;
 mod metrics;
 mod plantuml;
 mod policies;
+mod policy;
 mod reload;
 mod secrets;
 mod server;
@@ -52,8 +53,8 @@ use crate::{
     secrets::SecretValues,
     sections::{
         AppsConfig, ArtifactsConfig, AuditConfig, AuthConfig, ConsoleConfig, GatewayConfig, Limits,
-        LogConfig, MetricsConfig, PlantUmlConfig, ServerConfig, StoreKind, TestingConfig,
-        ToolsConfig, UpstreamConfig,
+        LogConfig, MetricsConfig, PlantUmlConfig, PolicyConfig, ProfileConfig, ServerConfig,
+        StoreKind, TestingConfig, ToolsConfig, UpstreamConfig,
     },
     source::Writers,
     upstream::{UpstreamTable, tool_filter},
@@ -96,6 +97,7 @@ pub mod sections {
         login::{LoginConfig, LoginGrant, SecretMethodName},
         metrics::MetricsConfig,
         plantuml::PlantUmlConfig,
+        policy::{AccessConfig, PolicyConfig, ProfileConfig, RuleConfig},
         server::{ServerConfig, TlsConfig},
         testing::TestingConfig,
         tools::ToolsConfig,
@@ -135,6 +137,12 @@ pub struct Config {
     pub audit: AuditConfig,
     /// Metrics for Prometheus.
     pub metrics: MetricsConfig,
+    /// Who may see and use which tools, prompts and resources. Without rules, every caller may use
+    /// everything.
+    pub policy: PolicyConfig,
+    /// Parts of everything, by name: for a client that uses the URL `/mcp/profiles/NAME` or
+    /// `marquetry stdio --profile NAME`. A profile narrows what `policy` allows.
+    pub profiles: BTreeMap<String, ProfileConfig>,
     /// Names, starts and supervision of upstreams.
     pub gateway: GatewayConfig,
     /// Storage of large and binary tool answers as artifacts.

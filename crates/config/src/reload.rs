@@ -27,7 +27,7 @@ impl ServerSwitches {
 
 /// Settings that take effect while the server runs, or the beginnings of their names. Those of
 /// single upstreams, `mcp_servers`, are not among the settings that are compared.
-const IN_PLACE: [&str; 13] = [
+const IN_PLACE: [&str; 15] = [
     "artifacts.policies",
     "auth.groups_claim",
     "auth.required_scopes",
@@ -40,6 +40,8 @@ const IN_PLACE: [&str; 13] = [
     "gateway.separator",
     "gateway.start_timeout_ms",
     "log.level",
+    "policy",
+    "profiles",
     // The task that watches the files reads it.
     "server.reload_on_change",
 ];
@@ -112,6 +114,7 @@ mod tests {
             &["limits.max_sessions", "log.format", "server.listen"],
         );
         check("", "artifacts.policies = [{ server = 'a', capture = false }]", &[]);
+        check("", "policy.rules = [{ principals = ['a'] }]\nprofiles.p = {}", &[]);
         let tokens = "auth.tokens = { a = { env = 'A' } }";
         check(tokens, "auth.tokens = { b = { env = 'B' } }", &[]);
         let switched_on = ["auth.tokens.a.env", "auth.tokens.a.groups", "auth.tokens.a.scopes"];

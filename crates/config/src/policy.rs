@@ -1,0 +1,243 @@
+//! The sections `[policy]` and `[profiles]`.
+
+use marquetry_policy::{Access, Inventory, Patterns, Policy, PolicyError, Profile, Rule};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::{Config, ConfigError};
+
+/// Who may see and use which tools, prompts and resources.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct PolicyConfig {
+    /// The rules. The rules that match a caller add up, and a `deny` of any of them wins. With any
+    /// rule, callers neither see nor reach what no rule allows them.
+    #[schemars(example = serde_json::json!([{
+        "principals": ["ci"], "upstreams": ["git*"],
+        "tools": {"allow": ["get_*"], "deny": ["*secret*"]},
+    }]))]
+    pub rules: Vec<RuleConfig>,
+}
+
+/// A rule of `[[policy.rules]]`.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct RuleConfig {
+    /// The callers that the rule is for, by patterns: the name of a token in `auth.tokens`, or
+    /// "ISSUER SUBJECT" of a token of `auth.issuer`. Callers without authentication are "local".
+    /// Not set: all callers.
+    pub principals: Option<Vec<String>>,
+    /// Groups, by patterns: the caller must be in one of them. Not set: no group is needed.
+    pub groups: Option<Vec<String>>,
+    /// Scopes, all of which the caller's token must have.
+    pub scopes: Vec<String>,
+    /// The servers that the rule is about, by patterns for their names in `mcp_servers`.
+    /// "marquetry" has this server's own tools, prompts and resources. Not set: all servers.
+    pub upstreams: Option<Vec<String>>,
+    /// Tools, by patterns for the names that their server gives them, without a prefix: `*` is any
+    /// text, `?` one character. What the rule does not allow, another rule may allow.
+    pub tools: AccessConfig,
+    /// Prompts, as `tools`.
+    pub prompts: AccessConfig,
+    /// Resources and templates, by patterns for their URIs: `*` is any text without `/`, `**` any
+    /// text.
+    pub resources: AccessConfig,
+    /// Lets callers who lack only the scopes see what the rule allows. When they use it, they are
+    /// asked for a token with the scopes (HTTP 403 `insufficient_scope`).
+    pub step_up: bool,
+}
+
+/// What a rule or a profile allows and denies.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct AccessConfig {
+    /// Patterns for what is allowed. Not set: nothing in a rule, everything in a profile.
+    pub allow: Option<Vec<String>>,
+    /// Patterns for what is denied, whatever else allows it.
+    pub deny: Vec<String>,
+}
+
+/// A profile of `[profiles.NAME]`. What it does not mention is in it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields, default)]
+#[non_exhaustive]
+pub struct ProfileConfig {
+    /// Servers, by patterns for their names in `mcp_servers`; "marquetry" has this server's own
+    /// tools, prompts and resources.
+    #[schemars(example = serde_json::json!({"allow": ["github", "marquetry"]}))]
+    pub upstreams: AccessConfig,
+    /// Tools, by patterns for the names that their server gives them, without a prefix.
+    #[schemars(example = serde_json::json!({"deny": ["delete_*"]}))]
+    pub tools: AccessConfig,
+    /// Prompts, as `tools`.
+    #[schemars(example = serde_json::json!({"allow": []}))]
+    pub prompts: AccessConfig,
+    /// Resources and templates, by patterns for their URIs: `*` is any text without `/`, `**` any
+    /// text.
+    #[schemars(example = serde_json::json!({"allow": ["repo://acme/**"]}))]
+    pub resources: AccessConfig,
+}
+
+/// Why a policy cannot be used, with the setting.
+type PolicyFault = (String, PolicyError);
+
+impl Config {
+    /// Returns the rules and profiles.
+    ///
+    /// # Errors
+    /// Returns an error if a pattern or a name cannot be used.
+    pub fn access_policy(&self) -> Result<Policy, ConfigError> {
+        self.read_policy().map_err(|(key, problem)| self.fault(&key, problem.to_string()))
+    }
+
+    fn read_policy(&self) -> Result<Policy, PolicyFault> {
+        let rules = self.policy.rules.iter().enumerate();
+        let rules = rules.map(|(index, rule)| rule.read(&format!("policy.rules[{index}]")));
+        let mut policy = Policy::new(rules.collect::<Result<Vec<_>, _>>()?);
+        for (name, profile) in &self.profiles {
+            policy = policy.with_profile(name, profile.read(&format!("profiles.{name}"))?);
+        }
+        policy.check()?;
+        Ok(policy)
+    }
+
+    /// Returns the servers and tokens that rules may name.
+    pub fn policy_inventory(&self) -> Inventory {
+        let known = Inventory::of_upstreams(self.mcp_servers.keys());
+        if self.auth.issuer.is_some() {
+            return known;
+        }
+        // Without tokens, all callers are "local"; the client of a pipe always is.
+        let tokens = self.auth.tokens.iter().flat_map(|tokens| tokens.keys());
+        known.with_principals(tokens.map(String::as_str).chain(["local", "console"]))
+    }
+
+    /// Returns a warning for each part of a rule or profile that matches nothing, or is denied
+    /// elsewhere.
+    pub fn policy_warnings(&self) -> Vec<String> {
+        let Ok(policy) = self.read_policy() else { return Vec::new() };
+        let warnings = policy.warnings(&self.policy_inventory()).into_iter();
+        warnings.map(|it| self.fault(&it.place, it.problem).to_string()).collect()
+    }
+}
+
+impl RuleConfig {
+    fn read(&self, key: &str) -> Result<Rule, PolicyFault> {
+        let mut rule = Rule::new()
+            .scopes(self.scopes.iter().cloned())
+            .tools(self.tools.read(&format!("{key}.tools"), Patterns::names)?)
+            .prompts(self.prompts.read(&format!("{key}.prompts"), Patterns::names)?)
+            .resources(self.resources.read(&format!("{key}.resources"), Patterns::uris)?);
+        if let Some(principals) = &self.principals {
+            rule = rule.principals(names(principals, format!("{key}.principals"))?);
+        }
+        if let Some(groups) = &self.groups {
+            rule = rule.groups(names(groups, format!("{key}.groups"))?);
+        }
+        if let Some(upstreams) = &self.upstreams {
+            rule = rule.upstreams(names(upstreams, format!("{key}.upstreams"))?);
+        }
+        Ok(if self.step_up { rule.with_step_up() } else { rule })
+    }
+}
+
+impl ProfileConfig {
+    fn read(&self, key: &str) -> Result<Profile, PolicyFault> {
+        Ok(Profile::new()
+            .upstreams(self.upstreams.read(&format!("{key}.upstreams"), Patterns::names)?)
+            .tools(self.tools.read(&format!("{key}.tools"), Patterns::names)?)
+            .prompts(self.prompts.read(&format!("{key}.prompts"), Patterns::names)?)
+            .resources(self.resources.read(&format!("{key}.resources"), Patterns::uris)?))
+    }
+}
+
+impl AccessConfig {
+    fn read(
+        &self,
+        key: &str,
+        parse: fn(Vec<String>) -> Result<Patterns, PolicyError>,
+    ) -> Result<Access, PolicyFault> {
+        let deny = parse(self.deny.clone()).map_err(|error| (format!("{key}.deny"), error))?;
+        let access = Access::new().deny(deny);
+        let Some(allow) = self.allow.clone() else { return Ok(access) };
+        Ok(access.allow(parse(allow).map_err(|error| (format!("{key}.allow"), error))?))
+    }
+}
+
+fn names(patterns: &[String], key: String) -> Result<Patterns, PolicyFault> {
+    Patterns::names(patterns.iter().cloned()).map_err(|error| (key, error))
+}
+
+#[cfg(test)]
+mod tests {
+    use marquetry_policy::{Caller, Item};
+
+    use super::*;
+
+    fn config(text: &str) -> Config {
+        Config::from_toml(text, "t.toml").unwrap()
+    }
+
+    #[test]
+    fn rules_and_profiles_are_read() {
+        let config = config(
+            "[[policy.rules]]\nprincipals = ['ci']\nupstreams = ['git*']\n\
+             tools = { allow = ['get_*'], deny = ['*secret*'] }\n\
+             [profiles.reading]\ntools = { deny = ['get_b'] }\n",
+        );
+        let policy = config.access_policy().unwrap();
+        let explain = |caller: Caller, tool: &str| {
+            policy.explain(&caller, &Item::tool("github", tool)).to_string()
+        };
+        let ci = || Caller::new("ci");
+        assert_eq!(explain(ci(), "get_a"), "allowed by policy.rules[0], pattern \"get_*\"");
+        assert_eq!(
+            explain(ci().in_profile("reading"), "get_b"),
+            "denied: it is not in the profile"
+        );
+        assert!(config.gateway_options(&[]).policy == policy);
+    }
+
+    #[test]
+    fn faults_name_their_place() {
+        for (text, want) in [
+            (
+                "[[policy.rules]]\ntools = { allow = ['a', '{b}'] }\n",
+                "policy.rules[0].tools.allow: \"{b}\" is not a pattern: '{' is not supported; write one pattern for each alternative",
+            ),
+            (
+                "[[policy.rules]]\n[[policy.rules]]\nprincipals = ['']\n",
+                "policy.rules[1].principals: \"\" is not a pattern: the pattern is empty; \"*\" matches every name, and \"**\" every URI",
+            ),
+            (
+                "[[policy.rules]]\nstep_up = true\n",
+                "policy.rules[0]: \"step_up\" needs \"scopes\": the scopes that a call needs",
+            ),
+            (
+                "[profiles.'a b']\n",
+                "profiles: \"a b\" is not a name of a profile: expected up to 64 of a-z, A-Z, 0-9, -, _",
+            ),
+        ] {
+            let config = config(text);
+            let error = config.check().unwrap_err().to_string();
+            assert!(error.ends_with(want), "{error}");
+            let closed = config.gateway_options(&[]).policy;
+            assert_eq!(closed, Policy::new([Rule::new()]), "nothing is open");
+        }
+    }
+
+    #[test]
+    fn rules_without_effect_are_warned_about() {
+        let config = config(
+            "[[policy.rules]]\nprincipals = ['cj']\nupstreams = ['githab']\ntools = { allow = ['*'] }\n\
+             [mcp_servers.github]\ncommand = 'x'\n[auth.tokens]\nci = { env = 'T' }\n",
+        );
+        let warnings = config.policy_warnings();
+        assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings[0].ends_with("\"cj\" matches no token; did you mean \"ci\"?"));
+        assert!(warnings[1].ends_with("\"githab\" matches no server; did you mean \"github\"?"));
+    }
+}
