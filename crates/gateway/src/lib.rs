@@ -53,6 +53,9 @@ use marquetry_protocol::server::{ChangeListener, RequestContext, fair::FairLimit
 use tokio::time::Instant;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
+/// The kinds of items that a policy is about.
+pub use marquetry_policy::ItemKind;
+
 pub use self::{
     apply::Applied,
     call::{ToolAnswer, UNKNOWN_TOOL},

@@ -11,10 +11,10 @@ use std::{
 };
 
 use marquetry_apps_ext::types::UiUri;
-use marquetry_policy::{Caller, Decision, Grants, Item, ItemKind, Policy};
+use marquetry_policy::{Caller, Decision, Grants, Item, ItemKind, OWN_UPSTREAM, Policy};
 use marquetry_protocol::{
     RpcError,
-    server::{Peer, Principal, RequestContext},
+    server::{Peer, Principal, Recipient, RequestContext},
     types::{CompleteParams, CompleteReference, CompleteResult},
 };
 use marquetry_request_notes::{Refusal, note};
@@ -116,7 +116,7 @@ impl Gateway {
 
     /// Returns what a sender may see.
     #[must_use]
-    pub(super) fn view_of_peer(&self, sender: &Peer) -> Arc<Catalog> {
+    pub fn view_of_peer(&self, sender: &Peer) -> Arc<Catalog> {
         self.view_of(sender.principal().map(|principal| &**principal), sender.profile())
     }
 
@@ -167,16 +167,17 @@ impl Gateway {
         ListChange { gateway: self, list, before, after, decided: RefCell::default() }
     }
 
-    /// Returns whether a principal may hear that a resource has changed to which it subscribed.
+    /// Returns what a client that listens for announcements may see.
     #[must_use]
-    pub fn may_hear_of(
-        &self,
-        uri: &str,
-        principal: Option<&Principal>,
-        profile: Option<&str>,
-    ) -> bool {
+    pub fn view_of_recipient(&self, recipient: &Recipient) -> Arc<Catalog> {
+        self.view_of(recipient.principal.as_deref(), recipient.profile.as_deref())
+    }
+
+    /// Returns whether a client may hear that a resource has changed to which it subscribed.
+    #[must_use]
+    pub fn may_hear_of(&self, uri: &str, recipient: &Recipient) -> bool {
         let Some(at) = self.subscriptions.route_of(uri) else { return true };
-        let view = self.view_of(principal, profile);
+        let view = self.view_of_recipient(recipient);
         view.may_read(at.upstream, &at.name)
     }
 
@@ -222,9 +223,11 @@ pub struct ListChange<'a> {
 }
 
 impl ListChange<'_> {
-    /// Returns whether a principal sees another list than before.
+    /// Returns whether a client sees another list than before.
     #[must_use]
-    pub fn reaches(&self, principal: Option<&Principal>, profile: Option<&str>) -> bool {
+    pub fn reaches(&self, recipient: &Recipient) -> bool {
+        let principal = recipient.principal.as_deref();
+        let profile = recipient.profile.as_deref();
         let Some(before) = &self.before else { return true };
         let Some(policy) = self.gateway.views.restricting(profile) else { return true };
         let grants = policy.grants(&caller(principal, profile));
@@ -383,8 +386,7 @@ impl Catalog {
     }
 
     /// Returns what decides about an item in this view.
-    #[must_use]
-    pub fn decide(&self, item: &Item<'_>) -> Decision {
+    fn decide(&self, item: &Item<'_>) -> Decision {
         self.restriction.as_ref().map_or(Decision::Unrestricted, |it| it.decide(item))
     }
 
@@ -395,6 +397,46 @@ impl Catalog {
             let name = restriction.name(upstream);
             restriction.policy.shows_upstream(&restriction.grants, name)
         })
+    }
+
+    /// Returns whether the caller may see a tool, prompt or resource of this server itself.
+    #[must_use]
+    pub fn lists_own(&self, kind: ItemKind, name: &str) -> bool {
+        self.restriction.is_none() || self.decide(&item(kind, OWN_UPSTREAM, name)).is_listed()
+    }
+
+    /// Returns whether the caller may use a tool, prompt or resource of this server itself with its
+    /// scopes.
+    #[must_use]
+    pub fn allows_own(&self, kind: ItemKind, name: &str) -> bool {
+        self.restriction.is_none() || self.decide(&item(kind, OWN_UPSTREAM, name)).is_allowed()
+    }
+
+    /// Returns whether the caller may see anything of this server itself.
+    #[must_use]
+    pub fn shows_own(&self) -> bool {
+        let restriction = self.restriction.as_ref();
+        restriction.is_none_or(|it| it.policy.shows_upstream(&it.grants, OWN_UPSTREAM))
+    }
+
+    /// Returns whether the caller may use a tool, prompt or resource of this server itself. If it
+    /// may not, notes that for the audit log.
+    ///
+    /// # Errors
+    /// Returns an error if it needs further scopes.
+    pub fn may_use_own(
+        &self,
+        kind: ItemKind,
+        name: &str,
+        cx: &RequestContext,
+    ) -> Result<bool, RpcError> {
+        if self.restriction.is_none() {
+            return Ok(true);
+        }
+        let item = item(kind, OWN_UPSTREAM, name);
+        self.note_denied_item(&item);
+        self.check_item(&item, cx)?;
+        Ok(self.decide(&item).is_allowed())
     }
 
     /// Returns whether the caller may read a URI of an upstream, whether or not it is listed.
@@ -416,10 +458,7 @@ impl Catalog {
     }
 
     /// Returns an error if the caller needs further scopes to use an item that it sees.
-    ///
-    /// # Errors
-    /// Returns an error that names the scopes.
-    pub fn check_item(&self, item: &Item<'_>, cx: &RequestContext) -> Result<(), RpcError> {
+    fn check_item(&self, item: &Item<'_>, cx: &RequestContext) -> Result<(), RpcError> {
         let decision = self.decide(item);
         let Decision::StepUp { scopes, .. } = &decision else { return Ok(()) };
         note(|notes| {
@@ -437,7 +476,7 @@ impl Catalog {
     }
 
     /// Notes for the audit log that the caller may not see an item.
-    pub fn note_denied_item(&self, item: &Item<'_>) {
+    fn note_denied_item(&self, item: &Item<'_>) {
         let decision = self.decide(item);
         if !decision.is_listed() {
             note(|notes| {

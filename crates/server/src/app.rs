@@ -32,9 +32,9 @@ use marquetry_inbound_tls::{Tls, TlsHandshake};
 use marquetry_observe::{MetricsAccess, metrics_router};
 use marquetry_plantuml_tools::Diagrams;
 use marquetry_protocol::server::{
-    Server,
+    Peer, Server,
     http::{self, Authenticator, ServeOptions},
-    serve_pipe,
+    serve_pipe_of,
 };
 use marquetry_savings::Savings;
 use tokio::{
@@ -258,9 +258,36 @@ impl App {
         R: AsyncRead + Unpin + Send,
         W: AsyncWrite + Unpin + Send + 'static,
     {
+        self.serve_stdio_in(None, reader, writer).await
+    }
+
+    /// Serves as [`App::serve_stdio`] does, within a profile of `[profiles]`.
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if there is no such profile, or as [`App::serve_stdio`] does.
+    pub async fn serve_stdio_in<R, W>(
+        &self,
+        profile: Option<&str>,
+        reader: R,
+        writer: W,
+    ) -> io::Result<()>
+    where
+        R: AsyncRead + Unpin + Send,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut client = Peer::new(None, None);
+        if let Some(name) = profile {
+            if !self.running.gateway.has_profile(name) {
+                let problem = format!("there is no profile {name:?}; add [profiles.{name}]");
+                return Err(io::Error::other(problem));
+            }
+            client = client.in_profile(name.into());
+        }
         let reader = LoggedReader::new(reader, self.running.console.clone());
         let writer = LoggedWriter::new(writer, self.running.console.clone());
-        let serve = serve_pipe(&self.running.server, reader, writer, self.running.stop.clone());
+        let stop = self.running.stop.clone();
+        let serve = serve_pipe_of(client, &self.running.server, reader, writer, stop);
         self.running.serving.track_future(serve).await
     }
 

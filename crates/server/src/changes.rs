@@ -17,6 +17,8 @@ pub(crate) struct Changes {
     pub(crate) prompts: Notify,
     /// Resources or templates.
     pub(crate) resources: Notify,
+    /// Artifacts of everybody.
+    pub(crate) artifacts: Notify,
     /// Prompts of single principals, which others cannot see.
     pub(crate) own_prompts: ChangedPrincipals,
     /// Resources of single principals, which others cannot see.
@@ -34,7 +36,7 @@ impl Changes {
             ChangedFor::Principal(principal) => {
                 self.resources_changed_for(principal.map(|principal| &**principal));
             }
-            _ => self.resources.notify_one(),
+            _ => self.artifacts.notify_one(),
         }
     }
 }

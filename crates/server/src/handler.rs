@@ -12,7 +12,7 @@ use marquetry_artifacts::{
 };
 use marquetry_config::{SERVER_NAME, sections::Limits};
 use marquetry_gateway::{
-    CallFailure, Catalog, Gateway, Limited, List, Listing, ToolAnswer, Unreachable,
+    CallFailure, Catalog, Gateway, ItemKind, Limited, List, Listing, ToolAnswer, Unreachable,
 };
 use marquetry_projections::{
     InvalidSelection, Projected, Projections, Selection, announce, failed_selection, has_own,
@@ -21,14 +21,15 @@ use marquetry_projections::{
 use marquetry_protocol::{
     RpcError,
     server::{
-        Caller, Handler, HeaderArguments, Reply, RequestContext, ServerDescription, ToolHeaders,
+        Handler, HeaderArguments, Peer, Reply, RequestContext, ServerDescription, ToolHeaders,
         fair::Full, page,
     },
     types::{
-        CallToolParams, CallToolResult, CompleteParams, CompleteResult, GetPromptParams,
-        Implementation, JsonObject, ListChanged, ListPromptsResult, ListResourceTemplatesResult,
-        ListResourcesResult, ListToolsResult, LogLevel, ReadResourceParams, ReadResourceResult,
-        ResourcesCapability, ServerCapabilities, Tool,
+        CallToolParams, CallToolResult, ClientCapabilities, CompleteParams, CompleteReference,
+        CompleteResult, GetPromptParams, Implementation, JsonObject, ListChanged,
+        ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
+        LogLevel, Prompt, ReadResourceParams, ReadResourceResult, ResourcesCapability,
+        ServerCapabilities, Tool,
     },
 };
 use marquetry_request_notes::{Refusal, note};
@@ -90,20 +91,23 @@ impl ToolHeaders for GatewayHandler {
         &self,
         tool: &str,
         client: Option<&Implementation>,
+        sender: &Peer,
     ) -> Option<Arc<HeaderArguments>> {
-        let catalog = self.gateway.catalog();
+        let catalog = self.gateway.view_of_peer(sender);
         let own_name = self.own_name(tool, &catalog, &self.clients.of_info(client));
         let tool = own_name.as_deref().unwrap_or(tool);
         // The built-in tools have no header arguments.
-        self.custom.header_arguments(tool).or_else(|| self.gateway.header_arguments(tool))
+        let own = self.custom.header_arguments(tool, sender);
+        let own = own.filter(|_| catalog.lists_own(ItemKind::Tool, tool));
+        own.or_else(|| self.gateway.header_arguments(tool, sender))
     }
 
-    async fn known(&self, tool: &str, caller: &Caller) -> Result<(), Full> {
+    async fn known(&self, tool: &str, sender: &Peer) -> Result<(), Full> {
         // Only an upstream may still be starting.
         if self.built_ins.has(tool) || self.custom.has_tool(tool) {
             return Ok(());
         }
-        self.gateway.tool_known(tool, caller).await
+        self.gateway.tool_known(tool, sender).await
     }
 }
 
@@ -119,7 +123,13 @@ impl Handler for GatewayHandler {
         capabilities.logging = Some(JsonObject::new());
         let mut info = Implementation::new(SERVER_NAME, env!("CARGO_PKG_VERSION"));
         info.title = Some("Marquetry".to_owned());
-        ServerDescription { info, capabilities, instructions: Some(self.instructions()) }
+        let instructions = Some(self.instructions(&self.gateway.view_of(None, None)));
+        ServerDescription { info, capabilities, instructions }
+    }
+
+    fn describe_to(&self, _: &ClientCapabilities, cx: &RequestContext) -> ServerDescription {
+        let instructions = Some(self.instructions(&self.gateway.view(cx)));
+        ServerDescription { instructions, ..self.describe() }
     }
 
     fn tool_headers(&self) -> Option<&dyn ToolHeaders> {
@@ -132,7 +142,7 @@ impl Handler for GatewayHandler {
         cx: &RequestContext,
     ) -> Result<ListToolsResult, RpcError> {
         self.gateway.list_ready(List::Tools, cx).await?;
-        let catalog = self.gateway.catalog();
+        let catalog = self.gateway.view(cx);
         let count = self.listed_tools(&catalog).count();
         let client = self.clients.of(cx);
         client.check_number_of_tools(count);
@@ -155,7 +165,7 @@ impl Handler for GatewayHandler {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         let _in_flight = self.calls.token();
-        let catalog = self.gateway.catalog();
+        let catalog = self.gateway.view(cx);
         if let Some(name) = self.own_name(&params.name, &catalog, &self.clients.of(cx)) {
             params.name = name;
         }
@@ -173,7 +183,7 @@ impl Handler for GatewayHandler {
     ) -> Result<ListResourcesResult, RpcError> {
         self.gateway.list_ready(List::Resources, cx).await?;
         if let Some(upstream) = self.gateway.bound_to(SERVER_NAME, cx)? {
-            let resources = self.listing_of(upstream).resources.clone();
+            let resources = self.listing_of(upstream, cx).resources.clone();
             return Ok(ListResourcesResult { resources, next_cursor: None });
         }
         // Resources of custom tools and upstreams come first, then artifacts and records, whose
@@ -182,13 +192,14 @@ impl Handler for GatewayHandler {
         const RECORDS: &str = "r:";
         let limit = self.limits.list_page_size.get();
         let mut resources = Vec::new();
+        let catalog = self.gateway.view(cx);
         let mut cursor = cursor.map(str::to_owned);
         if !cursor.as_ref().is_some_and(|it| it.starts_with(ARTIFACTS) || it.starts_with(RECORDS)) {
-            let catalog = self.gateway.catalog();
             let count = self.custom.resources().count() + catalog.resources.len();
             let (range, next_cursor) = self.page(count, cursor.as_deref())?;
             let all = self.custom.resources().chain(&catalog.resources);
             resources = all.skip(range.start).take(range.len()).cloned().collect();
+            resources.retain(|it| self.shows_resource(&it.uri, &catalog));
             if next_cursor.is_some() {
                 return Ok(ListResourcesResult { resources, next_cursor });
             }
@@ -239,6 +250,7 @@ impl Handler for GatewayHandler {
             };
             cursor = next.map(|after| format!("{RECORDS}{after}"));
         }
+        resources.retain(|it| self.shows_resource(&it.uri, &catalog));
         Ok(ListResourcesResult { resources, next_cursor: cursor })
     }
 
@@ -249,12 +261,13 @@ impl Handler for GatewayHandler {
     ) -> Result<ListResourceTemplatesResult, RpcError> {
         self.gateway.list_ready(List::Resources, cx).await?;
         if let Some(upstream) = self.gateway.bound_to(SERVER_NAME, cx)? {
-            let resource_templates = self.listing_of(upstream).templates.clone();
+            let resource_templates = self.listing_of(upstream, cx).templates.clone();
             return Ok(ListResourceTemplatesResult { resource_templates, next_cursor: None });
         }
-        let catalog = self.gateway.catalog();
+        let catalog = self.gateway.view(cx);
         let mut own = vec![ArtifactTools::template()];
         own.extend(self.knowledge.templates());
+        own.retain(|it| catalog.lists_own(ItemKind::Resource, &it.uri_template));
         let (range, next_cursor) = self.page(own.len() + catalog.templates.len(), cursor)?;
         let all = own.iter().chain(&catalog.templates);
         let resource_templates = all.skip(range.start).take(range.len()).cloned().collect();
@@ -269,6 +282,7 @@ impl Handler for GatewayHandler {
         if let Some(upstream) = self.gateway.bound_to(SERVER_NAME, cx)? {
             return self.gateway.read_resource_for_view(upstream, params, cx).await;
         }
+        self.check_own_resource(&params.uri, cx)?;
         if let Some(whole) =
             self.artifacts.for_request(cx).resource(&params.uri, Some(cx.memory())).await
         {
@@ -291,16 +305,25 @@ impl Handler for GatewayHandler {
         params: CompleteParams,
         cx: &RequestContext,
     ) -> Result<CompleteResult, RpcError> {
+        let (kind, name) = match &params.reference {
+            CompleteReference::Prompt { name } => (ItemKind::Prompt, name),
+            CompleteReference::Resource { uri } => (ItemKind::Resource, uri),
+        };
+        if !self.gateway.view(cx).lists_own(kind, name) {
+            return self.gateway.complete(params, cx).await;
+        }
         if let Some(result) = self.artifacts.for_request(cx).complete(&params).await {
             return result;
         }
-        if let Some(result) = self.knowledge.complete(&params, self.is_taken_prompt(), cx).await? {
+        let is_taken = self.is_taken_prompt(cx);
+        if let Some(result) = self.knowledge.complete(&params, is_taken, cx).await? {
             return Ok(result);
         }
         self.gateway.complete(params, cx).await
     }
 
     async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
+        self.check_own_resource(uri, cx)?;
         if uri.starts_with("artifact:") {
             // A version never changes, and a new one changes the list.
             return Err(RpcError::invalid_params("artifacts cannot be subscribed to"));
@@ -330,15 +353,16 @@ impl Handler for GatewayHandler {
     ) -> Result<ListPromptsResult, RpcError> {
         self.gateway.list_ready(List::Prompts, cx).await?;
         if let Some(upstream) = self.gateway.bound_to(SERVER_NAME, cx)? {
-            let prompts = self.listing_of(upstream).prompts.clone();
+            let prompts = self.listing_of(upstream, cx).prompts.clone();
             return Ok(ListPromptsResult { prompts, next_cursor: None });
         }
-        let catalog = self.gateway.catalog();
-        let own = self.knowledge.prompts(self.is_taken_prompt(), cx).await?;
-        let count = own.len() + self.custom.prompts().count() + catalog.prompts.len();
-        let (range, next_cursor) = self.page(count, cursor)?;
-        let all = own.iter().chain(self.custom.prompts()).chain(&catalog.prompts);
-        let prompts = all.skip(range.start).take(range.len()).cloned().collect();
+        let catalog = self.gateway.view(cx);
+        let own = self.knowledge.prompts(self.is_taken_prompt(cx), cx).await?;
+        let own = own.iter().chain(self.custom.prompts());
+        let own = own.filter(|it| catalog.lists_own(ItemKind::Prompt, &it.name));
+        let all: Vec<&Prompt> = own.chain(&catalog.prompts).collect();
+        let (range, next_cursor) = self.page(all.len(), cursor)?;
+        let prompts = all[range].iter().copied().cloned().collect();
         Ok(ListPromptsResult { prompts, next_cursor })
     }
 
@@ -347,10 +371,17 @@ impl Handler for GatewayHandler {
         params: GetPromptParams,
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
-        if let Some(reply) = self.custom.get_prompt(&params, cx).await {
+        let view = self.gateway.view(cx);
+        if self.custom.has_prompt(&params.name)
+            && view.may_use_own(ItemKind::Prompt, &params.name, cx)?
+            && let Some(reply) = self.custom.get_prompt(&params, cx).await
+        {
             return reply;
         }
-        if let Some(reply) = self.knowledge.prompt(&params, self.is_taken_prompt(), cx).await? {
+        let is_taken = self.is_taken_prompt(cx);
+        if view.allows_own(ItemKind::Prompt, &params.name)
+            && let Some(reply) = self.knowledge.prompt(&params, is_taken, cx).await?
+        {
             return Ok(reply);
         }
         self.gateway.get_prompt(params, cx).await
@@ -367,6 +398,14 @@ impl GatewayHandler {
     ) -> Result<Reply, RpcError> {
         if let Err(limited) = self.call_rate.admit(cx.caller()) {
             return limited_tool(&limited);
+        }
+        let catalog = self.gateway.view(cx);
+        let is_own = self.built_ins.has(&params.name) || self.custom.has_tool(&params.name);
+        if is_own && !catalog.may_use_own(ItemKind::Tool, &params.name, cx)? {
+            // The gateway has the words for an unknown tool.
+            let unknown = self.gateway.call_tool(params, cx).await;
+            return unknown
+                .map_or_else(|failure| Err(failure.into()), |it| Ok(Reply::raw(it.result)));
         }
         if let Some(reply) = self.built_ins.call(&params, cx).await {
             return reply;
@@ -390,10 +429,9 @@ impl GatewayHandler {
             self.count_kept(&name, kept_by(&captured), cx, record);
             return Ok(Reply::raw(captured.into_result()));
         }
-        if let Some(upstream) = self.gateway.upstream_of_tool(&name) {
+        if let Some(upstream) = self.gateway.upstream_of_tool(&name, cx) {
             record.sent_to(upstream.name());
         }
-        let catalog = self.gateway.catalog();
         let selection = match self.selection(&mut params, &catalog, cx).await {
             Ok(selection) => selection,
             Err(problem) => return Reply::json(&CallToolResult::error(problem.to_string())),
@@ -484,9 +522,38 @@ impl GatewayHandler {
         self.listed_tools(catalog).find(|it| it.name == tool).map(|it| &it.input_schema)
     }
 
-    /// Returns all tools that `tools/list` shows, in its order.
+    /// Returns all tools that `tools/list` shows to the caller of a view, in its order.
     fn listed_tools<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = &'a Tool> {
-        self.built_ins.listed().iter().chain(self.custom.tools()).chain(&catalog.tools)
+        let own = self.built_ins.listed().iter().chain(self.custom.tools());
+        own.filter(|tool| catalog.lists_own(ItemKind::Tool, &tool.name)).chain(&catalog.tools)
+    }
+
+    /// Returns whether a built-in tool has this name, and the caller of a view may see it.
+    fn has_own_tool(&self, tool: &str, view: &Catalog) -> bool {
+        self.built_ins.has(tool) && view.lists_own(ItemKind::Tool, tool)
+    }
+
+    /// Returns whether a URI is one of this server itself.
+    fn is_own_resource(&self, uri: &str) -> bool {
+        uri.starts_with("artifact:")
+            || self.knowledge.owns(uri)
+            || self.custom.resources().any(|resource| resource.uri == uri)
+    }
+
+    /// Returns whether a listed resource is one of an upstream's in a view, or one of this server
+    /// that the caller of the view may see.
+    fn shows_resource(&self, uri: &str, view: &Catalog) -> bool {
+        !self.is_own_resource(uri) || view.lists_own(ItemKind::Resource, uri)
+    }
+
+    /// Returns an error if a URI is one of this server, and the caller may not use it.
+    fn check_own_resource(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
+        if self.is_own_resource(uri)
+            && !self.gateway.view(cx).may_use_own(ItemKind::Resource, uri, cx)?
+        {
+            return Err(RpcError::resource_not_found(uri));
+        }
+        Ok(())
     }
 
     fn listed_names<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = &'a str> {
@@ -578,8 +645,8 @@ impl GatewayHandler {
 
     /// Returns a check whether a custom tool or an upstream has a prompt with a name; records do
     /// not replace those.
-    fn is_taken_prompt(&self) -> impl Fn(&str) -> bool {
-        let catalog = self.gateway.catalog();
+    fn is_taken_prompt(&self, cx: &RequestContext) -> impl Fn(&str) -> bool {
+        let catalog = self.gateway.view(cx);
         move |name| self.custom.has_prompt(name) || catalog.prompt(name).is_some()
     }
 
@@ -591,28 +658,29 @@ impl GatewayHandler {
         page(len, cursor, self.limits.list_page_size.get())
     }
 
-    /// Returns instructions for this server, and those of the ready upstreams that fit into
-    /// `limits.max_instructions_bytes`.
-    fn instructions(&self) -> String {
+    /// Returns instructions for this server, and those of the ready upstreams in a view that fit
+    /// into `limits.max_instructions_bytes`.
+    fn instructions(&self, view: &Catalog) -> String {
         let mut text = "Large and binary tool answers are saved as artifacts: the answer then names each artifact and shows what fits. ".to_owned();
-        if self.built_ins.has(READ) {
+        if self.has_own_tool(READ, view) {
             text.push_str(&format!("{LIST} lists them, {SEARCH} and {QUERY} find what is in them, {READ} reads them in parts."));
         } else {
             text.push_str("They can be read as resources.");
         }
-        if let Some(more) = Knowledge::instructions(|tool| self.built_ins.has(tool)) {
+        if let Some(more) = Knowledge::instructions(|tool| self.has_own_tool(tool, view)) {
             text.push_str("\n\n");
             text.push_str(&more);
         }
-        text.push_str(&self.gateway.instructions(self.limits.max_instructions_bytes));
+        text.push_str(&self.gateway.instructions(view, self.limits.max_instructions_bytes));
         text
     }
 }
 
 impl GatewayHandler {
     /// Returns the lists of an upstream; empty ones if it was removed meanwhile.
-    fn listing_of(&self, upstream: usize) -> Arc<Listing> {
-        self.gateway.upstream(upstream).map(|upstream| upstream.listing()).unwrap_or_default()
+    fn listing_of(&self, upstream: usize, cx: &RequestContext) -> Arc<Listing> {
+        let upstream = self.gateway.upstream(upstream);
+        upstream.map(|it| self.gateway.view(cx).listing_of(&it)).unwrap_or_default()
     }
 }
 

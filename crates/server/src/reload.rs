@@ -177,6 +177,7 @@ impl Reloader {
             if let (Some(access), Some(new)) = (&self.access, access) {
                 access.replace(Arc::new(new));
             }
+            self.gateway.set_policy(options.policy);
             reloaded.upstreams = self.gateway.apply(options.upstreams);
             reloaded.for_next_start = state.started_with.settings_for_next_start(&config);
             state.watches_files = config.server.reload_on_change;

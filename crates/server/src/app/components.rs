@@ -153,7 +153,9 @@ impl Components {
         let backend = self.console_backend(&health, own_tools, &reloader);
         reloader.start_watching();
         let listener = ListListener(backend.clone());
-        tokio::spawn(announce(self.changes.clone(), server.clone(), listener, self.stop.clone()));
+        let gateway = self.gateway.clone();
+        let changes = self.changes.clone();
+        tokio::spawn(announce(changes, server.clone(), listener, gateway, self.stop.clone()));
         let router = router(self.routes(&server, &health, backend));
         App {
             running: Arc::new(RunningServer {
@@ -205,7 +207,8 @@ impl Components {
         };
         let limits = protocol_limits(&self.config.limits, self.shutdown_grace());
         let server = Server::with_limits(views.wrap(handler), limits);
-        self.knowledge.add_methods(self.observation.observed(server, &self.gateway))
+        let observed = self.observation.observed(server, &self.gateway);
+        self.knowledge.add_methods(observed, &self.gateway)
     }
 
     fn health(&self) -> Arc<Health> {
@@ -291,8 +294,10 @@ impl Components {
             body_timeout: Duration::from_millis(limits.max_body_ms.get()),
             ..HttpOptions::default()
         };
-        let mcp_v1 = McpV1::new(server.clone(), self.knowledge.clone(), limits.clone());
+        let gateway = self.gateway.clone();
+        let mcp_v1 = McpV1::new(server.clone(), self.knowledge.clone(), gateway, limits.clone());
         let rest = Rest {
+            gateway: self.gateway.clone(),
             server: server.clone(),
             diagrams: self.diagrams.clone(),
             limits: limits.clone(),

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use marquetry_gateway::{Gateway, List};
 use marquetry_protocol::server::Server;
 use tokio_util::sync::CancellationToken;
 
@@ -12,21 +13,29 @@ pub(super) async fn announce(
     changes: Arc<Changes>,
     server: Server,
     console: ListListener,
+    gateway: Arc<Gateway>,
     stop: CancellationToken,
 ) {
     let notifier = server.notifier();
     loop {
         tokio::select! {
             () = changes.tools.notified() => {
-                notifier.tools_changed();
+                let change = gateway.list_change(List::Tools);
+                notifier.tools_changed_if(|it| change.reaches(it));
                 console.tools_changed();
             }
             () = changes.prompts.notified() => {
-                notifier.prompts_changed();
+                let change = gateway.list_change(List::Prompts);
+                notifier.prompts_changed_if(|it| change.reaches(it));
                 console.prompts_changed();
             }
             () = changes.resources.notified() => {
-                notifier.resources_changed();
+                let change = gateway.list_change(List::Resources);
+                notifier.resources_changed_if(|it| change.reaches(it));
+                console.resources_changed();
+            }
+            () = changes.artifacts.notified() => {
+                notifier.resources_changed_if(|it| gateway.view_of_recipient(it).shows_own());
                 console.resources_changed();
             }
             // Only clients of the principal see these lists, so only they list them again.
@@ -44,7 +53,9 @@ pub(super) async fn announce(
             }
             updates = changes.updated.take() => {
                 for uri in updates.keys() {
-                    notifier.resource_updated(uri);
+                    notifier.resource_updated_if(uri, |it| {
+                        gateway.may_hear_of(uri, it)
+                    });
                 }
             }
             updates = changes.own_updated.take() => {

@@ -29,8 +29,9 @@ pub(super) fn own_views(config: &AppsConfig, built_ins: &BuiltIns, gateway: Arc<
     let apps = Apps::new().gating(gating).app_only_tools(app_only_tools);
     // A View of an upstream reaches only the resources of that upstream. It does not see the Views
     // of this server.
-    marquetry_views::add_to(apps, |tool| built_ins.has(tool))
-        .offered_if(move |cx| matches!(gateway.bound_to(SERVER_NAME, cx), Ok(None)))
+    marquetry_views::add_to(apps, |tool| built_ins.has(tool)).offered_if(move |cx| {
+        matches!(gateway.bound_to(SERVER_NAME, cx), Ok(None)) && gateway.view(cx).shows_own()
+    })
 }
 
 /// Returns the tools with the Views that the console opens for them. `tools/list` gets them from

@@ -179,8 +179,9 @@ Examples:
     #[command(after_help = "\
 Examples:
   marquetry stdio --mcp-config mcp.json
+  marquetry stdio --profile reading
   {\"mcpServers\": {\"marquetry\": {\"command\": \"marquetry\", \"args\": [\"stdio\", \"--mcp-config\", \"/path/mcp.json\"]}}}")]
-    Stdio(ConfigArgs),
+    Stdio(StdioCommand),
     /// Read the configuration of running servers again, and print whether it was taken.
     ///
     /// Reaches the servers of this user. If a new configuration cannot be used, nothing changes.
@@ -354,6 +355,16 @@ struct ServeCommand {
     open: bool,
 }
 
+/// Arguments of `marquetry stdio`.
+#[derive(Args)]
+struct StdioCommand {
+    #[command(flatten)]
+    config: ConfigArgs,
+    /// Offer only what this profile of [profiles] has.
+    #[arg(long, value_name = "NAME")]
+    profile: Option<String>,
+}
+
 /// Arguments of the process that supervises an upstream.
 #[cfg(target_os = "linux")]
 #[derive(Args)]
@@ -493,6 +504,7 @@ impl ConfigArgs {
         config = config.with_user_folders();
         warnings.extend(config.unused_store_settings());
         warnings.extend(config.unused_policies());
+        warnings.extend(config.policy_warnings());
         if config.knowledge.enabled && config.knowledge.database.is_none() {
             warnings.push(
                 "knowledge is off: neither $XDG_DATA_HOME nor $HOME is set; set one of them or knowledge.database".to_owned(),

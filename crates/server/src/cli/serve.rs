@@ -23,7 +23,7 @@ use tokio::{
 };
 
 use super::{
-    ConfigArgs, Failure, INTERRUPTED, ServeCommand, browser, environment, flag_error, problems,
+    Failure, INTERRUPTED, ServeCommand, StdioCommand, browser, environment, flag_error, problems,
     reload::serve_reloads,
     source::{ServerSource, SourceArgs, bracketed},
     spans::SpanExport,
@@ -109,8 +109,8 @@ pub(super) fn serve(arguments: &ServeCommand) -> Result<(), Failure> {
     })
 }
 
-pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
-    let source = SourceArgs::Stdio(arguments.clone());
+pub(super) fn stdio(arguments: &StdioCommand) -> Result<(), Failure> {
+    let source = SourceArgs::Stdio(arguments.config.clone());
     let (source, Loaded { config, file, warnings }) = ServerSource::load(source, guard())?;
     start_logging(&config, file.as_deref(), &warnings)?;
     on_runtime(async {
@@ -122,7 +122,8 @@ pub(super) fn stdio(arguments: &ConfigArgs) -> Result<(), Failure> {
         let app = spans.trace(builder).start().await?;
         let reloads = tokio::spawn(serve_reloads(app.clone(), description, hangups));
         tracing::info!("serving MCP on standard input and output");
-        let serving = app.serve_stdio(tokio::io::stdin(), tokio::io::stdout());
+        let profile = arguments.profile.as_deref();
+        let serving = app.serve_stdio_in(profile, tokio::io::stdin(), tokio::io::stdout());
         let outcome = until_signal(signals, &app, serving).await;
         reloads.abort();
         spans.close().await;

@@ -45,7 +45,7 @@ impl Authenticator for OneCaller {
 
 async fn app() -> App {
     let toml = format!(
-        "knowledge.enabled = false\n[limits]\nmax_request_bytes = {SHARE}\nmax_rest_body_bytes = {SHARE}\nmax_receive_bytes = {SHARE}\nmax_receive_bytes_per_caller = {SHARE}\nmax_work_bytes_per_caller = {SHARE}\nqueue_ms = 10\n"
+        "knowledge.enabled = false\nprofiles.x = {{}}\n[limits]\nmax_request_bytes = {SHARE}\nmax_rest_body_bytes = {SHARE}\nmax_receive_bytes = {SHARE}\nmax_receive_bytes_per_caller = {SHARE}\nmax_work_bytes_per_caller = {SHARE}\nqueue_ms = 10\n"
     );
     let config = Config::from_toml(&toml, "test.toml").unwrap();
     let tests = Router::new().route("/api/test/run", post(async |_: Bytes| "taken"));

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use axum::{
     Extension, Router,
     body::Body,
-    extract::{OriginalUri, Request},
+    extract::{OriginalUri, Path, Request},
     http::{HeaderMap, Response, StatusCode, Uri},
     middleware::{Next, from_fn, from_fn_with_state, map_request},
     routing::{any, get},
@@ -14,7 +14,9 @@ use marquetry_console::Console;
 use marquetry_oauth::server::ResourceServer;
 use marquetry_protocol::server::{
     Server,
-    http::{Authenticator, ConnectionInfo, HostGuard, HttpEndpoint, LegacySseEndpoint},
+    http::{
+        Authenticator, ConnectionInfo, HostGuard, HttpEndpoint, LegacySseEndpoint, SelectedProfile,
+    },
 };
 use serde_json::json;
 
@@ -38,6 +40,9 @@ mod body;
 mod guard;
 
 const MCP: &str = "/mcp";
+
+/// The part of `/mcp` that a profile has.
+const PROFILE: &str = "/mcp/profiles/{profile}";
 
 /// Stream of HTTP+SSE, the transport of 2024-11-05.
 const SSE: &str = "/sse";
@@ -68,7 +73,7 @@ pub(crate) struct Routes {
     pub(crate) console: Option<(Console, Arc<ServerBackend>)>,
 }
 
-/// Returns the router of `/`, `/mcp`, `/sse`, `/messages`, `/mcp/v1/…`, `/media/…`, `/api/tools`,
+/// Returns the router of `/`, `/mcp`, `/mcp/profiles/{name}`, `/sse`, `/messages`, `/mcp/v1/…`, `/media/…`, `/api/tools`,
 /// `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`, of the console, and of the metadata for
 /// clients that log in.
 pub(crate) fn router(routes: Routes) -> Router {
@@ -122,8 +127,11 @@ pub(crate) fn router(routes: Routes) -> Router {
             authenticate,
         ));
     let messages = sse.clone();
+    let gateway = rest.gateway.clone();
     let site = home::Site { endpoint, scheme, wants_token: authenticator.is_some(), console };
     let home_site = site.clone();
+    let profile_site = site.clone();
+    let profiles = mcp.clone();
     metadata
         .route(
             MCP,
@@ -137,6 +145,16 @@ pub(crate) fn router(routes: Routes) -> Router {
                     }
                     recorded(&mcp, &site, request).await
                 }
+            }),
+        )
+        .route(
+            PROFILE,
+            any(async move |Path(profile): Path<String>, mut request: Request| {
+                if !gateway.has_profile(&profile) {
+                    return RestError::NotFound.response();
+                }
+                request.extensions_mut().insert(SelectedProfile(profile.into()));
+                recorded(&profiles, &profile_site, request).await
             }),
         )
         .route(

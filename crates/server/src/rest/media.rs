@@ -12,6 +12,7 @@ use axum::{
     routing::get,
 };
 use marquetry_file_response::{InlineDisplay, Part, is_known, set_file_headers};
+use marquetry_gateway::ItemKind;
 use marquetry_knowledge::Media;
 use marquetry_protocol::{RpcError, server::Peer};
 use tokio::{sync::Semaphore, time::timeout};
@@ -57,6 +58,10 @@ async fn answer(api: &McpV1, peer: Peer, head: &Parts) -> Result<Response<Body>,
     };
     let media = call
         .run("media", |cx| async move {
+            let view = api.gateway.view(&cx);
+            if !view.may_use_own(ItemKind::Resource, &uri, &cx)? {
+                return Err(not_found());
+            }
             let media = api
                 .knowledge
                 .media(&uri, |version| is_known(headers, &etag(version)), &cx)

@@ -17,6 +17,7 @@ use axum::{
 };
 use indexmap::IndexMap;
 use marquetry_config::sections::Limits;
+use marquetry_gateway::{Gateway, ItemKind};
 use marquetry_plantuml_tools::{
     DECODE, DecodeArguments, DiagramError, Diagrams, ENCODE, EncodeArguments,
 };
@@ -33,6 +34,8 @@ use crate::tools::listed;
 
 /// State of the routes.
 pub(crate) struct Rest {
+    /// Knows which tools a caller may use.
+    pub(crate) gateway: Arc<Gateway>,
     /// The MCP server, whose limits for one caller apply here, too.
     pub(crate) server: Server,
     pub(crate) diagrams: Diagrams,
@@ -55,9 +58,11 @@ pub(crate) fn routes(rest: Arc<Rest>) -> Router {
 }
 
 /// Lists the tools, in the form of seed 002, scenario 1.
-async fn list_tools(State(rest): State<Arc<Rest>>) -> Response<Body> {
+async fn list_tools(State(rest): State<Arc<Rest>>, request: Request<Body>) -> Response<Body> {
+    let view = rest.gateway.view_of_peer(&peer_of(&request));
     let code_tools = rest.diagrams.code_tools();
-    let tools = code_tools.iter().map(listed).map(|tool| {
+    let shown = code_tools.iter().filter(|tool| view.lists_own(ItemKind::Tool, &tool.name));
+    let tools = shown.map(listed).map(|tool| {
         json!({
             "id": tool.name,
             "name": tool.title.unwrap_or_default(),
@@ -80,7 +85,12 @@ async fn call_tool(
         let path = request.uri().path();
         path.strip_prefix("/api/tools/").unwrap_or(path).to_owned()
     };
+    let view = rest.gateway.view_of_peer(&peer_of(&request));
     let outcome = match name.as_str() {
+        // A tool that needs further scopes can be called by MCP, which asks for them.
+        name if !view.allows_own(ItemKind::Tool, name) => {
+            Err(RestError::ToolNotFound(name.to_owned()))
+        }
         ENCODE => encode(&rest, request).await,
         DECODE => decode(&rest, request).await,
         _ => Err(RestError::ToolNotFound(name)),

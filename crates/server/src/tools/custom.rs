@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use marquetry_protocol::{
     RpcError,
-    server::{Handler as _, HeaderArguments, Reply, RequestContext, ToolHeaders as _, Toolbox},
+    server::{
+        Handler as _, HeaderArguments, Peer, Reply, RequestContext, ToolHeaders as _, Toolbox,
+    },
     types::{
         CallToolParams, CallToolResult, GetPromptParams, Prompt, ReadResourceParams, Resource, Tool,
     },
@@ -51,8 +53,12 @@ impl CustomTools {
     }
 
     /// Returns the arguments of a tool that HTTP headers repeat.
-    pub(crate) fn header_arguments(&self, tool: &str) -> Option<Arc<HeaderArguments>> {
-        self.toolboxes.iter().find_map(|toolbox| toolbox.arguments(tool, None))
+    pub(crate) fn header_arguments(
+        &self,
+        tool: &str,
+        sender: &Peer,
+    ) -> Option<Arc<HeaderArguments>> {
+        self.toolboxes.iter().find_map(|toolbox| toolbox.arguments(tool, None, sender))
     }
 
     /// Calls a tool; `None` when no toolbox has it.

@@ -16,7 +16,9 @@ use axum::{
     http::{Request, Response, StatusCode},
     routing::{get, post},
 };
+use marquetry_chat::CHAT_TOOL;
 use marquetry_config::sections::Limits;
+use marquetry_gateway::{Gateway, ItemKind};
 use marquetry_protocol::server::http::ConnectionInfo;
 use marquetry_protocol::{
     ObjectText, RpcError, parsed_size,
@@ -64,12 +66,19 @@ const METHODS: [&str; 11] = [
 pub(crate) struct McpV1 {
     pub(super) server: Server,
     pub(super) knowledge: Knowledge,
+    /// Knows what a caller may use.
+    pub(super) gateway: Arc<Gateway>,
     limits: Limits,
 }
 
 impl McpV1 {
-    pub(crate) fn new(server: Server, knowledge: Knowledge, limits: Limits) -> Self {
-        Self { server, knowledge, limits }
+    pub(crate) fn new(
+        server: Server,
+        knowledge: Knowledge,
+        gateway: Arc<Gateway>,
+        limits: Limits,
+    ) -> Self {
+        Self { server, knowledge, gateway, limits }
     }
 }
 
@@ -127,6 +136,10 @@ async fn answer(
     // A request counts as in flight once its body has arrived.
     let call = api.server.direct_call(peer).await?;
     if is_stream && api.knowledge.is_enabled() {
+        let view = api.gateway.view_of(principal.as_deref(), None);
+        if !view.allows_own(ItemKind::Tool, CHAT_TOOL) {
+            return Err(RpcError::method_not_found(method).into());
+        }
         return sampling::start(api, params, principal.as_deref(), call, connection);
     }
     let result = if method == "resources/list" && params.contains_key("type") {
@@ -223,6 +236,8 @@ async fn list_of_type(
         .map_err(|error| RpcError::invalid_params(error.to_string()))?;
     let limit = api.limits.list_page_size.get();
     let page = api.knowledge.resources_of_type(kind, cursor.as_deref(), limit, principal).await;
-    let (resources, next_cursor) = page?;
+    let (mut resources, next_cursor) = page?;
+    let view = api.gateway.view_of(principal, None);
+    resources.retain(|resource| view.lists_own(ItemKind::Resource, &resource.uri));
     Ok(json!(ListResourcesResult { resources, next_cursor }))
 }
