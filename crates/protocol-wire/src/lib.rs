@@ -2,6 +2,7 @@
 
 pub mod auth;
 mod descriptions;
+pub mod downgrade;
 pub mod envelope;
 mod error;
 mod feature;

@@ -1,7 +1,5 @@
 //! The result of a method.
 
-mod downgrade;
-
 use std::sync::OnceLock;
 
 use marquetry_protocol_wire::{
@@ -13,10 +11,10 @@ use marquetry_protocol_wire::{
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
 
-pub(super) use self::downgrade::keep_object_schemas;
+pub(super) use marquetry_protocol_wire::downgrade::keep_object_schemas;
 #[cfg(all(any(test, fuzzing), feature = "http"))]
-pub(super) use self::downgrade::shape as downgraded;
-use self::downgrade::{UNSHAPED_SINCE, for_session, shape};
+pub(super) use marquetry_protocol_wire::downgrade::shape as downgraded;
+use marquetry_protocol_wire::downgrade::{UNSHAPED_SINCE, for_session, shape};
 
 /// A result.
 #[derive(Clone, Debug)]
@@ -165,13 +163,15 @@ impl Reply {
             return Ok(self);
         }
         let reply = match &self.content {
-            ReplyContent::Json(json) => match for_session(method, json, self.origin) {
-                Some(text) => {
-                    let content = ReplyContent::Edited { text, json: OnceLock::new() };
-                    Self { content, ..self }
+            ReplyContent::Json(json) => {
+                match for_session(method, json, self.origin == Origin::Stateless) {
+                    Some(text) => {
+                        let content = ReplyContent::Edited { text, json: OnceLock::new() };
+                        Self { content, ..self }
+                    }
+                    None => self,
                 }
-                None => self,
-            },
+            }
             _ => self,
         };
         if revision >= UNSHAPED_SINCE {

@@ -2,26 +2,25 @@
 
 use std::borrow::Cow;
 
-use marquetry_protocol_wire::{
+use serde::Deserialize;
+use serde_json::{Value, json, value::RawValue};
+
+use crate::{
     Feature, Revision, RpcError,
     object::{ObjectText, array_text, may_have},
     types::{Tool, meta_key},
 };
-use serde::Deserialize;
-use serde_json::{Value, json, value::RawValue};
-
-use super::Origin;
 
 /// Handlers use the latest revisions; [`for_session`] converts the only difference between them.
-pub(crate) const UNSHAPED_SINCE: Revision = Revision::V2025_11_25;
+pub const UNSHAPED_SINCE: Revision = Revision::V2025_11_25;
 
 /// Removes the parts of a result that clients in sessions do not know; [`None`] if there are none.
 ///
-/// For a complete result of 2026-07-28 these are its type, its cache hints, and the name of its
-/// server. Structured content that is not an object is removed, too (2025-11-25, "Structured
-/// Content"): the text replaces it.
-pub(crate) fn for_session(method: &str, result: &RawValue, origin: Origin) -> Option<String> {
-    let is_complete = origin == Origin::Stateless;
+/// For a complete result of 2026-07-28 (`is_complete`) these are its type, its cache hints, and the
+/// name of its server. Structured content that is not an object is removed, too (2025-11-25,
+/// "Structured Content"): the text replaces it.
+#[must_use]
+pub fn for_session(method: &str, result: &RawValue, is_complete: bool) -> Option<String> {
     let may_have_data = method == "tools/call" && may_have(result, &[r#""structuredContent""#]);
     if !is_complete && !may_have_data {
         return None;
@@ -81,7 +80,7 @@ fn content_with_text(content: Option<&str>, data: &str) -> Option<String> {
 
 /// Removes the `outputSchema` of tools if it is not one of objects, which clients in sessions do
 /// not know.
-pub(crate) fn keep_object_schemas(tools: &mut [Tool]) {
+pub fn keep_object_schemas(tools: &mut [Tool]) {
     for tool in tools {
         tool.output_schema.take_if(|schema| schema.get("type") != Some(&Value::from("object")));
     }
@@ -93,7 +92,7 @@ pub(crate) fn keep_object_schemas(tools: &mut [Tool]) {
 ///
 /// # Errors
 /// Returns an error if a tool call has failed, in 2024-10-07.
-pub(crate) fn shape(
+pub fn shape(
     method: &str,
     revision: Revision,
     result: Box<RawValue>,
@@ -449,8 +448,7 @@ mod tests {
     #[track_caller]
     fn check_session(method: &str, result: Value, is_complete: bool, want: Option<Value>) {
         let result = to_raw_value(&result).unwrap();
-        let origin = if is_complete { Origin::Stateless } else { Origin::Handler };
-        let got = for_session(method, &result, origin);
+        let got = for_session(method, &result, is_complete);
         let got = got.map(|text| serde_json::from_str::<Value>(&text).unwrap());
         assert_eq!(got, want, "{method} {result}");
     }
