@@ -10,6 +10,7 @@ use marquetry_artifacts::{
     Captured, Capturer, Settings, ToolCall, ViewUse,
     report::{KeptFromModel, SaveStatus},
 };
+use marquetry_client_fit::{Client, Clients};
 use marquetry_config::{SERVER_NAME, sections::Limits};
 use marquetry_gateway::{
     CallFailure, Catalog, Gateway, ItemKind, Limited, List, Listing, ToolAnswer, Unreachable,
@@ -42,7 +43,6 @@ use tokio_util::task::TaskTracker;
 
 use crate::{
     call_rate::CallRate,
-    clients::{Client, Clients},
     console::{CallRecord, Recorder},
     knowledge::Knowledge,
     tools::{BuiltIns, CustomTools},

@@ -9,7 +9,6 @@ mod call_rate;
 mod changes;
 #[cfg(feature = "cli")]
 pub mod cli;
-mod clients;
 mod console;
 mod events;
 mod faults;

@@ -8,6 +8,7 @@ use std::{
 use axum::Router;
 use marquetry_artifact_tools::ArtifactTools;
 use marquetry_artifacts::ArtifactStore;
+use marquetry_client_fit::Clients;
 use marquetry_config::{Config, ConfigError, ServerSwitches, sections::Gating};
 use marquetry_console::Console;
 use marquetry_gateway::{Gateway, GatewayOptions};
@@ -35,7 +36,6 @@ use super::{
 use crate::{
     call_rate::CallRate,
     changes::Changes,
-    clients::Clients,
     console::{ListListener, Recorder, ServerBackend, UpstreamObserver, console_options},
     faults::Faults,
     handler::GatewayHandler,

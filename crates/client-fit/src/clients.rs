@@ -1,8 +1,5 @@
 //! What the client of a call shows its model, and the list of tools in the form that it takes.
 
-#[cfg(test)]
-mod views;
-
 use std::sync::{
     Arc, Mutex, PoisonError,
     atomic::{AtomicBool, Ordering},
@@ -33,7 +30,7 @@ const MAX_RESULT_CHARS: u64 = 500_000;
 const NAME_KEY: &str = "marquetry/name";
 
 /// The profiles of clients, with the settings of this server.
-pub(crate) struct Clients {
+pub struct Clients {
     overrides: ClientOverrides,
     /// Whether every client shows Views, as a setting says.
     assumes_views: bool,
@@ -48,7 +45,7 @@ struct KnownClient {
 }
 
 /// A client as its answers depend on it.
-pub(crate) struct Client {
+pub struct Client {
     profile: ClientProfile,
     assumes_views: bool,
     /// What it shows of an answer whose limit is the default.
@@ -60,17 +57,21 @@ pub(crate) struct Client {
 }
 
 impl Clients {
-    pub(crate) fn new(overrides: ClientOverrides, assumes_views: bool) -> Self {
+    /// Creates the profiles. With `assumes_views` every client counts as one that shows Views.
+    #[must_use]
+    pub fn new(overrides: ClientOverrides, assumes_views: bool) -> Self {
         Self { overrides, assumes_views, known: Mutex::default() }
     }
 
     /// Returns the client of a request. Stateless requests name it each time.
-    pub(crate) fn of(&self, cx: &RequestContext) -> Arc<Client> {
+    #[must_use]
+    pub fn of(&self, cx: &RequestContext) -> Arc<Client> {
         self.of_info(cx.client())
     }
 
     /// Returns the client with this name and version.
-    pub(crate) fn of_info(&self, info: Option<&Implementation>) -> Arc<Client> {
+    #[must_use]
+    pub fn of_info(&self, info: Option<&Implementation>) -> Arc<Client> {
         let name = info.map_or("", |client| client.name.as_str());
         let version = info.map_or("", |client| client.version.as_str());
         self.named(name, version)
@@ -99,7 +100,7 @@ impl Clients {
 }
 
 impl Client {
-    fn new(profile: ClientProfile, assumes_views: bool) -> Self {
+    pub(crate) fn new(profile: ClientProfile, assumes_views: bool) -> Self {
         let mut at_most = Audience::default();
         at_most.profile = Some(profile.title.clone());
         at_most.max_tokens = profile.tokens_within_limit();
@@ -116,13 +117,15 @@ impl Client {
     }
 
     /// Returns the profile that decides about this client's answers.
-    pub(crate) fn profile(&self) -> &ClientProfile {
+    #[must_use]
+    pub fn profile(&self) -> &ClientProfile {
         &self.profile
     }
 
     /// Returns what the client shows of an answer that is captured with these settings. A limit in
     /// bytes that differs from the default, or one in tokens, replaces the default in tokens.
-    pub(crate) fn audience(&self, settings: &Settings) -> &Audience {
+    #[must_use]
+    pub fn audience(&self, settings: &Settings) -> &Audience {
         let default = ArtifactOptions::default().settings().mcp_tool_llm_return_max_bytes;
         if settings.mcp_tool_llm_return_max_bytes == default
             && settings.mcp_tool_llm_return_max_tokens.is_none()
@@ -138,7 +141,8 @@ impl Client {
     /// A client that shows Views gives the View the same result as the model, and a View may read
     /// any part of it. So that client gets the upstream's answer, unless the answer is longer than
     /// a message that the client can receive: then neither would get it.
-    pub(crate) fn view_use(&self, ui: &ToolUi, answer: &RawValue, cx: &RequestContext) -> ViewUse {
+    #[must_use]
+    pub fn view_use(&self, ui: &ToolUi, answer: &RawValue, cx: &RequestContext) -> ViewUse {
         if !is_for_view(ui) {
             return ViewUse::NoView;
         }
@@ -148,19 +152,22 @@ impl Client {
     }
 
     /// Returns whether a tool has a View that this client shows.
-    pub(crate) fn shows_view(&self, ui: &ToolUi, cx: &RequestContext) -> bool {
+    #[must_use]
+    pub fn shows_view(&self, ui: &ToolUi, cx: &RequestContext) -> bool {
         let shows_views =
             self.assumes_views || self.profile.shows_views || is_ui_enabled(cx.capabilities());
         is_for_view(ui) && shows_views
     }
 
     /// Returns whether the client reads every page of a list. Another one gets all in one page.
-    pub(crate) fn reads_pages(&self) -> bool {
+    #[must_use]
+    pub fn reads_pages(&self) -> bool {
         self.profile.reads_pages
     }
 
     /// Returns the names of tools for this client.
-    pub(crate) fn tool_names<'a>(&self, names: impl Iterator<Item = &'a str>) -> ToolNames {
+    #[must_use]
+    pub fn tool_names<'a>(&self, names: impl Iterator<Item = &'a str>) -> ToolNames {
         if self.profile.max_name_chars.is_none() && self.profile.name_punctuation.is_none() {
             return ToolNames::default();
         }
@@ -169,7 +176,7 @@ impl Client {
     }
 
     /// Warns once if the client leaves out tools because there are too many.
-    pub(crate) fn check_number_of_tools(&self, tools: usize) {
+    pub fn check_number_of_tools(&self, tools: usize) {
         let Some(max_tools) = self.profile.max_tools.filter(|max| *max < tools as u64) else {
             return;
         };
@@ -187,7 +194,8 @@ impl Client {
     /// Returns a tool as this client takes it. A client that shows structured content in place of
     /// text, or beside it, gets no output schema, because answers that do not fit have no
     /// structured content.
-    pub(crate) fn listed(&self, mut tool: Tool, names: &ToolNames) -> Tool {
+    #[must_use]
+    pub fn listed(&self, mut tool: Tool, names: &ToolNames) -> Tool {
         if self.profile.replaces_text() || self.profile.shows_both() {
             tool.output_schema = None;
         }
@@ -235,7 +243,7 @@ mod tests {
 
     #[test]
     fn the_guide_lists_every_known_client() {
-        let guide = include_str!("../../../../docs/guide/artifacts.md");
+        let guide = include_str!("../../../docs/guide/artifacts.md");
         for client in marquetry_client_profiles::known_clients() {
             let row = format!("| {} | `{}` |", client.title, client.name.as_ref().unwrap());
             assert!(guide.contains(&row), "{row}");

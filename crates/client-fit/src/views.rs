@@ -11,7 +11,7 @@ use marquetry_artifacts::{
 use marquetry_client_profiles::{ClientProfile, Shows, known_clients};
 use serde_json::{Value, json, value::to_raw_value};
 
-use super::Client;
+use crate::Client;
 
 /// The smallest PNG that decoders accept.
 const PNG: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg==";
