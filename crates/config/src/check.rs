@@ -38,6 +38,8 @@ impl Config {
         faults.extend(self.artifact_bucket().err());
         faults.extend(self.knowledge_faults());
         faults.extend(self.client_faults());
+        faults.extend(self.pin_faults());
+        faults.extend(self.override_faults());
         faults.extend(self.incomplete.iter().filter_map(|(name, error)| {
             let upstream = self.mcp_servers.get(name)?;
             (upstream.transport == Transport::NotGiven && !upstream.disabled).then(|| error.clone())

@@ -3,6 +3,7 @@
 use std::{io, num::NonZeroU64, path::PathBuf};
 
 use marquetry_gateway::names::is_name_char;
+use marquetry_pins::PinMode;
 use marquetry_protocol::client::{AuthorizationError, Network};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,6 +65,15 @@ pub struct GatewayConfig {
     /// `marquetry/tools` in `$XDG_DATA_HOME` or `~/.local/share`.
     #[schemars(example = &"/var/lib/marquetry/tools")]
     pub tool_cache_directory: Option<PathBuf>,
+    /// What happens when an upstream changes the definition of a tool or prompt, adds one, or
+    /// changes its instructions, after it was first seen: "warn" reports it, "refuse" also holds it
+    /// back until somebody accepts it with `marquetry pins accept`, "off" compares nothing. Each
+    /// upstream can have its own `pins`.
+    pub pins: PinMode,
+    /// File of the definitions that were accepted. Several servers may share it. Without it,
+    /// `marquetry/pins.json` in `$XDG_STATE_HOME` or `~/.local/state`.
+    #[schemars(example = &"/var/lib/marquetry/pins.json")]
+    pub pins_file: Option<PathBuf>,
     /// HTTP proxy for upstreams over HTTP and their authorization servers, used with `CONNECT`. The
     /// URL may contain user and password.
     #[schemars(example = &"http://proxy.example:3128")]
@@ -103,6 +113,8 @@ impl Default for GatewayConfig {
             credentials_directory: None,
             tool_cache: true,
             tool_cache_directory: None,
+            pins: PinMode::default(),
+            pins_file: None,
             proxy: None,
             no_proxy: ["localhost", "127.0.0.1", "::1"].map(str::to_owned).to_vec(),
             ca_file: None,

@@ -16,6 +16,7 @@ use crate::{
     gateway::GatewayConfig,
     limits::Limits,
     login::{LoginConfig, LoginGrant},
+    tool_overrides::overrides,
     upstream::UpstreamConfig,
 };
 
@@ -49,6 +50,7 @@ impl Config {
         options.serves_one_user = !self.auth.is_set();
         // A policy that cannot be used must not leave everything open.
         options.policy = self.access_policy().unwrap_or_else(|_| Policy::new([Rule::new()]));
+        options.pins_file.clone_from(&gateway.pins_file);
         options.limits = gateway_limits(&self.limits);
         options
     }
@@ -70,6 +72,10 @@ impl Config {
         gateway.separator.as_str().clone_into(&mut options.separator);
         options.capture = self.tool_capture(name, upstream);
         options.filter = upstream.filter.clone();
+        let disabled = upstream.tools.iter().filter(|(_, tool)| tool.disabled);
+        options.filter.disabled.extend(disabled.map(|(name, _)| name.clone()));
+        options.overrides = overrides(&upstream.tools);
+        options.pins = self.pin_mode(upstream);
         options.revision = upstream.revision;
         let start = upstream.start_timeout_ms.unwrap_or(gateway.start_timeout_ms);
         options.start_timeout = Duration::from_millis(start.get());

@@ -15,6 +15,7 @@ mod locate;
 mod log;
 mod login;
 mod metrics;
+mod pins;
 mod plantuml;
 mod policies;
 mod policy;
@@ -24,6 +25,7 @@ mod server;
 mod source;
 mod store_rights;
 mod testing;
+mod tool_overrides;
 mod tools;
 mod upstream;
 
@@ -82,6 +84,7 @@ pub mod sections {
         KnowledgeConfig,
         config::{ChatConfig, EmbeddingConfig, EmbeddingProvider},
     };
+    pub use marquetry_pins::PinMode;
     pub use marquetry_plantuml::Server as PlantUmlServer;
     pub use marquetry_protocol::Revision;
 
@@ -100,6 +103,7 @@ pub mod sections {
         policy::{AccessConfig, PolicyConfig, ProfileConfig, RuleConfig},
         server::{ServerConfig, TlsConfig},
         testing::TestingConfig,
+        tool_overrides::{FixedArguments, ToolName},
         tools::ToolsConfig,
         upstream::{Prefix, ToolConfig, UpstreamConfig},
     };
@@ -281,8 +285,8 @@ impl Config {
 
     /// Stores data in the user's folders unless the configuration names another path, as the
     /// program `marquetry` does: the database of knowledge and the last known tools of upstreams in
-    /// `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`), tokens of upstreams in
-    /// `$XDG_STATE_HOME/marquetry` (`~/.local/state/marquetry`). It also looks for `plantuml` on
+    /// `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`), tokens of upstreams and
+    /// pins in `$XDG_STATE_HOME/marquetry` (`~/.local/state/marquetry`). It also looks for `plantuml` on
     /// the `PATH` (`plantuml.engine = "auto"`). Without a call of this method, a server writes only
     /// to paths that its configuration names, and starts only programs that it names.
     #[must_use]
@@ -303,6 +307,9 @@ impl Config {
         if self.gateway.tool_cache_directory.is_none() {
             self.gateway.tool_cache_directory =
                 knowledge::user_tool_cache(&|name| std::env::var_os(name));
+        }
+        if self.gateway.pins_file.is_none() {
+            self.gateway.pins_file = pins::user_pins(&|name| std::env::var_os(name));
         }
         self.plantuml.find_engine(std::env::var_os("PATH"));
         self

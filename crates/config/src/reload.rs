@@ -27,7 +27,7 @@ impl ServerSwitches {
 
 /// Settings that take effect while the server runs, or the beginnings of their names. Those of
 /// single upstreams, `mcp_servers`, are not among the settings that are compared.
-const IN_PLACE: [&str; 15] = [
+const IN_PLACE: [&str; 16] = [
     "artifacts.policies",
     "auth.groups_claim",
     "auth.required_scopes",
@@ -36,6 +36,7 @@ const IN_PLACE: [&str; 15] = [
     "gateway.call_timeout_ms",
     "gateway.max_call_ms",
     "gateway.no_proxy",
+    "gateway.pins",
     "gateway.proxy",
     "gateway.separator",
     "gateway.start_timeout_ms",

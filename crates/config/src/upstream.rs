@@ -13,12 +13,16 @@ use marquetry_client_files::{
     transport::{TransportError, TransportParts},
 };
 use marquetry_gateway::{Namer, ToolFilter, names::is_name_char};
+use marquetry_pins::PinMode;
 use marquetry_protocol::Revision;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::login::LoginConfig;
+use crate::{
+    login::LoginConfig,
+    tool_overrides::{FixedArguments, ToolName},
+};
 
 /// An upstream MCP server.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -42,6 +46,8 @@ pub struct UpstreamConfig {
     pub tools: IndexMap<String, ToolConfig>,
     /// Filter of its tools.
     pub filter: ToolFilter,
+    /// Overrides `gateway.pins`.
+    pub pins: Option<PinMode>,
     /// The only revision to speak with it; by default the newest that it supports.
     pub revision: Option<Revision>,
     /// Overrides `gateway.start_timeout_ms`.
@@ -64,6 +70,20 @@ pub struct UpstreamConfig {
 pub struct ToolConfig {
     /// Capture settings of this tool, which override those of its upstream.
     pub capture: Capture,
+    /// Replaces its name; the prefix of the upstream stays.
+    pub name: Option<ToolName>,
+    /// Replaces its name for people.
+    pub title: Option<String>,
+    /// Replaces its description.
+    pub description: Option<String>,
+    /// Arguments that clients neither see nor send.
+    pub hide: Vec<String>,
+    /// Arguments with fixed values, which are hidden, too.
+    pub set: FixedArguments,
+    /// Values of arguments that a call does not have.
+    pub default: serde_json::Map<String, serde_json::Value>,
+    /// The tool is not offered.
+    pub disabled: bool,
 }
 
 /// First part of an upstream's exposed names: at most 64 letters, digits, `_`, `-`, `.`; empty
@@ -141,6 +161,7 @@ impl UpstreamConfig {
             capture: Capture::default(),
             tools: IndexMap::new(),
             filter: ToolFilter::default(),
+            pins: None,
             revision: None,
             start_timeout_ms: None,
             call_timeout_ms: None,
@@ -154,6 +175,9 @@ impl UpstreamConfig {
     /// checks the result.
     pub(crate) fn prepare(&mut self, sources: &Sources<'_>) -> Result<(), TransportError> {
         self.transport.expand(sources)?;
+        for (name, tool) in &mut self.tools {
+            tool.expand(name, sources)?;
+        }
         self.check_auth()?;
         self.transport.check()
     }
@@ -240,7 +264,10 @@ pub(crate) struct UpstreamTable {
     #[schemars(example = false)]
     capture: Capture,
     /// Settings of single tools, by their names at the upstream; `capture` as above. A table turns
-    /// capture on, even if the upstream has false.
+    /// capture on, even if the upstream has false. `name`, `title` and `description` replace those
+    /// of the tool; `hide` lists arguments that clients neither see nor send; `set` gives hidden
+    /// arguments fixed values, and `default` gives arguments values in calls without them;
+    /// `disabled = true` removes the tool.
     #[schemars(example = serde_json::json!({"read_file": {"capture": {"mcp_tool_llm_return_max_bytes": 16384}}}))]
     tools: IndexMap<String, ToolConfig>,
     /// The only tools of this upstream that are offered, by their names there. Without it, all
@@ -250,6 +277,9 @@ pub(crate) struct UpstreamTable {
     /// Tools of this upstream that are not offered, by their names there.
     #[schemars(example = ["write_file"])]
     disabled_tools: Vec<String>,
+    /// Overrides `gateway.pins` for this upstream: "off", "warn" or "refuse".
+    #[schemars(example = &"refuse")]
+    pins: Option<PinMode>,
     /// Revision of MCP to speak with it, instead of negotiating the newest: for servers that fail
     /// during negotiation.
     #[schemars(example = &"2025-11-25", with = "Option<String>")]
@@ -298,6 +328,7 @@ impl TryFrom<UpstreamTable> for UpstreamConfig {
             capture: table.capture,
             tools: table.tools,
             filter: ToolFilter { enabled: table.enabled_tools, disabled: table.disabled_tools },
+            pins: table.pins,
             revision: table.revision,
             start_timeout_ms: table.start_timeout_ms,
             call_timeout_ms: table.call_timeout_ms,

@@ -98,6 +98,7 @@ impl Gateway {
         catalog.check_scopes(ItemKind::Tool, &route.to, cx)?;
         params.name.clone_from(&route.to.name);
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
+        let shown = self.change_arguments(route, &mut params)?;
         let Some(in_use) = self.enter(index) else {
             return Err(self.unknown_tool(&params.name, &catalog));
         };
@@ -105,7 +106,7 @@ impl Gateway {
         let span = tracing::info_span!("call", upstream = in_use.name(), tool = route.to.name);
         let target = Target::new("tools/call", Some(&params.name));
         async {
-            let (client, result) = self.request(&in_use, target, &params, cx).await?;
+            let (client, result) = self.request(&in_use, target, &params, shown, cx).await?;
             let (result, links) = routes::with_links(result).await;
             // Links of an upstream without resources would only attract reads of other upstreams'
             // resources.
@@ -191,7 +192,9 @@ impl Gateway {
         let Some(route) = catalog.prompt(&params.name) else {
             self.note_denied_prompt(&params.name, cx);
             let name = &params.name[..params.name.floor_char_boundary(200)];
-            return Err(RpcError::invalid_params(format!("unknown prompt '{name}'")));
+            return Err(self
+                .held_prompt(name, &catalog)
+                .unwrap_or_else(|| RpcError::invalid_params(format!("unknown prompt '{name}'"))));
         };
         catalog.check_scopes(ItemKind::Prompt, route, cx)?;
         params.name.clone_from(&route.name);
@@ -257,7 +260,7 @@ impl Gateway {
         const METHOD: &str = "completion/complete";
         let span = tracing::info_span!("request", upstream = upstream.name(), method = METHOD);
         let (_, result) = self
-            .request(&upstream, Target::new(METHOD, None), &params, cx)
+            .request(&upstream, Target::new(METHOD, None), &params, None, cx)
             .instrument(span)
             .await?;
         let result = serde_json::from_str(result.get()).map_err(|error| {
@@ -375,7 +378,8 @@ impl Gateway {
         let upstream = self.enter(index).ok_or_else(removed)?;
         let span =
             tracing::info_span!("request", upstream = upstream.name(), method = target.method);
-        let (client, result) = self.request(&upstream, target, params, cx).instrument(span).await?;
+        let (client, result) =
+            self.request(&upstream, target, params, None, cx).instrument(span).await?;
         Ok(if is_stateless(&client) { Reply::complete(result) } else { Reply::raw(result) })
     }
 
@@ -393,21 +397,46 @@ impl Gateway {
         }
     }
 
+    /// Changes the arguments of a call as its override says. Returns the parameters that people
+    /// may see, if they are others.
+    ///
+    /// # Errors
+    /// Returns an error if the caller sent a hidden argument.
+    fn change_arguments(
+        &self,
+        route: &ToolRoute,
+        params: &mut CallToolParams,
+    ) -> Result<Option<Box<RawValue>>, CallFailure> {
+        let Some(changes) = &route.arguments else { return Ok(None) };
+        let sent = params.arguments.take();
+        let mut shown = None;
+        if self.options.observer.is_some() && !changes.set.is_empty() {
+            let arguments = changes.shown_arguments(sent.clone()).unwrap_or_default();
+            shown = to_raw_value(&CallToolParams { arguments, ..params.clone() }).ok();
+        }
+        params.arguments =
+            changes.arguments(sent).map_err(|error| CallFailure::Refused(error.to_string()))?;
+        Ok(shown)
+    }
+
     /// Sends a request, forwards progress and questions, and waits for the answer. Dropping the
-    /// future cancels the request at the upstream.
+    /// future cancels the request at the upstream. Observers see the parameters `shown` instead, if
+    /// there are such.
     async fn request(
         &self,
         upstream: &InUse,
         target: Target,
         params: &impl Serialize,
+        shown: Option<Box<RawValue>>,
         cx: &RequestContext,
     ) -> Result<(Client, Box<RawValue>), CallFailure> {
         let call = UpstreamCall::begin(upstream.name(), target.method, target.name.clone());
-        let outcome = self.send_request(upstream, target, params, call.span(), cx).await;
+        let outcome = self.send_request(upstream, target, params, shown, call.span(), cx).await;
         call.end(outcome.as_ref().err().map(|failure| match failure {
             CallFailure::Rpc(error) => CallFailureKind::Rpc(error.code),
             CallFailure::Unreachable(_) => CallFailureKind::Unreachable,
             CallFailure::Limited(_) => CallFailureKind::Rpc(error_code::TOO_MANY_REQUESTS),
+            CallFailure::Refused(_) => CallFailureKind::Rpc(error_code::INVALID_PARAMS),
         }));
         outcome
     }
@@ -417,6 +446,7 @@ impl Gateway {
         upstream: &InUse,
         target: Target,
         params: &impl Serialize,
+        shown: Option<Box<RawValue>>,
         span: Option<TraceContext>,
         cx: &RequestContext,
     ) -> Result<(Client, Box<RawValue>), CallFailure> {
@@ -445,7 +475,8 @@ impl Gateway {
         self.level_for(upstream, &client, cx).await;
         let observer = CallObserver::of(self.options.observer.as_ref(), upstream.name(), cx);
         if let Some(observer) = &observer {
-            observer.observe(&Observed::Request { method: target.method, params: &params });
+            let params = shown.as_ref().unwrap_or(&params);
+            observer.observe(&Observed::Request { method: target.method, params });
         }
         // MCP has `input_required` only for these methods.
         let can_ask_for_visits = cx.revision().era() == Era::Stateless
@@ -541,6 +572,9 @@ impl Gateway {
             return CallFailure::Unreachable(Unreachable::of(&upstream, &state));
         }
         let name = &name[..name.floor_char_boundary(200)];
+        if let Some(held) = self.held_tool(name, view) {
+            return held;
+        }
         let mut message = format!("{UNKNOWN_TOOL} '{name}'");
         // A tool that is for Views alone is unknown to other callers under its own name.
         if let Some(meant) = nearest_tool(name, view).filter(|meant| *meant != name) {

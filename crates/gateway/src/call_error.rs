@@ -44,6 +44,8 @@ pub enum CallFailure {
     Unreachable(Unreachable),
     /// A limit of this server refuses the call for now.
     Limited(Limited),
+    /// This gateway refuses the call, for a reason that the model can act on.
+    Refused(String),
 }
 
 impl Unreachable {
@@ -112,6 +114,7 @@ impl From<CallFailure> for RpcError {
             CallFailure::Limited(limited) => {
                 Self::too_many_requests(limited.to_string()).with_data(&limited.data())
             }
+            CallFailure::Refused(why) => Self::invalid_params(why),
         }
     }
 }

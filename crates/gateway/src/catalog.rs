@@ -12,11 +12,13 @@ use marquetry_protocol::{
     server::HeaderArguments,
     types::{Prompt, Resource, ResourceTemplate, Tool},
 };
+use marquetry_tool_overrides::ToolOverride;
 use serde_json::{Value, json};
 
 use crate::{
     listing::Listing,
     names::NameError,
+    overrides::{ShownTool, shown_tools},
     template::UriPattern,
     tool_names::{ORIGINAL_NAME_KEY, RenamedTool, ToolNames},
     upstream::Upstream,
@@ -86,6 +88,8 @@ pub struct ToolRoute {
     pub output_schema: Option<Arc<Value>>,
     /// Arguments that stateless HTTP clients repeat in headers.
     pub headers: Option<Arc<HeaderArguments>>,
+    /// Changes of the arguments of its calls.
+    pub(crate) arguments: Option<Arc<ToolOverride>>,
     /// The View that shows its results, by the URI at the upstream, and who may call the tool.
     pub ui: ToolUi,
 }
@@ -117,12 +121,14 @@ impl Catalog {
             let index = upstream.number();
             let settings = upstream.settings();
             let listing = upstream.listing();
-            let filter = &settings.options.filter;
             let has_views = views_of(upstream, &listing).next().is_some();
-            let allowed = listing.tools.iter().filter(|tool| filter.allows(&tool.name));
+            let (allowed, refused) = shown_tools(&settings.options, &listing.tools);
+            for (name, why) in refused {
+                catalog.refuse(index, "tool", name, NameError::HiddenRequired(why));
+            }
             let names =
-                ToolNames::new(&settings.namer, allowed.clone().map(|tool| tool.name.as_str()));
-            for tool in allowed {
+                ToolNames::new(&settings.namer, allowed.iter().map(|it| it.tool.name.as_str()));
+            for ShownTool { own_name, tool, arguments } in &allowed {
                 let exposed = names.exposed(&tool.name, |name| {
                     if reserved.iter().any(|reserved| reserved == name) {
                         return Some("a tool of this server".to_owned());
@@ -132,21 +138,22 @@ impl Catalog {
                 });
                 match exposed {
                     Ok(exposed) => {
-                        let capture = settings.options.capture.of(&tool.name).cloned();
+                        let capture = settings.options.capture.of(own_name).cloned();
                         let promise = Promise::of(tool, capture.as_ref());
                         let mut listed = exposed_tool(tool, &exposed, &promise);
                         let ui = tool_ui(tool);
                         catalog.link(index, &ui, &mut listed);
-                        if !settings.namer.is_plain(&exposed, &tool.name) {
-                            catalog.rename(index, &exposed, &tool.name, &mut listed);
+                        if !settings.namer.is_plain(&exposed, own_name) {
+                            let is_chosen = tool.name != *own_name;
+                            catalog.rename(index, &exposed, own_name, is_chosen, &mut listed);
                         }
                         catalog.tools.push(listed);
-                        let to = Route { upstream: index, name: tool.name.clone() };
+                        let to = Route { upstream: index, name: (*own_name).to_owned() };
                         if ui.visibility.app && has_views {
                             // A second upstream with the same name makes it ambiguous.
                             catalog
                                 .view_tools
-                                .entry(tool.name.clone())
+                                .entry((*own_name).to_owned())
                                 .and_modify(|exposed| *exposed = None)
                                 .or_insert_with(|| Some(exposed.clone()));
                         }
@@ -156,10 +163,12 @@ impl Catalog {
                             Promise::AsSent | Promise::Replaced => None,
                         };
                         let headers = header_arguments(tool, upstream);
-                        let route = ToolRoute { to, capture, output_schema, headers, ui };
+                        let arguments = arguments.clone();
+                        let route =
+                            ToolRoute { to, capture, output_schema, headers, arguments, ui };
                         catalog.tool_routes.insert(exposed, route);
                     }
-                    Err(why) => catalog.refuse(index, "tool", &tool.name, why),
+                    Err(why) => catalog.refuse(index, "tool", own_name, why),
                 }
             }
             for prompt in &listing.prompts {
@@ -252,10 +261,21 @@ impl Catalog {
         self.refused.push(RefusedName { upstream, kind, name, why });
     }
 
-    /// Records that a tool has another name than at its upstream, for the log and for clients.
-    fn rename(&mut self, upstream: usize, exposed: &str, name: &str, tool: &mut Tool) {
+    /// Records that a tool has another name than at its upstream, for clients, and for the log
+    /// unless a person has chosen the name.
+    fn rename(
+        &mut self,
+        upstream: usize,
+        exposed: &str,
+        name: &str,
+        is_chosen: bool,
+        tool: &mut Tool,
+    ) {
         let meta = tool.meta.get_or_insert_default();
         meta.insert(ORIGINAL_NAME_KEY.to_owned(), name.into());
+        if is_chosen {
+            return;
+        }
         let renamed = RenamedTool { upstream, name: name.to_owned(), exposed: exposed.to_owned() };
         self.renamed.push(renamed);
     }

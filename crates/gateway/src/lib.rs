@@ -18,9 +18,11 @@ mod listing;
 pub mod names;
 mod observer;
 mod options;
+mod overrides;
 mod own_keys;
 mod owner;
 mod parked_calls;
+mod pins;
 mod restart;
 mod routes;
 mod stale;
@@ -70,6 +72,7 @@ pub use self::{
         DirectAccess, GatewayLimits, GatewayOptions, HttpAccess, Sampler, ToolCapture, Transport,
         UpstreamOptions,
     },
+    pins::{PinListener, PinReport, Unpinned},
     restart::RestartRefused,
     state::UpstreamState,
     tool_filter::ToolFilter,
@@ -82,6 +85,7 @@ use self::{
     connection::Pages,
     levels::Levels,
     parked_calls::ParkedCalls,
+    pins::{PinKeeper, keep_pins},
     routes::LinkRoutes,
     startup_wait::Messages,
     subscriptions::Subscriptions,
@@ -135,6 +139,8 @@ impl Gateway {
     #[must_use]
     pub fn start(mut options: GatewayOptions, changes: Arc<dyn ChangeListener>) -> Arc<Self> {
         let stopping = CancellationToken::new();
+        options.pin_keeper =
+            options.pins_file.as_deref().map(|file| Arc::new(PinKeeper::open(file)));
         let upstreams: Vec<_> = std::mem::take(&mut options.upstreams)
             .into_iter()
             .enumerate()
@@ -169,6 +175,10 @@ impl Gateway {
             stopping,
             tasks: TaskTracker::new(),
         });
+        if let Some(keeper) = gateway.options.pin_keeper.clone() {
+            let stopping = gateway.stopping.clone();
+            gateway.tasks.spawn(keep_pins(gateway.me.clone(), keeper, stopping));
+        }
         let upstreams = gateway.upstreams();
         if upstreams.iter().any(|upstream| upstream.shows_cached_tools()) {
             gateway.relist();

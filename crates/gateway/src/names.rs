@@ -1,5 +1,7 @@
 //! Exposed names of an upstream's tools and prompts.
 
+use marquetry_tool_overrides::RequiredArgument;
+
 /// Longest name of a prompt.
 pub(crate) const MAX_NAME_CHARS: usize = 128;
 
@@ -36,6 +38,9 @@ pub enum NameError {
     /// The named owner already offers it.
     #[error("name is already taken by {0}")]
     Taken(String),
+    /// An override hides an argument that the tool requires.
+    #[error("{0}")]
+    HiddenRequired(RequiredArgument),
     /// The URI has a scheme of the gateway's own resources.
     #[error("the URI schemes artifact: and am7: are reserved for resources of this server")]
     ReservedScheme,

@@ -5,15 +5,21 @@ use std::{fmt, num::NonZeroU32, path::PathBuf, sync::Arc, time::Duration};
 use async_trait::async_trait;
 use indexmap::IndexMap;
 use marquetry_artifacts::{Settings, glob::Glob};
+use marquetry_pins::PinMode;
 use marquetry_policy::Policy;
 use marquetry_protocol::{
     Revision, RpcError,
     client::{AuthorizationError, Authorizer, ClientError, Network},
     types::Root,
 };
+use marquetry_tool_overrides::ToolOverride;
 use serde_json::value::RawValue;
 
-use crate::{Observer, tool_filter::ToolFilter};
+use crate::{
+    Observer,
+    pins::{PinKeeper, PinListener},
+    tool_filter::ToolFilter,
+};
 
 /// Options of a [`Gateway`](crate::Gateway): the upstreams and the settings that all of them share.
 #[derive(Clone, Debug)]
@@ -63,6 +69,13 @@ pub struct GatewayOptions {
     pub serves_one_user: bool,
     /// Who may see and use what of the upstreams; everybody everything by default.
     pub policy: Policy,
+    /// File of the pins of all upstreams, which other programs may use, too. `None`: nothing is
+    /// pinned, whatever [`UpstreamOptions::pins`] says.
+    pub pins_file: Option<PathBuf>,
+    /// Receives changes of what upstreams say, and of pins.
+    pub pin_listener: Option<PinListener>,
+    /// The pins in [`Self::pins_file`], once the gateway has started.
+    pub(crate) pin_keeper: Option<Arc<PinKeeper>>,
     /// Receives the messages between the gateway and the upstreams.
     pub observer: Option<Arc<dyn Observer>>,
     /// The limits.
@@ -89,6 +102,9 @@ impl Default for GatewayOptions {
             tool_cache: None,
             serves_one_user: false,
             policy: Policy::default(),
+            pins_file: None,
+            pin_listener: None,
+            pin_keeper: None,
             observer: None,
             limits: GatewayLimits::default(),
         }
@@ -188,6 +204,11 @@ pub struct UpstreamOptions {
     pub capture: ToolCapture,
     /// Filter of the offered tools.
     pub filter: ToolFilter,
+    /// Changes of single tools, by their names at the upstream.
+    pub overrides: IndexMap<String, Arc<ToolOverride>>,
+    /// What happens with definitions that differ from their pins in
+    /// [`GatewayOptions::pins_file`].
+    pub pins: PinMode,
     /// The only revision to use. `None` uses the newest one that the upstream supports.
     pub revision: Option<Revision>,
     /// Time limit of one start, from the process or connection to the list of tools.
@@ -220,6 +241,8 @@ impl UpstreamOptions {
             separator: "__".to_owned(),
             capture: ToolCapture::default(),
             filter: ToolFilter::default(),
+            overrides: IndexMap::new(),
+            pins: PinMode::default(),
             revision: None,
             start_timeout: Duration::from_mins(1),
             call_timeout: Duration::from_mins(10),
@@ -251,6 +274,8 @@ impl UpstreamOptions {
             && self.separator == other.separator
             && self.capture == other.capture
             && self.filter == other.filter
+            && self.overrides == other.overrides
+            && self.pins == other.pins
             && self.start_timeout == other.start_timeout
             && self.call_timeout == other.call_timeout
             && self.longest_call == other.longest_call

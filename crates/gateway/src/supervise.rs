@@ -2,6 +2,7 @@
 //! ends.
 
 use std::{
+    collections::BTreeSet,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -27,6 +28,7 @@ use super::{
     connection::Connection,
     freshness::List,
     listing::Listing,
+    overrides::warn_of_misfits,
     stale::StaleMark,
     state::UpstreamState,
     upstream::Upstream,
@@ -235,6 +237,7 @@ async fn watch(gateway: &Gateway, upstream: &Upstream, running: RunningUpstream)
     );
     if let Some(tools) = &tools {
         warn_of_unknown_tools(upstream, tools);
+        warn_of_misfits(upstream, tools);
     }
     upstream.update_listing(|listing| {
         if let Some(tools) = tools {
@@ -520,7 +523,8 @@ fn warn_of_unknown_tools(upstream: &Upstream, tools: &[Tool]) {
     let names: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
     let options = &upstream.settings().options;
     let named = options.capture.tools.keys().chain(options.filter.names());
-    for tool in named.filter(|tool| !names.contains(&tool.as_str())) {
+    let named: BTreeSet<&String> = named.chain(options.overrides.keys()).collect();
+    for tool in named.into_iter().filter(|tool| !names.contains(&tool.as_str())) {
         let nearest = nearest(tool, &names);
         tracing::warn!(
             upstream = upstream.name(),

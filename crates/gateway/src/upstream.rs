@@ -4,7 +4,7 @@ use std::{
     collections::BTreeMap,
     num::NonZeroU32,
     sync::{
-        Arc, Mutex, PoisonError, RwLock,
+        Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard,
         atomic::{AtomicBool, AtomicU32, Ordering},
     },
     time::Duration,
@@ -36,6 +36,7 @@ use super::{
     observer::{Observed, Observer},
     options::{GatewayLimits, GatewayOptions, HttpAccess, Transport, UpstreamOptions},
     own_keys,
+    pins::{PinKeeper, PinnedListing},
     state::UpstreamState,
     stderr::StderrLog,
     tool_cache::ToolCache,
@@ -49,7 +50,9 @@ pub struct Upstream {
     /// Options that need no new connection can be replaced.
     settings: RwLock<Arc<UpstreamSettings>>,
     state: watch::Sender<UpstreamState>,
-    listing: RwLock<Arc<Listing>>,
+    lists: RwLock<PinnedListing>,
+    /// The pins of all upstreams; `None` if nothing is pinned.
+    pin_keeper: Option<Arc<PinKeeper>>,
     /// Times at which the lists must be fetched again.
     pub(super) freshness: Freshness,
     starts: AtomicU32,
@@ -170,11 +173,14 @@ impl Upstream {
             tool_cache.as_ref().and_then(|cache| cache.load(gateway.limits.max_upstream_list));
         let has_cached_tools = cached_tools.is_some();
         let listing = Listing { tools: cached_tools.unwrap_or_default(), ..Listing::default() };
+        let mut lists = PinnedListing::new(listing);
+        lists.compare(&options.name, options.pins, gateway.pin_keeper.as_deref(), false);
         Self {
             number,
             name: options.name.clone(),
             state: watch::Sender::new(state),
-            listing: RwLock::new(Arc::new(listing)),
+            lists: RwLock::new(lists),
+            pin_keeper: gateway.pin_keeper.clone(),
             freshness: Freshness::new(gateway.list_refetch),
             starts: AtomicU32::new(0),
             begins_with_initialize: AtomicBool::new(false),
@@ -213,7 +219,12 @@ impl Upstream {
     pub(super) fn set_options(&self, options: UpstreamOptions) -> bool {
         let mut settings = self.settings.write().unwrap_or_else(PoisonError::into_inner);
         let differ = !settings.options.is_shown_like(&options);
+        let has_other_pins = settings.options.pins != options.pins;
         *settings = Arc::new(UpstreamSettings::new(options));
+        drop(settings);
+        if has_other_pins {
+            self.compare_again(true);
+        }
         differ
     }
 
@@ -239,7 +250,7 @@ impl Upstream {
         if !self.is_started() {
             return;
         }
-        self.set_listing((*old.listing()).clone());
+        self.set_listing((*old.lists().sent).clone());
         if !old.listing().tools.is_empty() {
             self.has_cached_tools.store(true, Ordering::Relaxed);
         }
@@ -317,7 +328,8 @@ impl Upstream {
     /// Stores the tools that it has listed for the next start of this server.
     pub(super) async fn cache_tools(&self, hint: Option<CacheHint>) {
         let Some(cache) = self.tool_cache.clone() else { return };
-        let listing = self.listing();
+        // Those that are held back, too: they are compared again when they are loaded.
+        let listing = self.lists().sent.clone();
         // An incomplete list is worth less than the last complete one.
         if listing.left_out.iter().any(|(list, _)| *list == "tools") {
             return;
@@ -427,10 +439,23 @@ impl Upstream {
         self.doubt.lock().unwrap_or_else(PoisonError::into_inner).take();
     }
 
-    /// Returns its last lists. They are empty before its first start.
+    /// Returns its last lists, without what differs from its pin and is held back. They are empty
+    /// before its first start.
     #[must_use]
     pub fn listing(&self) -> Arc<Listing> {
-        self.listing.read().unwrap_or_else(PoisonError::into_inner).clone()
+        self.lists().offered.clone()
+    }
+
+    pub(crate) fn lists(&self) -> RwLockReadGuard<'_, PinnedListing> {
+        self.lists.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn lists_mut(&self) -> RwLockWriteGuard<'_, PinnedListing> {
+        self.lists.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn pin_keeper(&self) -> Option<&PinKeeper> {
+        self.pin_keeper.as_deref()
     }
 
     pub(super) fn set_listing(&self, listing: Listing) {
@@ -439,10 +464,14 @@ impl Upstream {
 
     /// Changes the lists.
     pub(super) fn update_listing(&self, change: impl FnOnce(&mut Listing)) {
-        let mut listing = self.listing.write().unwrap_or_else(PoisonError::into_inner);
-        let listing = Arc::make_mut(&mut listing);
+        let mode = self.settings().options.pins;
+        let mut lists = self.lists_mut();
+        // Otherwise the next step would copy the lists.
+        lists.offered = Arc::default();
+        let listing = Arc::make_mut(&mut lists.sent);
         change(listing);
         own_keys::remove_from_listing(listing);
+        lists.compare(&self.name, mode, self.pin_keeper(), true);
     }
 
     /// Records that the program has exited before the handshake. Some programs of the session era

@@ -446,6 +446,12 @@ impl Catalog {
             || UiUri::new(uri).is_ok_and(|uri| self.views.exposed(upstream, &uri).is_some())
     }
 
+    /// Returns whether the caller may see a tool or prompt by its name at an upstream, whether or
+    /// not it is listed.
+    pub(crate) fn may_see(&self, kind: ItemKind, upstream: usize, name: &str) -> bool {
+        self.restriction.as_ref().is_none_or(|it| it.lists(kind, upstream, name))
+    }
+
     /// Returns an error if the caller needs further scopes to use an item that it sees.
     pub(crate) fn check_scopes(
         &self,

@@ -199,7 +199,8 @@ fn selected<'a>(
         })
         .collect();
     if items.is_empty() {
-        let message = format!("nothing with the name {name:?} is pinned; see `marquetry pins list`");
+        let message =
+            format!("nothing with the name {name:?} is pinned; see `marquetry pins list`");
         return Err(PinsCommandError { code: 1, message });
     }
     Ok(items)

@@ -49,7 +49,9 @@ pub enum PinError {
         path: PathBuf,
     },
     /// A definition has changed since it was shown.
-    #[error("the {kind} {name:?} of {server:?} has changed meanwhile; look at the difference again")]
+    #[error(
+        "the {kind} {name:?} of {server:?} has changed meanwhile; look at the difference again"
+    )]
     ChangedMeanwhile {
         /// The server.
         server: String,

@@ -42,6 +42,14 @@ pub(crate) struct ServerPins {
     pub(crate) instructions: Option<Pin>,
 }
 
+impl ServerPins {
+    /// Returns all pins.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &Pin> {
+        let lists = self.tools.iter().chain(&self.prompts).flat_map(Pins::values);
+        self.instructions.iter().chain(lists)
+    }
+}
+
 /// Pins by the names of their tools or prompts.
 pub(crate) type Pins = BTreeMap<String, Pin>;
 
@@ -173,8 +181,9 @@ impl PinFile {
         for item in file.items() {
             if !is_whole(item.accepted) || !is_whole(item.waiting) {
                 let PinnedItem { server, kind, name, .. } = item;
-                let problem =
-                    format!("the hash of the {kind} {name:?} of {server:?} is not that of its text");
+                let problem = format!(
+                    "the hash of the {kind} {name:?} of {server:?} is not that of its text"
+                );
                 return Err(problem);
             }
         }

@@ -39,6 +39,7 @@ struct ServerHashes {
     tools: Option<HashMap<String, Option<DefinitionHash>>>,
     prompts: Option<HashMap<String, Option<DefinitionHash>>>,
     instructions: Option<Option<DefinitionHash>>,
+    has_waiting: bool,
 }
 
 impl Snapshot {
@@ -48,10 +49,15 @@ impl Snapshot {
                 tools: pins.tools.as_ref().map(hashes_of),
                 prompts: pins.prompts.as_ref().map(hashes_of),
                 instructions: pins.instructions.as_ref().map(accepted_hash),
+                has_waiting: pins.all().any(|pin| pin.waiting.is_some()),
             };
             (server.clone(), hashes)
         });
         Self(servers.collect())
+    }
+
+    pub(crate) fn has_waiting(&self, server: &str) -> bool {
+        self.0.get(server).is_some_and(|hashes| hashes.has_waiting)
     }
 
     /// Returns the pinned hash of a definition: `None` if its list is not pinned, `Some(None)` if

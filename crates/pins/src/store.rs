@@ -8,11 +8,8 @@ use std::{
 };
 
 use crate::{
-    AcceptedPin, Definition, PinError, PinEvent, PinFile, Verdict,
-    file::create_folder_of,
-    lock::lock,
-    record::record,
-    snapshot::Snapshot,
+    AcceptedPin, Definition, PinError, PinEvent, PinFile, Verdict, file::create_folder_of,
+    lock::lock, record::record, snapshot::Snapshot,
 };
 
 /// The pins in a file that other programs change, too.
@@ -63,6 +60,12 @@ impl PinStore {
             verdict => verdict,
         });
         verdicts.collect()
+    }
+
+    /// Returns whether definitions of a server wait to be accepted, without I/O.
+    #[must_use]
+    pub fn has_waiting(&self, server: &str) -> bool {
+        self.snapshot().has_waiting(server)
     }
 
     /// Pins the definitions of lists that were never seen before, and stores those that differ from

@@ -445,6 +445,9 @@ impl GatewayHandler {
                     return unreachable_tool(&unreachable);
                 }
                 Err(CallFailure::Limited(limited)) => return limited_tool(&limited),
+                Err(CallFailure::Refused(why)) => {
+                    return Reply::json(&CallToolResult::error(why));
+                }
             };
         record.answered(&result);
         let call = CapturedCall { ui: &ui, ..call };

@@ -109,7 +109,11 @@ fn misfit(
         _ => Vec::new(),
     };
     if !types.is_empty() && !types.iter().any(|kind| is_of_type(value, kind)) {
-        return Some(OverrideWarning::WrongType { setting, argument, expected: types.join(" or ") });
+        return Some(OverrideWarning::WrongType {
+            setting,
+            argument,
+            expected: types.join(" or "),
+        });
     }
     let listed = schema.get("enum").and_then(Value::as_array)?;
     (!listed.contains(value)).then_some(OverrideWarning::NotInEnum { setting, argument })

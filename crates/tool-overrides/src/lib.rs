@@ -135,11 +135,8 @@ mod tests {
             description: Some(String::new()),
             ..ToolOverride::default()
         };
-        let want = Tool {
-            title: Some("U".to_owned()),
-            description: Some(String::new()),
-            ..tool.clone()
-        };
+        let want =
+            Tool { title: Some("U".to_owned()), description: Some(String::new()), ..tool.clone() };
         assert_eq!(changes.apply(&tool), Ok(want));
     }
 
