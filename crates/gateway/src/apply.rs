@@ -121,6 +121,9 @@ impl Gateway {
         }
         drop(ending);
         self.relist();
+        if let Some(keeper) = &self.options.pin_keeper {
+            keeper.wake();
+        }
         applied
     }
 

@@ -57,6 +57,11 @@ impl PinKeeper {
         keeper
     }
 
+    /// Looks at the file now.
+    pub(crate) fn wake(&self) {
+        self.wake.notify_one();
+    }
+
     /// Logs a problem once.
     fn log_problem(&self) {
         let problem = self.store.problem();

@@ -5,6 +5,9 @@ pub trait GaugeSource: Send + Sync + 'static {
     /// Returns the upstreams. A disabled upstream is left out.
     fn upstreams(&self) -> Vec<UpstreamGauges>;
 
+    /// Returns the number of definitions of upstreams that differ from their pins.
+    fn pins_changed(&self) -> usize;
+
     /// Returns the number of requests in flight.
     fn in_flight(&self) -> usize;
 

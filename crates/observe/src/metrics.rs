@@ -174,11 +174,6 @@ impl ServerMetrics {
         self.reloads.add([if is_ok { "ok" } else { "failed" }], 1);
     }
 
-    /// Sets the number of definitions that differ from their pins.
-    pub fn set_pins_changed(&self, count: usize) {
-        self.pins_changed.set([], count as f64);
-    }
-
     /// Sets when the server's certificate ends, since the epoch.
     pub fn set_tls_not_after(&self, since_epoch: Duration) {
         self.tls_not_after.set([], since_epoch.as_secs_f64());
@@ -216,6 +211,7 @@ impl ServerMetrics {
             for upstream in &upstreams {
                 self.restarts.raise_to([&upstream.name], upstream.restarts as f64);
             }
+            self.pins_changed.set([], gauges.pins_changed() as f64);
             self.in_flight.set([], gauges.in_flight() as f64);
             self.sessions.set([], gauges.sessions() as f64);
         }

@@ -24,6 +24,9 @@ pub(crate) const DATABASE: &str = "database";
 /// The configuration: it could not be read again.
 pub(crate) const CONFIGURATION: &str = "configuration";
 
+/// The pins of definitions: their file cannot be used.
+pub(crate) const PINS: &str = "pins";
+
 /// The certificate: its files cannot be used as they are now.
 pub(crate) const TLS: &str = "tls";
 

@@ -15,7 +15,7 @@ use tokio::{sync::Mutex, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    faults::{ARTIFACT_STORE, ARTIFACTS, AUDIT, DATABASE, Faults},
+    faults::{ARTIFACT_STORE, ARTIFACTS, AUDIT, DATABASE, Faults, PINS},
     knowledge::Knowledge,
     observation::Observation,
 };
@@ -112,6 +112,10 @@ impl Health {
     /// Returns the state of the server.
     pub(crate) fn status(&self) -> Status {
         self.audit_problem();
+        match self.gateway.pins_problem() {
+            Some(problem) => self.faults.raise(PINS, problem),
+            None => self.faults.clear(PINS),
+        }
         let mut started = 0;
         let mut failing = 0;
         for upstream in self.gateway.upstreams().iter() {
@@ -254,6 +258,15 @@ impl Health {
             .collect();
         if !refused.is_empty() {
             report["refused"] = json!(refused);
+        }
+        let pins = upstream.pins();
+        if !pins.unpinned.is_empty() {
+            report["pins"] = pins
+                .unpinned
+                .iter()
+                .take(MAX_REFUSED)
+                .map(|it| json!({"kind": it.kind, "name": it.name, "problem": it.problem(), "offered": !pins.is_refused}))
+                .collect();
         }
         let listing = upstream.listing();
         if !listing.left_out.is_empty() {

@@ -8,12 +8,13 @@ use marquetry_config::{
     sections::{AuditArguments, AuditConfig},
 };
 use marquetry_console::Console;
-use marquetry_gateway::{Gateway, UpstreamState};
+use marquetry_gateway::{Gateway, PinListener, UpstreamState};
 use marquetry_observe::{
     ArgumentDetail, AuditTrail, AuditingAuthenticator, GaugeSource, Observer, ServerMetrics,
     SpanSink, UpstreamGauges,
 };
 use marquetry_protocol::server::{Server, http::Authenticator};
+use serde_json::json;
 
 /// The audit log and the metrics, if they are switched on.
 #[derive(Clone, Default)]
@@ -64,6 +65,15 @@ impl Observation {
         }
     }
 
+    /// Writes changes of what upstreams say, and of their pins, to the audit log.
+    pub(crate) fn pin_listener(&self) -> Option<PinListener> {
+        let audit = self.audit.clone()?;
+        Some(PinListener::new(move |event| {
+            let event = json!({"event": "pin", "change": event.change, "upstream": event.server, "kind": event.kind, "name": event.name});
+            _ = audit.log().submit(&event);
+        }))
+    }
+
     /// Reports the tokens that an authenticator refuses.
     pub(crate) fn authenticator(&self, inner: Arc<dyn Authenticator>) -> Arc<dyn Authenticator> {
         if self.audit.is_none() && self.metrics.is_none() {
@@ -105,6 +115,10 @@ impl GaugeSource for Gauges {
             UpstreamGauges::new(it.name(), is_up, it.restarts().into())
         });
         gauges.collect()
+    }
+
+    fn pins_changed(&self) -> usize {
+        self.gateway.pins_changed()
     }
 
     fn in_flight(&self) -> usize {

@@ -101,10 +101,9 @@ impl Components {
             observation.watch_logins(console);
         }
         // After the last step that can fail, because this starts child processes.
-        let gateway = Gateway::start(
-            gateway_options(&config, custom, &knowledge, console.as_ref()),
-            changes.clone(),
-        );
+        let mut options = gateway_options(&config, custom, &knowledge, console.as_ref());
+        options.pin_listener = observation.pin_listener();
+        let gateway = Gateway::start(options, changes.clone());
         let diagrams = Diagrams::new(config.plantuml.url_base.clone())
             .with_engine(config.plantuml.engine_options());
         let artifacts = artifact_tools(&config, store.clone(), changes.clone(), recorder.clone());

@@ -27,10 +27,12 @@ pub(super) fn check(arguments: &ServeArgs) -> Result<(), Failure> {
     warnings.extend(chat_warning(&config));
     warnings.extend(knowledge::sharing_warning(&config));
     warnings.extend(config.shared_stores());
+    warnings.extend(config.pin_warnings());
     let mut problems = missing_programs(&config);
     problems.extend(problems::port_problem(&config));
     problems.extend(problems::problems(&config));
     problems.extend(problems::store_problems(&config));
+    problems.extend(config.override_problems());
     warnings.iter().chain(&problems).for_each(|warning| program_log::warn(warning));
     if program_log::is_json() {
         print_json(&as_json(&config, file.as_deref(), &warnings, &problems))?;

@@ -17,6 +17,7 @@ mod guard;
 mod library;
 mod login;
 mod man;
+mod pins;
 mod problems;
 mod prompt;
 mod reload;
@@ -82,6 +83,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Reload(arguments) => reload::reload(&arguments),
         Command::Login(arguments) => login::login(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),
+        Command::Pins(arguments) => pins::pins(&arguments),
         Command::Index(arguments) => library::index(&arguments),
         Command::Search(arguments) => library::search(&arguments),
         Command::Records(arguments) => library::records(&arguments),
@@ -226,6 +228,13 @@ Examples:
   marquetry audit verify
   marquetry audit verify /var/log/marquetry/audit.jsonl")]
     Audit(marquetry_audit_command::AuditArgs),
+    /// Show what servers have changed in their tools since they were first seen, and accept it.
+    #[command(after_help = "\
+Examples:
+  marquetry pins list
+  marquetry pins diff github
+  marquetry pins accept github/create_issue")]
+    Pins(marquetry_pins_command::PinsArgs),
     /// Index files and folders, so that agents can find, read and cite them.
     ///
     /// Unchanged files are skipped; changed files replace their old text and passages as a whole.

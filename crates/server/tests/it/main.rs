@@ -25,6 +25,7 @@ mod library;
 mod media;
 mod metrics;
 mod operation;
+mod pins;
 mod program;
 mod reload;
 mod rest;
