@@ -1,6 +1,7 @@
 //! Files in which other clients keep their MCP servers: Claude Desktop, Claude Code, Cursor,
 //! Windsurf, Gemini CLI, Cline (`mcpServers`), VS Code (`servers` in `mcp.json`, `mcp.servers` in
-//! `settings.json`), Zed (`context_servers`).
+//! `settings.json`), Zed (`context_servers`), opencode (`mcp`), Codex (TOML), Goose and LibreChat
+//! (YAML).
 //!
 //! Clients differ in their additional keys, so unknown keys are reported and ignored. A server that
 //! cannot be used here is reported, too, and does not affect the others.
@@ -11,12 +12,13 @@ use indexmap::IndexMap;
 use marquetry_nearest::nearest;
 use marquetry_secrets::Secrets;
 use serde::{Deserialize, de::DeserializeOwned};
-use serde_json::value::RawValue;
+use serde_json::{Value, json, value::RawValue};
 
 use crate::{
     env_file,
     error::{ConfigError, Position},
     expand::{Sources, Variables},
+    form::{Form, from_codex, from_yaml},
     json::{Members, Scalar, json_members, lenient, lenient_list, offset_in, without_comments},
     transport::{Transport, TransportError, TransportFault, TransportParts},
 };
@@ -27,6 +29,8 @@ use crate::{
 pub struct ClientFile {
     /// The servers by name, in the order of the file.
     pub servers: IndexMap<String, ClientServer>,
+    /// The values that the file asks its user for.
+    pub inputs: Vec<Input>,
     /// A sentence for each ignored key, and for each server that cannot be used.
     pub warnings: Vec<String>,
 }
@@ -35,8 +39,10 @@ pub struct ClientFile {
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct ClientServer {
-    /// The transport, with variables replaced.
+    /// The transport, with variables replaced unless [`ReadOptions::references`] keeps them.
     pub transport: Transport,
+    /// The file of variables that the entry names, as written.
+    pub env_file: Option<String>,
     /// Whether the file disables it.
     pub is_disabled: bool,
     /// The tools that the file enables or disables.
@@ -45,7 +51,49 @@ pub struct ClientServer {
 
 impl ClientServer {
     fn new(transport: Transport) -> Self {
-        Self { transport, is_disabled: false, tools: ToolLists::default() }
+        Self { transport, env_file: None, is_disabled: false, tools: ToolLists::default() }
+    }
+
+    /// Returns the entry of this server for an `mcp.json`; [`None`] for a server that cannot be
+    /// used.
+    #[must_use]
+    pub fn to_entry(&self) -> Option<serde_json::Map<String, Value>> {
+        let mut entry = serde_json::Map::new();
+        match &self.transport {
+            Transport::Stdio { command, args, env, cwd } => {
+                entry.insert("command".into(), command.as_str().into());
+                entry.insert("args".into(), args.as_slice().into());
+                if !env.is_empty() {
+                    entry.insert("env".into(), json!(env));
+                }
+                if let Some(file) = &self.env_file {
+                    entry.insert("envFile".into(), file.as_str().into());
+                }
+                if let Some(cwd) = cwd {
+                    entry.insert("cwd".into(), cwd.to_string_lossy().into());
+                }
+            }
+            Transport::Http { url, headers, is_sse } => {
+                entry.insert("type".into(), if *is_sse { "sse" } else { "http" }.into());
+                entry.insert("url".into(), url.as_str().into());
+                if !headers.is_empty() {
+                    entry.insert("headers".into(), json!(headers));
+                }
+            }
+            Transport::Unusable { .. } | Transport::NotGiven => return None,
+        }
+        if self.is_disabled {
+            entry.insert("disabled".into(), true.into());
+        }
+        for (key, enabled) in
+            ["enabledTools", "includeTools", "tools"].iter().zip(&self.tools.enabled)
+        {
+            entry.insert((*key).into(), enabled.as_slice().into());
+        }
+        if !self.tools.disabled.is_empty() {
+            entry.insert("disabledTools".into(), self.tools.disabled.as_slice().into());
+        }
+        Some(entry)
     }
 }
 
@@ -75,6 +123,18 @@ pub struct ReadOptions<'a> {
     pub ask: &'a dyn Fn(&Input) -> Option<String>,
     /// Reads secrets. Without it, a server that refers to one cannot be used.
     pub secrets: Option<&'a Secrets>,
+    /// How `${VAR}` and similar references are treated.
+    pub references: References,
+}
+
+/// How references to variables and secrets are treated.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum References {
+    /// They are replaced by their values.
+    #[default]
+    Replace,
+    /// They are kept, in the form of an `mcp.json`, and nothing is checked that depends on them.
+    Keep,
 }
 
 impl<'a> ReadOptions<'a> {
@@ -88,6 +148,7 @@ impl<'a> ReadOptions<'a> {
             switched: &|_| None,
             ask: &|_| None,
             secrets: None,
+            references: References::Replace,
         }
     }
 }
@@ -95,14 +156,43 @@ impl<'a> ReadOptions<'a> {
 impl ClientFile {
     /// Reads the text of a file.
     ///
+    /// A name that ends with `.toml` stands for the form of Codex, `.yaml` and `.yml` for that of
+    /// Goose or LibreChat; other files are JSON.
+    ///
     /// # Errors
     ///
-    /// Returns an error if the text is not JSON with comments, or if it has no section of servers.
-    /// A mistake in one server is a warning, and that server is [`Transport::Unusable`].
+    /// Returns an error if the text is not JSON with comments, TOML or YAML, or if it has no section
+    /// of servers. A mistake in one server is a warning, and that server is
+    /// [`Transport::Unusable`].
     pub fn read(text: &str, options: &ReadOptions<'_>) -> Result<Self, ConfigError> {
-        let ReadOptions { file, variables, disabled, switched, ask, secrets } = *options;
-        let text = &without_comments(text);
-        let reader = Reader { text, file };
+        let file = options.file;
+        let mut form = Form::detect(file, None);
+        let converted = match form {
+            Form::Codex => from_codex(text, file)?,
+            Form::Yaml => from_yaml(text, file)?,
+            _ => {
+                let text = without_comments(text);
+                if let Ok(root) = serde_json::from_str(&text) {
+                    form = Form::detect(file, Some(&root));
+                }
+                return Self::read_json(&text, form, None, options);
+            }
+        };
+        let mut read = Self::read_json(&converted.json, form, Some(converted.section), options)?;
+        read.warnings.splice(0..0, converted.warnings);
+        Ok(read)
+    }
+
+    /// Reads JSON without comments. `only` names the section of a converted file.
+    fn read_json(
+        text: &str,
+        form: Form,
+        only: Option<&str>,
+        options: &ReadOptions<'_>,
+    ) -> Result<Self, ConfigError> {
+        let ReadOptions { file, variables, disabled, switched, ask, secrets, references } =
+            *options;
+        let reader = Reader { text, file, form, references };
         let mut warnings = Vec::new();
         let root: IndexMap<String, &RawValue> = serde_json::from_str(text).map_err(|error| {
             let mut problem = json_problem(&error, "an object with \"mcpServers\"");
@@ -114,8 +204,13 @@ impl ClientFile {
                 ..ConfigError::of_file(file, problem)
             }
         })?;
+        let sections: Vec<&[&str]> = match (&only, form) {
+            (Some(section), _) => vec![std::slice::from_ref(section)],
+            (None, Form::OpenCode) => vec![&["mcp"]],
+            (None, _) => SECTIONS.to_vec(),
+        };
         let Some((section, servers)) =
-            SECTIONS.into_iter().find_map(|path| Some((path.join("."), find(&root, path)?)))
+            sections.iter().find_map(|path| Some((path.join("."), find(&root, path)?)))
         else {
             let keys: Vec<&str> = root.keys().map(String::as_str).collect();
             let near = ["mcpServers", "servers"].into_iter().find_map(|key| nearest(key, &keys));
@@ -131,9 +226,11 @@ impl ClientFile {
         let inputs: Vec<Input> =
             inputs.and_then(|inputs| serde_json::from_str(inputs.get()).ok()).unwrap_or_default();
         let answers = RefCell::new(BTreeMap::new());
+        let lists = ServerLists::of(&root, form, file, &mut warnings);
+        let known_inputs = &inputs;
         let variables: Variables<'_> = &|name: &str| {
             let Some(id) = name.strip_prefix("input:") else { return variables(name) };
-            let input = inputs.iter().find(|input| input.id == id)?;
+            let input = known_inputs.iter().find(|input| input.id == id)?;
             let mut answers = answers.borrow_mut();
             let answer = answers.entry(id.to_owned());
             answer.or_insert_with(|| ask(input).or_else(|| input.default.clone())).clone()
@@ -144,7 +241,7 @@ impl ClientFile {
             sources = sources.with_secrets(secrets);
         }
 
-        for other in SECTIONS.into_iter().filter(|path| path.join(".") != section) {
+        for other in sections.iter().filter(|path| path.join(".") != section) {
             if find(&root, other).is_some() {
                 let other = other.join(".");
                 warnings.push(format!(
@@ -164,7 +261,10 @@ impl ClientFile {
             let read = match server.read(
                 entry,
                 &sources,
-                Switch { disabled: disabled(&name), switched: switched(&name) },
+                Switch {
+                    disabled: disabled(&name) || lists.disable(&name, file, &mut warnings),
+                    switched: switched(&name),
+                },
                 &mut warnings,
             ) {
                 Ok(server) => server,
@@ -182,7 +282,49 @@ impl ClientFile {
                     .push(format!("{file}: server {name:?} is defined twice; the later counts"));
             }
         }
-        Ok(Self { servers, warnings })
+        Ok(Self { servers, inputs, warnings })
+    }
+}
+
+/// The lists of Gemini CLI that choose servers.
+#[derive(Default)]
+struct ServerLists {
+    allowed: Option<Vec<String>>,
+    excluded: Vec<String>,
+}
+
+impl ServerLists {
+    fn of(
+        root: &IndexMap<String, &RawValue>,
+        form: Form,
+        file: &str,
+        warnings: &mut Vec<String>,
+    ) -> Self {
+        let members = root.get("mcp").and_then(|value| json_members(value.get()));
+        let (Form::Gemini, Some(members)) = (form, members) else { return Self::default() };
+        let mut lists = Self::default();
+        for (key, value) in members {
+            match (key.as_str(), serde_json::from_str::<Vec<String>>(value.get())) {
+                ("allowed", Ok(names)) => lists.allowed = Some(names),
+                ("excluded", Ok(names)) => lists.excluded = names,
+                // VS Code keeps servers there; a file with both is reported with the sections.
+                ("servers" | "inputs", _) => {}
+                _ => warnings.push(format!("{file}: key \"mcp.{key}\" is not used")),
+            }
+        }
+        lists
+    }
+
+    fn disable(&self, name: &str, file: &str, warnings: &mut Vec<String>) -> bool {
+        let is_missing =
+            self.allowed.as_ref().is_some_and(|allowed| !allowed.iter().any(|it| it == name));
+        let is_excluded = self.excluded.iter().any(|it| it == name);
+        if is_missing {
+            warnings.push(format!("{file}: server {name:?} is off: \"mcp.allowed\" lacks it"));
+        } else if is_excluded {
+            warnings.push(format!("{file}: server {name:?} is off: \"mcp.excluded\" names it"));
+        }
+        is_missing || is_excluded
     }
 }
 
@@ -305,11 +447,14 @@ fn find<'t>(root: &IndexMap<String, &'t RawValue>, path: &[&str]) -> Option<&'t 
 struct Reader<'t> {
     text: &'t str,
     file: &'t str,
+    form: Form,
+    references: References,
 }
 
 impl Reader<'_> {
     fn error(self, key: &[&str], value: &RawValue, problem: impl Into<String>) -> ConfigError {
-        ConfigError::of_key(self.file, self.text, offset_in(self.text, value.get()), key, problem)
+        let offset = offset_in(self.text, value.get()).filter(|_| self.form.has_positions());
+        ConfigError::of_key(self.file, self.text, offset, key, problem)
     }
 }
 
@@ -351,10 +496,12 @@ impl<'t> ServerReader<'t> {
             Some(is_on) => !is_on,
             None => switch.disabled || !enabled || is_off,
         };
-        for unknown in members.keys().filter(|key| !is_known(key)) {
+        for unknown in members.keys().filter(|key| !self.is_known(key)) {
             let hint = match unknown.as_str() {
                 // Clients count in seconds or in milliseconds.
-                "timeout" => "; set call_timeout_ms of this server in marquetry.toml".to_owned(),
+                "timeout" | "tool_timeout_sec" => {
+                    "; set call_timeout_ms of this server in marquetry.toml".to_owned()
+                }
                 "auth" | "oauth" => format!("; log in with \"marquetry login {}\"", self.name),
                 _ => nearest(unknown, &USED_KEYS)
                     .map(|near| format!("; did you mean {near:?}?"))
@@ -370,12 +517,19 @@ impl<'t> ServerReader<'t> {
             Err(fault) => return Err(fault),
         };
         let tools = self.tool_lists(&members)?;
-        let mut server = ClientServer { transport, is_disabled: disabled, tools };
-        if disabled {
+        let env_file = self.get(&members, "envFile", "a string")?;
+        let mut server = ClientServer { transport, env_file, is_disabled: disabled, tools };
+        if disabled && self.reader.references == References::Replace {
             return Ok(server);
         }
         if let Transport::Unusable { problem, .. } = &server.transport {
             warnings.push(not_started(self.name, &self.reader.error(&key, entry, problem.clone())));
+            return Ok(server);
+        }
+        server
+            .transport
+            .map_strings(&|text| self.reader.form.references(text, sources.variables()));
+        if self.reader.references == References::Keep {
             return Ok(server);
         }
         if let Err(fault) = self.prepare(&members, sources, &mut server.transport) {
@@ -428,13 +582,18 @@ impl<'t> ServerReader<'t> {
             headers: self.scalar_members(members, "headers")?,
             ..TransportParts::default()
         };
+        if self.reader.form == Form::OpenCode
+            && let Some(env) = self.scalar_members(members, "environment")?
+        {
+            parts.env.get_or_insert_default().extend(env);
+        }
         for key in ["type", "transport", "transportType"] {
             parts.kind = parts.kind.or(self.get(members, key, "a string")?);
         }
         for key in ["url", "httpUrl", "serverUrl"] {
             let Some(url) = self.get(members, key, "a string")? else { continue };
-            // Gemini CLI: `url` is a server of HTTP+SSE, `httpUrl` one of Streamable HTTP, which it
-            // prefers.
+            // Gemini CLI prefers `httpUrl`, the older key for Streamable HTTP. It tries Streamable
+            // HTTP for a `url` without a type, too (source of 0.61).
             if parts.url.is_none() || key == "httpUrl" {
                 parts.url = Some(url);
             }
@@ -505,6 +664,11 @@ impl<'t> ServerReader<'t> {
             lists.disabled.extend(disabled.unwrap_or_default());
         }
         Ok(lists)
+    }
+
+    fn is_known(self, key: &str) -> bool {
+        let is_environment = key == "environment" && self.reader.form == Form::OpenCode;
+        is_environment || USED_KEYS.contains(&key) || ACCEPTED_KEYS.contains(&key)
     }
 
     /// Adds the variables of `envFile`, over which those of `env` win.
@@ -582,10 +746,6 @@ struct EntryFault {
     problem: String,
 }
 
-fn is_known(key: &str) -> bool {
-    USED_KEYS.contains(&key) || ACCEPTED_KEYS.contains(&key)
-}
-
 fn position_of(error: &serde_json::Error, text: &str) -> Position {
     if error.is_eof() {
         // serde_json names the line after the last newline, which editors do not show.
@@ -627,7 +787,7 @@ mod tests {
             disabled: &|name| name == "known-off",
             switched: &|_| None,
             ask,
-            secrets: None,
+            ..ReadOptions::new("mcp.json")
         };
         ClientFile::read(text, &options)
     }
@@ -700,7 +860,7 @@ mod tests {
             "c": {"type": "ws", "disabled": true},
             "known-off": {"command": "${NOT_SET}", "url": "http://x"}
         }}"#;
-        let ClientFile { servers, warnings } = parsed(text).unwrap();
+        let ClientFile { servers, warnings, .. } = parsed(text).unwrap();
         assert!(servers.len() == 4 && servers.values().all(|server| server.is_disabled));
         assert_eq!(warnings, Vec::<String>::new());
     }
@@ -709,7 +869,7 @@ mod tests {
     fn a_type_that_only_others_know_is_a_warning() {
         let text =
             r#"{"mcpServers": {"a": {"type": "ws", "url": "ws://x"}, "b": {"command": "x"}}}"#;
-        let ClientFile { servers, warnings } = parsed(text).unwrap();
+        let ClientFile { servers, warnings, .. } = parsed(text).unwrap();
         let kinds: Vec<_> = servers.values().map(|server| server.transport.kind()).collect();
         assert_eq!(kinds, ["unsupported", "stdio"]);
         expect![[r#"server "a" is not started: mcp.json:1:22: mcpServers.a: unknown type "ws"; expected "stdio", "http", "streamable-http" or "sse""#]]
@@ -763,7 +923,7 @@ mod tests {
     #[test]
     fn a_mistake_in_one_entry_costs_that_server_alone() {
         let text = r#"{"mcpServers": {"a": null, "b": {"command": "x", "disabledTools": "t"}, "c": {"command": "x"}}}"#;
-        let ClientFile { servers, warnings } = parsed(text).unwrap();
+        let ClientFile { servers, warnings, .. } = parsed(text).unwrap();
         let kinds: Vec<_> = servers.values().map(|server| server.transport.kind()).collect();
         assert_eq!(kinds, ["invalid", "invalid", "stdio"]);
         assert_eq!(warnings.len(), 2, "{warnings:?}");
@@ -950,7 +1110,7 @@ mod tests {
                 "#]],
             ),
         ] {
-            let ClientFile { servers, warnings } =
+            let ClientFile { servers, warnings, .. } =
                 parsed(text).unwrap_or_else(|error| panic!("{client}: {error}"));
             let servers =
                 servers.iter().map(|(name, server)| format!("{name}: {}\n", shown(server)));
@@ -965,7 +1125,7 @@ mod tests {
             "files": {"command": "npx", "args": ["${HOME}/notes"]},
             "search": {"url": "https://example.com/mcp", "headers": {"Authorization": "Bearer ${SEARCH_TOKEN}"}}
         }}"#;
-        let ClientFile { servers, warnings } = parsed(text).unwrap();
+        let ClientFile { servers, warnings, .. } = parsed(text).unwrap();
         assert_eq!(servers["files"].transport.kind(), "stdio");
         let Transport::Unusable { kind: "http", problem } = &servers["search"].transport else {
             panic!("{servers:?}")
@@ -979,7 +1139,7 @@ mod tests {
     fn the_example_of_the_readme_works_as_printed() {
         let readme = include_str!("../../../README.md");
         let example = readme.split("```json\n").nth(1).unwrap().split("```").next().unwrap();
-        let ClientFile { servers, warnings } = parsed(example).unwrap();
+        let ClientFile { servers, warnings, .. } = parsed(example).unwrap();
         assert_eq!(
             shown(&servers["files"]),
             r#"npx ["-y", "@modelcontextprotocol/server-filesystem", "/home/me/notes"]"#
@@ -1027,7 +1187,7 @@ mod tests {
     #[test]
     fn a_name_that_comes_twice_is_a_warning() {
         let text = r#"{"mcpServers": {"a": {"command": "x"}, "a": {"command": "y"}}}"#;
-        let ClientFile { servers, warnings } = parsed(text).unwrap();
+        let ClientFile { servers, warnings, .. } = parsed(text).unwrap();
         assert_eq!(shown(&servers["a"]), "y []");
         assert_eq!(warnings, ["mcp.json: server \"a\" is defined twice; the later counts"]);
     }

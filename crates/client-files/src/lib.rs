@@ -3,6 +3,7 @@
 mod env_file;
 mod error;
 mod file;
+mod form;
 mod json;
 pub mod transport;
 
@@ -10,6 +11,9 @@ pub use marquetry_secrets::expand::{self, Variables};
 
 pub use crate::{
     error::{ConfigError, Position, dotted},
-    file::{ClientFile, ClientServer, Input, PickOption, ReadOptions, ToolLists, not_started},
+    file::{
+        ClientFile, ClientServer, Input, PickOption, ReadOptions, References, ToolLists,
+        not_started,
+    },
     transport::Transport,
 };

@@ -109,6 +109,33 @@ impl Transport {
         Ok(())
     }
 
+    /// Replaces every string that may have references.
+    pub(crate) fn map_strings(&mut self, map: &dyn Fn(&str) -> String) {
+        match self {
+            Self::Stdio { command, args, env, cwd } => {
+                *command = map(command);
+                for arg in args {
+                    *arg = map(arg);
+                }
+                for value in env.values_mut() {
+                    *value = map(value);
+                }
+                if let Some(cwd) = cwd
+                    && let Some(text) = cwd.to_str()
+                {
+                    *cwd = map(text).into();
+                }
+            }
+            Self::Http { url, headers, .. } => {
+                *url = map(url);
+                for value in headers.values_mut() {
+                    *value = map(value);
+                }
+            }
+            Self::Unusable { .. } | Self::NotGiven => {}
+        }
+    }
+
     /// Checks URL and headers, after the variables were replaced.
     ///
     /// # Errors

@@ -469,6 +469,7 @@ impl Config {
             switched: &|name| self.switches.get(name),
             ask,
             secrets: Some(secrets),
+            ..ReadOptions::new(file)
         };
         let ClientFile { servers, mut warnings, .. } = ClientFile::read(text, &options)?;
         self.secrets.add(secrets);
