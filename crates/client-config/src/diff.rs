@@ -1,0 +1,233 @@
+//! The difference between two texts for people, in the unified format, without secrets.
+
+use std::ops::Range;
+
+use marquetry_redact::{is_secret_variable, looks_secret, without_secret_values};
+
+/// Lines of context around a change.
+const CONTEXT: usize = 3;
+
+/// Above this product of changed lines, the lines between the first and the last change are shown
+/// as removed and added as a whole.
+const MAX_CELLS: usize = 4_000_000;
+
+/// Returns the unified difference of two texts; empty if they are equal.
+///
+/// Values that look secret are shown as `…`: the lines around a change may belong to other servers.
+#[must_use]
+pub fn unified(name: &str, before: &str, after: &str) -> String {
+    if before == after {
+        return String::new();
+    }
+    let old: Vec<&str> = before.split_inclusive('\n').collect();
+    let new: Vec<&str> = after.split_inclusive('\n').collect();
+    let mut text = format!("--- {name}\n+++ {name}\n");
+    for hunk in hunks(&steps(&old, &new)) {
+        text.push_str(&hunk_text(&hunk, &old, &new));
+    }
+    text
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Same(usize, usize),
+    Removed(usize),
+    Added(usize),
+}
+
+fn steps(old: &[&str], new: &[&str]) -> Vec<Step> {
+    let head = old.iter().zip(new).take_while(|(a, b)| a == b).count();
+    let rest_old = &old[head..];
+    let rest_new = &new[head..];
+    let tail = rest_old.iter().rev().zip(rest_new.iter().rev()).take_while(|(a, b)| a == b).count();
+    let old_changed = head..old.len() - tail;
+    let new_changed = head..new.len() - tail;
+    let mut steps: Vec<Step> = (0..head).map(|at| Step::Same(at, at)).collect();
+    steps.extend(changed_steps(old, new, old_changed.clone(), new_changed.clone()));
+    steps.extend((0..tail).map(|at| Step::Same(old_changed.end + at, new_changed.end + at)));
+    steps
+}
+
+/// Returns the steps between two ranges of lines, by their longest common subsequence.
+fn changed_steps(
+    old: &[&str],
+    new: &[&str],
+    old_range: Range<usize>,
+    new_range: Range<usize>,
+) -> Vec<Step> {
+    let (rows, columns) = (old_range.len(), new_range.len());
+    if rows.saturating_mul(columns) > MAX_CELLS {
+        return old_range.map(Step::Removed).chain(new_range.map(Step::Added)).collect();
+    }
+    let width = columns + 1;
+    let mut lengths = vec![0_u32; (rows + 1) * width];
+    for row in (0..rows).rev() {
+        for column in (0..columns).rev() {
+            let is_same = old[old_range.start + row] == new[new_range.start + column];
+            lengths[row * width + column] = if is_same {
+                lengths[(row + 1) * width + column + 1] + 1
+            } else {
+                lengths[(row + 1) * width + column].max(lengths[row * width + column + 1])
+            };
+        }
+    }
+    let mut steps = Vec::new();
+    let mut row = 0;
+    let mut column = 0;
+    while row < rows || column < columns {
+        let at_old = old_range.start + row;
+        let at_new = new_range.start + column;
+        if row < rows && column < columns && old[at_old] == new[at_new] {
+            steps.push(Step::Same(at_old, at_new));
+            row += 1;
+            column += 1;
+        } else if column == columns
+            || (row < rows
+                && lengths[(row + 1) * width + column] >= lengths[row * width + column + 1])
+        {
+            steps.push(Step::Removed(at_old));
+            row += 1;
+        } else {
+            steps.push(Step::Added(at_new));
+            column += 1;
+        }
+    }
+    steps
+}
+
+/// Returns the changes with the lines around them; changes that are close share a hunk.
+fn hunks(steps: &[Step]) -> Vec<Vec<Step>> {
+    let mut ranges: Vec<Range<usize>> = Vec::new();
+    for (at, step) in steps.iter().enumerate() {
+        if matches!(step, Step::Same(..)) {
+            continue;
+        }
+        let range = at.saturating_sub(CONTEXT)..(at + CONTEXT + 1).min(steps.len());
+        match ranges.last_mut() {
+            Some(last) if range.start <= last.end => last.end = range.end,
+            _ => ranges.push(range),
+        }
+    }
+    ranges.into_iter().map(|range| steps[range].to_vec()).collect()
+}
+
+fn hunk_text(steps: &[Step], old: &[&str], new: &[&str]) -> String {
+    let mut lines = String::new();
+    let mut old_lines = Vec::new();
+    let mut new_lines = Vec::new();
+    for step in steps {
+        let (mark, line) = match *step {
+            Step::Same(at_old, at_new) => {
+                old_lines.push(at_old);
+                new_lines.push(at_new);
+                (' ', old[at_old])
+            }
+            Step::Removed(at) => {
+                old_lines.push(at);
+                ('-', old[at])
+            }
+            Step::Added(at) => {
+                new_lines.push(at);
+                ('+', new[at])
+            }
+        };
+        lines.push(mark);
+        lines.push_str(&without_secret(line.trim_end_matches(['\n', '\r'])));
+        lines.push('\n');
+        if !line.ends_with('\n') {
+            lines.push_str("\\ No newline at end of file\n");
+        }
+    }
+    let header = format!("@@ -{} +{} @@\n", position(&old_lines), position(&new_lines));
+    header + &lines
+}
+
+fn position(lines: &[usize]) -> String {
+    match lines.first() {
+        Some(first) => format!("{},{}", first + 1, lines.len()),
+        None => "0,0".to_owned(),
+    }
+}
+
+/// Replaces what looks secret in a line of JSON, TOML or YAML.
+fn without_secret(line: &str) -> String {
+    const HIDDEN: &str = "…";
+    let separator = line.find([':', '=']);
+    let Some(at) = separator else { return without_secret_values(line, HIDDEN).into_owned() };
+    let name = line[..at].trim().trim_matches(['"', '\'']);
+    let value = line[at + 1..].trim().trim_end_matches(',').trim_matches(['"', '\'']);
+    // A reference to a variable is not the secret itself.
+    let is_literal =
+        !value.is_empty() && !value.starts_with("${") && !value.starts_with(['{', '[']);
+    if is_literal && (is_secret_variable(name) || looks_secret(value)) && !value.contains("://") {
+        return format!("{}{} {HIDDEN}", &line[..at], &line[at..=at]);
+    }
+    without_secret_values(line, HIDDEN).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+
+    use super::*;
+
+    #[test]
+    fn changes_have_lines_around_them() {
+        let before = "1\n2\n3\n4\n5\n6\n7\n8\n8\n9\n10\n11\n12";
+        let after = "1\n2\n3\n4\nnew\n6\n7\n8\n8\n9\n10\n11\n12\nend\n";
+        expect![[r"
+            --- f
+            +++ f
+            @@ -2,7 +2,7 @@
+             2
+             3
+             4
+            -5
+            +new
+             6
+             7
+             8
+            @@ -10,4 +10,5 @@
+             9
+             10
+             11
+            -12
+            \ No newline at end of file
+            +12
+            +end
+        "]]
+        .assert_eq(&unified("f", before, after));
+        assert_eq!(unified("f", before, before), "");
+    }
+
+    #[test]
+    fn secrets_are_hidden() {
+        let before = "\"API_KEY\": \"sk-1234567890abcdef\",\nGITHUB_TOKEN = \"x\"\na: 1\n";
+        let text = unified("f", before, &format!("{before}b: 2\n"));
+        assert!(!text.contains("sk-1234") && !text.contains("\"x\""), "{text}");
+        assert!(text.contains(" a: 1\n+b: 2\n"), "{text}");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn the_new_lines_are_all_there(before in "[ab\n]{0,30}", after in "[ab\n]{0,30}") {
+            let old: Vec<&str> = before.split_inclusive('\n').collect();
+            let new: Vec<&str> = after.split_inclusive('\n').collect();
+            let mut made_old = Vec::new();
+            let mut made_new = Vec::new();
+            for step in steps(&old, &new) {
+                match step {
+                    Step::Same(a, b) => {
+                        proptest::prop_assert_eq!(old[a], new[b]);
+                        made_old.push(old[a]);
+                        made_new.push(new[b]);
+                    }
+                    Step::Removed(at) => made_old.push(old[at]),
+                    Step::Added(at) => made_new.push(new[at]),
+                }
+            }
+            proptest::prop_assert_eq!(made_old, old);
+            proptest::prop_assert_eq!(made_new, new);
+        }
+    }
+}
