@@ -132,6 +132,9 @@ impl Section {
         {
             return Err(EditError::NotAnObject { path: self.key.to_owned() });
         }
+        if self.server(text, name)?.as_ref() == Some(entry) {
+            return Ok(text.to_owned());
+        }
         let edited = match self.syntax {
             Syntax::Json => json::set(text, &[self.key, name], entry)?,
             Syntax::Toml => toml::set(text, self.key, name, entry)?,
@@ -326,6 +329,23 @@ mod tests {
             "{\n  \"mcpServers\": {\n    \"m\": {\n      \"command\": \"/bin/m\",\n      \
              \"args\": [\"stdio\"]\n    }\n  }\n}",
         );
+    }
+
+    #[test]
+    fn an_address_is_not_taken_for_a_comment() {
+        check(
+            JSON,
+            r#"{"mcpServers": {"a": "https://a.example"}}"#,
+            r#"{"mcpServers": {"a": "https://a.example", "m": {"command": "/bin/m", "args": ["stdio"]}}}"#,
+        );
+        check(
+            JSON,
+            r#"{"mcpServers": {}}"#,
+            r#"{"mcpServers": {"m": {"command": "/bin/m", "args": ["stdio"]}}}"#,
+        );
+        let text = "{\"mcpServers\": {\"a\": 1, // one\n\"m\": 2}}";
+        let want = "{\"mcpServers\": {\"a\": 1 // one\n}}";
+        assert_eq!(JSON.without_server(text, "m").as_deref(), Ok(want));
     }
 
     #[test]
@@ -559,6 +579,12 @@ mod tests {
         text + &format!("after: [1]{newline}")
     }
 
+    /// Returns the lines that belong to no server.
+    fn kept_lines(text: &str) -> Vec<&str> {
+        let marks = ["before", "after", "about"];
+        text.lines().filter(|line| marks.iter().any(|mark| line.contains(mark))).collect()
+    }
+
     proptest! {
         #[test]
         fn adding_and_removing_restores_every_byte(names in names(), layout in layouts()) {
@@ -587,10 +613,7 @@ mod tests {
                     prop_assert!(section.server(&removed, other).unwrap().is_some());
                 }
                 // Lines that do not name the server stay in their order.
-                let is_kept = |line: &&str| line.contains("before") || line.contains("after") || line.contains("about");
-                let kept: Vec<&str> = text.lines().filter(is_kept).collect();
-                let found: Vec<&str> = removed.lines().filter(is_kept).collect();
-                prop_assert_eq!(found, kept);
+                prop_assert_eq!(kept_lines(&removed), kept_lines(&text));
             }
         }
     }

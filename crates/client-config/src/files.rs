@@ -145,16 +145,16 @@ impl ConfigFile {
     ///
     /// Returns an error if the file was changed or cannot be written; it is then unchanged.
     pub fn write(&self, text: &str) -> Result<(), FileError> {
-        let name = self.path.display().to_string();
         self.check_writable()?;
-        let failed = |error| FileError::Write { path: name.clone(), error };
         if let Some(folder) = self.target.parent().filter(|it| !it.as_os_str().is_empty()) {
-            create_folder(folder).map_err(failed)?;
+            create_folder(folder).map_err(|error| write_error(&self.path, error))?;
         }
         let permissions = fs::metadata(&self.target).ok().map(|found| found.permissions());
-        replace(&self.target, text.as_bytes(), Readers::Owner).map_err(failed)?;
+        replace(&self.target, text.as_bytes(), Readers::Owner)
+            .map_err(|error| write_error(&self.path, error))?;
         if let Some(permissions) = permissions {
-            fs::set_permissions(&self.target, permissions).map_err(failed)?;
+            fs::set_permissions(&self.target, permissions)
+                .map_err(|error| write_error(&self.path, error))?;
         }
         Ok(())
     }
@@ -189,6 +189,10 @@ impl ConfigFile {
             fs::metadata(&self.target).is_ok_and(|found| found.permissions().readonly());
         if is_read_only { Err(FileError::ReadOnly { path }) } else { Ok(()) }
     }
+}
+
+fn write_error(path: &Path, error: io::Error) -> FileError {
+    FileError::Write { path: path.display().to_string(), error }
 }
 
 /// Returns the file behind a path. Only the last part counts: folders may be links.

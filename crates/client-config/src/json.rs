@@ -151,7 +151,7 @@ pub(crate) fn set(text: &str, path: &[&str], value: &Value) -> Result<String, Ed
             Some(member) => container = &member.value,
             None => {
                 let value = nested(&path[depth + 1..], value);
-                return Ok(insert(text, container, Some(key), &value, &style));
+                return Ok(insert(text, &root, container, Some(key), &value, &style));
             }
         }
     }
@@ -180,7 +180,7 @@ pub(crate) fn add_item(text: &str, path: &[&str], item: &str) -> Result<String, 
     let style = Style::of(text).with_unit(indent_of_first(text, &root));
     let Some(container) = find(&root, path) else { return Ok(text.to_owned()) };
     let Kind::Array(_) = container.kind else { return Ok(text.to_owned()) };
-    Ok(insert(text, container, None, &item.into(), &style))
+    Ok(insert(text, &root, container, None, &item.into(), &style))
 }
 
 /// Removes a string from the array at a path.
@@ -216,7 +216,14 @@ fn find<'n>(root: &'n Node, path: &[&str]) -> Option<&'n Node> {
 }
 
 /// Inserts a member or an item at the end of a container.
-fn insert(text: &str, container: &Node, key: Option<&str>, value: &Value, style: &Style) -> String {
+fn insert(
+    text: &str,
+    root: &Node,
+    container: &Node,
+    key: Option<&str>,
+    value: &Value,
+    style: &Style,
+) -> String {
     let elements: Vec<&ElementSpan> = match &container.kind {
         Kind::Object(members) => members.iter().map(|member| &member.element).collect(),
         Kind::Array(items) => items.iter().map(|item| &item.element).collect(),
@@ -226,7 +233,11 @@ fn insert(text: &str, container: &Node, key: Option<&str>, value: &Value, style:
     let close = container.span.end - 1;
     // After the last comment, so that it stays with the member before it.
     let at = text[..close].trim_end_matches([' ', '\t', '\r', '\n']).len();
-    let is_inline = !elements.is_empty() && is_on_one_line(text, &container.span);
+    // An empty object gets lines of its own, unless the whole file is one line.
+    let is_one_line_file =
+        is_on_one_line(text, &root.span) && container.span.start > root.span.start;
+    let is_inline =
+        is_on_one_line(text, &container.span) && (!elements.is_empty() || is_one_line_file);
     let own_indent = match elements.first() {
         Some(first) if starts_its_line(text, first.span.start) => {
             line_indent(text, first.span.start).to_owned()
@@ -244,7 +255,9 @@ fn insert(text: &str, container: &Node, key: Option<&str>, value: &Value, style:
         element.push(',');
     }
     let needs_line_end = !is_inline && !text[at..close].contains('\n');
-    let mut inserted = if is_inline {
+    let mut inserted = if is_inline && elements.is_empty() {
+        element
+    } else if is_inline {
         format!(" {element}")
     } else {
         format!("{}{own_indent}{element}", style.newline)
@@ -285,7 +298,11 @@ fn without_element(text: &str, container: &Node, elements: &[ElementSpan], index
     // A comment of one line must not swallow what follows the element.
     let follows = text[end..].trim_start_matches([' ', '\t']);
     let ends_line = follows.is_empty() || follows.starts_with(['\n', '\r']);
-    if !ends_line && start < element.span.start && line_has_comment(text, open, start) {
+    let trivia = match index.checked_sub(1).map(|before| &elements[before]) {
+        Some(before) => before.comma.map_or(before.span.end, |comma| comma + 1),
+        None => open,
+    };
+    if !ends_line && start < element.span.start && line_has_comment(text, trivia, start) {
         start = element.span.start;
     }
     let is_only = elements.len() == 1;
@@ -307,8 +324,10 @@ fn without_element(text: &str, container: &Node, elements: &[ElementSpan], index
     }
 }
 
-/// Returns whether a comment of one line may reach to `end`.
+/// Returns whether a comment of one line may reach to `end`. The range holds white space and
+/// comments alone.
 fn line_has_comment(text: &str, start: usize, end: usize) -> bool {
+    let end = end.max(start);
     let line = text[start..end].rfind('\n').map_or(start, |newline| start + newline + 1);
     text[line..end].contains("//")
 }

@@ -219,11 +219,14 @@ mod tests {
     /// Compares the first file of each client, with `/` as separator.
     #[track_caller]
     fn check(platform: Platform, variables: &[(&str, &str)], want: Expect) {
-        let variable = |name: &str| {
-            let found = variables.iter().find(|(it, _)| *it == name);
-            found.map(|(_, value)| (*value).to_owned())
-        };
-        let home = Home::new(platform, &variable);
+        let table: std::collections::BTreeMap<_, _> = variables.iter().copied().collect();
+        let lookup: &dyn Fn(&str) -> Option<String> =
+            &|name| table.get(name).map(|&value| value.to_owned());
+        check_files(&Home::new(platform, lookup), want);
+    }
+
+    #[track_caller]
+    fn check_files(home: &Home<'_>, want: Expect) {
         let mut lines = String::new();
         for client in Client::ALL {
             let files = home.files(client).unwrap();

@@ -143,8 +143,6 @@ impl Line<'_> {
 }
 
 fn find(text: &str, section: &str) -> Result<Option<Found>, EditError> {
-    let unsupported =
-        |how: &'static str| Err(EditError::Unsupported { section: section.to_owned(), how });
     let mut start = 0;
     let mut lines = Vec::new();
     for line in text.split_inclusive('\n') {
@@ -160,7 +158,7 @@ fn find(text: &str, section: &str) -> Result<Option<Found>, EditError> {
             .into_iter()
             .any(|line| !line.is_blank() && !line.is_comment() && !line.text.starts_with('%'));
     if markers > 0 || has_content_before || documents > 1 {
-        return unsupported("in a file of several documents");
+        return Err(unsupported(section, "in a file of several documents"));
     }
     let Some((at, rest)) = lines.iter().enumerate().find_map(|(at, line)| {
         let (key, rest) = key_of(line.text)?;
@@ -171,7 +169,7 @@ fn find(text: &str, section: &str) -> Result<Option<Found>, EditError> {
             .iter()
             .find(|line| !line.is_blank() && !line.is_comment() && !is_document_start(line.text));
         if root.is_some_and(|line| line.text.starts_with(['{', '['])) {
-            return unsupported("in flow style");
+            return Err(unsupported(section, "in flow style"));
         }
         return Ok(None);
     };
@@ -184,8 +182,10 @@ fn find(text: &str, section: &str) -> Result<Option<Found>, EditError> {
             let offset = rest.find(value).unwrap_or_default();
             Some(after_colon..after_colon + offset + value.len())
         }
-        _ if value.starts_with(['&', '*', '!']) => return unsupported("with an anchor or a tag"),
-        _ => return unsupported("in flow style"),
+        _ if value.starts_with(['&', '*', '!']) => {
+            return Err(unsupported(section, "with an anchor or a tag"));
+        }
+        _ => return Err(unsupported(section, "in flow style")),
     };
     let below = &lines[at + 1..];
     let length = below
@@ -199,15 +199,12 @@ fn find(text: &str, section: &str) -> Result<Option<Found>, EditError> {
         return Ok(Some(Found { after_colon, empty_value, indent, entries: Vec::new(), end }));
     };
     if first.text.starts_with('\t') {
-        return unsupported("with tabs");
+        return Err(unsupported(section, "with tabs"));
     }
     let depth = first.indent();
-    let belongs = |line: &&Line<'_>| {
-        !line.is_blank() && line.indent() >= depth && !(line.is_comment() && line.indent() <= depth)
-    };
-    let end = below.iter().rev().find(belongs).map_or(line.end(), Line::end);
+    let end = below.iter().rev().find(|line| belongs(line, depth)).map_or(line.end(), Line::end);
     let mut entries: Vec<Entry> = Vec::new();
-    for line in below.iter().filter(belongs) {
+    for line in below.iter().filter(|line| belongs(line, depth)) {
         if line.indent() > depth {
             if let Some(entry) = entries.last_mut() {
                 entry.lines.end = line.end();
@@ -215,15 +212,24 @@ fn find(text: &str, section: &str) -> Result<Option<Found>, EditError> {
             continue;
         }
         let Some((name, rest)) = key_of(line.text) else {
-            return unsupported("in a form other than one key a line");
+            return Err(unsupported(section, "in a form other than one key a line"));
         };
         if name == "<<" || value_without_comment(rest).starts_with(['&', '*']) {
-            return unsupported("with an anchor");
+            return Err(unsupported(section, "with an anchor"));
         }
         entries.push(Entry { name, lines: line.start..line.end() });
     }
     let indent = " ".repeat(depth);
     Ok(Some(Found { after_colon, empty_value, indent, entries, end }))
+}
+
+fn unsupported(section: &str, how: &'static str) -> EditError {
+    EditError::Unsupported { section: section.to_owned(), how }
+}
+
+/// Returns whether a line is part of the entries at this indentation.
+fn belongs(line: &Line<'_>, depth: usize) -> bool {
+    !line.is_blank() && line.indent() >= depth && !(line.is_comment() && line.indent() <= depth)
 }
 
 fn is_document_start(line: &str) -> bool {
