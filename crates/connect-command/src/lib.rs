@@ -17,5 +17,5 @@ pub use crate::{
     connect::connect,
     guide::guide,
     import::import,
-    machine::{ConnectCommandError, Dialog, Machine, TerminalDialog},
+    machine::{ConnectCommandError, Dialog, Machine, TerminalDialog, program_on_path},
 };

@@ -1,6 +1,7 @@
 //! The machine and the user that the commands work with.
 
 use std::{
+    ffi::OsStr,
     fmt::Display,
     io::{self, Write},
     path::{Path, PathBuf},
@@ -150,7 +151,41 @@ impl<'a> Machine<'a> {
     }
 }
 
+/// Returns the name under which the user's shell finds this program, if that is the same file: it
+/// stays when the program is updated. Otherwise it returns `here`, the file itself.
+#[must_use]
+pub fn program_on_path(here: &Path, path: &OsStr) -> PathBuf {
+    let (Some(name), Ok(own)) = (here.file_name(), here.canonicalize()) else {
+        return here.to_owned();
+    };
+    std::env::split_paths(path)
+        .filter(|folder| folder.is_absolute())
+        .map(|folder| folder.join(name))
+        .find(|found| found.canonicalize().is_ok_and(|found| found == own))
+        .unwrap_or_else(|| here.to_owned())
+}
+
 /// Returns whether a path exists, even as a link that leads nowhere.
 pub(crate) fn exists(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok()
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_on_the_path_is_preferred_to_the_file_behind_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let here = folder.path().join("v1/marquetry");
+        let bin = folder.path().join("bin");
+        for path in [here.parent().unwrap(), &bin] {
+            std::fs::create_dir_all(path).unwrap();
+        }
+        std::fs::write(&here, "").unwrap();
+        std::os::unix::fs::symlink(&here, bin.join("marquetry")).unwrap();
+        let path = std::env::join_paths([folder.path().join("other"), bin.clone()]).unwrap();
+        assert_eq!(program_on_path(&here, &path), bin.join("marquetry"));
+        assert_eq!(program_on_path(&here, OsStr::new("bin")), here);
+    }
 }

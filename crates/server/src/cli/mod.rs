@@ -10,6 +10,7 @@ mod browser;
 mod check;
 mod children;
 mod completions;
+mod connect;
 mod diagram;
 mod environment;
 #[cfg(target_os = "linux")]
@@ -56,8 +57,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if wants_json(&arguments) {
         program_log::use_json();
     }
+    let is_first_run = arguments.len() == 1 && connect::is_interactive();
     let command = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli.command,
+        Err(_) if is_first_run => return ended(connect::guide()),
         Err(error) if error.use_stderr() => {
             if program_log::is_json() {
                 let message = error.render().to_string();
@@ -81,6 +84,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Decode(arguments) => diagram::decode(&arguments),
         Command::Check(arguments) => check::check(&arguments),
         Command::Reload(arguments) => reload::reload(&arguments),
+        Command::Connect(arguments) => connect::connect(&arguments),
+        Command::Import(arguments) => connect::import(&arguments),
         Command::Login(arguments) => login::login(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),
         Command::Pins(arguments) => pins::pins(&arguments),
@@ -105,6 +110,11 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
             Err(failure) => Err(failure),
         },
     };
+    ended(outcome)
+}
+
+/// Prints the failure of a command, and returns its exit code.
+fn ended(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
@@ -156,6 +166,7 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
+  marquetry connect cursor                    writes Marquetry into the configuration of Cursor
   marquetry serve --mcp-config mcp.json       serves everything in mcp.json at http://127.0.0.1:3001/mcp
   marquetry stdio --mcp-config mcp.json       does the same for a client that starts its servers itself
   marquetry index ~/notes ~/papers            makes these files searchable for every connected agent
@@ -192,6 +203,26 @@ Examples:
   marquetry reload
   marquetry reload --pid 4711")]
     Reload(ReloadArgs),
+    /// Write Marquetry into the configuration of MCP clients, after showing the difference.
+    ///
+    /// Every other byte of a file stays as it is. A copy of each file is kept; --undo restores it.
+    #[command(after_help = "\
+Examples:
+  marquetry connect cursor
+  marquetry connect claude-code zed --transport http
+  marquetry connect --all --dry-run
+  marquetry connect cursor --undo")]
+    Connect(marquetry_connect_command::ConnectArgs),
+    /// Collect the servers of MCP clients into Marquetry's own mcp.json.
+    ///
+    /// Equal servers become one. Of servers that share a name and differ, you choose.
+    #[command(after_help = "\
+Examples:
+  marquetry import cursor zed --move-secrets
+  marquetry import cursor --replace              Cursor then starts Marquetry in place of its servers
+  marquetry import --from-registry server.json --input API_KEY='${API_KEY}'
+  marquetry import --undo")]
+    Import(Box<marquetry_connect_command::ImportArgs>),
     /// Print the URL of a PlantUML diagram.
     #[command(after_help = "\
 Examples:

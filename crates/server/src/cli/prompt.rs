@@ -37,7 +37,7 @@ fn read() -> Option<String> {
 }
 
 /// Reads a line without echo. Returns [`None`] for a terminal whose echo cannot be switched off.
-fn read_hidden() -> Option<String> {
+pub(super) fn read_hidden() -> Option<String> {
     let line = set_echo("-echo").then(read)?;
     set_echo("echo");
     eprintln!();
