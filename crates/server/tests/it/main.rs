@@ -8,6 +8,7 @@ mod auth;
 mod book;
 mod bridge;
 mod command_line;
+mod connect;
 mod console_chat;
 mod console_events;
 mod embed_tool;
