@@ -4,6 +4,8 @@ use serde_json::{Map, Value};
 
 use crate::{json, toml, yaml};
 
+pub use crate::error::EditError;
+
 /// The syntax of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -23,76 +25,6 @@ pub struct Section {
     pub syntax: Syntax,
     /// The key whose members are the servers.
     pub key: &'static str,
-}
-
-/// Why a text was not edited.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum EditError {
-    /// The text is not valid.
-    #[error("line {line}, column {column}: {problem}; correct it, and run this again")]
-    Syntax {
-        /// The line, from 1.
-        line: usize,
-        /// The column in characters, from 1.
-        column: usize,
-        /// The problem.
-        problem: String,
-    },
-    /// A value above the servers is not an object.
-    #[error("{path:?} is not an object by name")]
-    NotAnObject {
-        /// The path of the key.
-        path: String,
-    },
-    /// A key is given twice, and clients differ in which counts.
-    #[error("the key {key:?} is given twice; remove one of them")]
-    Duplicate {
-        /// The key.
-        key: String,
-    },
-    /// The servers are written in a way that is not edited here.
-    #[error("{section:?} is written {how}, which is not edited; change it by hand")]
-    Unsupported {
-        /// The key of the servers.
-        section: String,
-        /// How it is written.
-        how: &'static str,
-    },
-    /// The edit would have changed something else.
-    #[error("the edit would change more than the server; change the file by hand")]
-    Unsafe,
-}
-
-impl EditError {
-    pub(crate) fn syntax(text: &str, offset: usize, problem: &str) -> Self {
-        let before = &text[..text.floor_char_boundary(offset)];
-        let line = before.rfind('\n').map_or(0, |newline| newline + 1);
-        Self::Syntax {
-            line: before.matches('\n').count() + 1,
-            column: before[line..].chars().count() + 1,
-            problem: problem.to_owned(),
-        }
-    }
-}
-
-/// Line ends and indentation of a text.
-#[derive(Clone, Debug)]
-pub(crate) struct Style {
-    pub(crate) newline: &'static str,
-    pub(crate) unit: String,
-}
-
-impl Style {
-    pub(crate) fn of(text: &str) -> Self {
-        let first = text.find('\n').unwrap_or_default();
-        let newline = if text[..first].ends_with('\r') { "\r\n" } else { "\n" };
-        Self { newline, unit: "  ".to_owned() }
-    }
-
-    pub(crate) fn with_unit(self, unit: Option<&str>) -> Self {
-        Self { unit: unit.map_or(self.unit, str::to_owned), ..self }
-    }
 }
 
 impl Section {
@@ -585,6 +517,27 @@ mod tests {
         text.lines().filter(|line| marks.iter().any(|mark| line.contains(mark))).collect()
     }
 
+    /// Returns whether independent parsers find the same values beside the entry `m`. JSON with
+    /// comments has none here.
+    fn has_same_rest(section: Section, before: &str, after: &str) -> bool {
+        match section.syntax {
+            Syntax::Json => true,
+            Syntax::Toml => {
+                let old: ::toml::Table = ::toml::from_str(before).unwrap();
+                let mut new: ::toml::Table = ::toml::from_str(after).unwrap();
+                let servers = new.get_mut(section.key).and_then(::toml::Value::as_table_mut);
+                servers.unwrap().remove("m");
+                old == new
+            }
+            Syntax::Yaml => {
+                let old: Value = serde_yaml::from_str(before).unwrap();
+                let mut new: Value = serde_yaml::from_str(after).unwrap();
+                new[section.key].as_object_mut().unwrap().shift_remove("m");
+                old == new
+            }
+        }
+    }
+
     proptest! {
         #[test]
         fn adding_and_removing_restores_every_byte(names in names(), layout in layouts()) {
@@ -595,6 +548,7 @@ mod tests {
             ] {
                 let edited = section.with_server(&text, "m", &entry()).unwrap();
                 prop_assert!(section.server(&edited, "m").unwrap() == Some(entry()));
+                prop_assert!(has_same_rest(section, &text, &edited));
                 prop_assert_eq!(section.without_server(&edited, "m").unwrap(), text);
             }
         }

@@ -99,6 +99,16 @@ pub enum JournalError {
     },
 }
 
+/// A record that was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Record {
+    /// Its number, for [`Journal::forget`].
+    pub number: u64,
+    /// The copy of the file before the change.
+    pub copy: PathBuf,
+}
+
 /// A planned undo: what becomes of the file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -205,12 +215,12 @@ impl Journal {
         Self { folder }
     }
 
-    /// Records a change before it is made, and returns the copy of the file.
+    /// Records a change before it is made.
     ///
     /// # Errors
     ///
     /// Returns an error if the record cannot be written.
-    pub fn record(&self, operation: &Operation, before: &str) -> Result<PathBuf, JournalError> {
+    pub fn record(&self, operation: &Operation, before: &str) -> Result<Record, JournalError> {
         create_folder(&self.folder).map_err(|error| record_error(&self.folder, error))?;
         let numbers = self.numbers()?;
         let mut number = numbers.last().map_or(1, |last| last + 1);
@@ -231,7 +241,7 @@ impl Journal {
         for old in numbers.iter().rev().skip(MAX_OPERATIONS - 1) {
             self.forget(*old);
         }
-        Ok(copy)
+        Ok(Record { number, copy })
     }
 
     /// Returns the records by number, the newest first. Files that are not records are skipped.
@@ -326,8 +336,8 @@ mod tests {
         let change = Change::Set { name: "m".to_owned(), previous: None, created_section };
         let operation =
             Operation::new("connect", Some(Client::Cursor), &read, &after, vec![change]);
-        let copy = journal.record(&operation, read.text()).unwrap();
-        assert_eq!(fs::read_to_string(copy).unwrap(), before.unwrap_or_default());
+        let record = journal.record(&operation, read.text()).unwrap();
+        assert_eq!(fs::read_to_string(record.copy).unwrap(), before.unwrap_or_default());
         read.write(&after).unwrap();
         Made { folder, file, journal }
     }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use serde_json::{Map, Value, value::RawValue};
 
-use crate::edit::{EditError, Style};
+use crate::{error::EditError, style::Style};
 
 /// Maximum nesting; deeper files are not configuration.
 const MAX_DEPTH: usize = 128;

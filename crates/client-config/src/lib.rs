@@ -3,6 +3,7 @@
 pub mod client;
 pub mod diff;
 pub mod edit;
+mod error;
 pub mod files;
 #[cfg(any(test, fuzzing))]
 #[doc(hidden)]
@@ -10,6 +11,7 @@ pub mod fuzz;
 pub mod journal;
 mod json;
 pub mod place;
+mod style;
 mod toml;
 mod yaml;
 

@@ -8,7 +8,7 @@ use std::ops::Range;
 use serde_json::{Map, Value};
 use toml::de::{DeTable, DeValue};
 
-use crate::edit::{EditError, Style};
+use crate::{error::EditError, style::Style};
 
 /// Returns the value of a text.
 pub(crate) fn value_of(text: &str) -> Result<Value, EditError> {

@@ -161,8 +161,8 @@ impl ClientFile {
     ///
     /// # Errors
     ///
-    /// Returns an error if the text is not JSON with comments, TOML or YAML, or if it has no section
-    /// of servers. A mistake in one server is a warning, and that server is
+    /// Returns an error if the text is not JSON with comments, TOML or YAML, or has no section of
+    /// servers. A mistake in one server is a warning, and that server is
     /// [`Transport::Unusable`].
     pub fn read(text: &str, options: &ReadOptions<'_>) -> Result<Self, ConfigError> {
         let file = options.file;

@@ -92,13 +92,17 @@ impl Plan {
             &self.after,
             self.changes.clone(),
         );
-        let copy = machine
-            .journal()?
-            .record(&operation, self.file.text())
-            .map_err(ConnectCommandError::new)?;
-        self.file.write(&self.after).map_err(ConnectCommandError::new)?;
+        let journal = machine.journal()?;
+        let record =
+            journal.record(&operation, self.file.text()).map_err(ConnectCommandError::new)?;
+        if let Err(error) = self.file.write(&self.after) {
+            // There is nothing to undo.
+            journal.forget(record.number);
+            return Err(ConnectCommandError::new(error));
+        }
         if self.file.exists() {
-            machine.print(&format!("{name}: written; the file before is {}", copy.display()));
+            machine
+                .print(&format!("{name}: written; the file before is {}", record.copy.display()));
         } else {
             machine.print(&format!("{name}: created"));
         }

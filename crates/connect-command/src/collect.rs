@@ -33,8 +33,7 @@ pub(crate) struct Collection {
 impl Collection {
     /// Adds a server unless the same one is there, or a different one of its name.
     pub(crate) fn add(&mut self, found: Found) -> Outcome {
-        let same = self.servers.values().find(|known| is_same(&known.entry, &found.entry));
-        if let Some(same) = same {
+        if let Some(same) = self.servers.values().find(|known| known.entry == found.entry) {
             return Outcome::Same(same.name.clone());
         }
         if self.servers.contains_key(&found.name) {
@@ -63,12 +62,6 @@ impl Collection {
         self.servers.insert(name.clone(), found);
         name
     }
-}
-
-/// Returns whether two entries describe the same server. Whether it is switched off counts, but not
-/// how the default transport is written.
-fn is_same(one: &Map<String, Value>, other: &Map<String, Value>) -> bool {
-    one == other
 }
 
 #[cfg(test)]

@@ -138,7 +138,7 @@ pub(crate) fn with_marquetry(
     let section = client.section();
     let Some(entry) = client.entry(NAME, launch) else {
         return Err(ConnectCommandError::new(format!(
-            "{client} cannot connect to a URL of its file; use --transport stdio"
+            "{client} reaches servers of its file by stdio alone; use --transport stdio"
         )));
     };
     let mut after = text.to_owned();

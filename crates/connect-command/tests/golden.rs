@@ -390,6 +390,21 @@ fn the_guide_imports_and_connects() {
 
 #[cfg(unix)]
 #[test]
+fn clients_that_share_a_file_are_connected_once() {
+    let home = Home::new();
+    let cursor = home.write(Client::Cursor, "{}");
+    let windsurf = home.file(Client::Windsurf);
+    fs::create_dir_all(windsurf.parent().unwrap()).unwrap();
+    std::os::unix::fs::symlink(&cursor, &windsurf).unwrap();
+    let output = home.run("connect --all --yes").ok();
+    assert!(output.contains("Windsurf is connected already"), "{output}");
+    home.run("connect windsurf --undo --yes").ok();
+    home.run("connect --all --undo --yes").ok();
+    assert_file(&cursor, "{}");
+}
+
+#[cfg(unix)]
+#[test]
 fn read_only_files_and_links_are_respected() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     let home = Home::new();
