@@ -77,6 +77,12 @@ impl ClientHandler for Connection {
         }
     }
 
+    fn stray_output(&self, line: &str) {
+        if let Some(upstream) = self.upstream.upgrade() {
+            upstream.count_stray_line(line);
+        }
+    }
+
     fn notified(&self, notification: &ServerNotification) {
         let (Some(gateway), Some(upstream)) = (self.gateway.upgrade(), self.upstream.upgrade())
         else {

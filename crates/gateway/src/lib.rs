@@ -26,6 +26,7 @@ mod pins;
 mod restart;
 mod routes;
 mod stale;
+mod start_report;
 mod startup_wait;
 mod state;
 mod stderr;
@@ -74,6 +75,7 @@ pub use self::{
     },
     pins::{PinListener, PinReport, Unpinned},
     restart::RestartRefused,
+    start_report::{StartFailure, StartReport},
     state::UpstreamState,
     tool_filter::ToolFilter,
     upstream::Upstream,

@@ -1,6 +1,9 @@
 //! Lists of one upstream.
 
-use marquetry_protocol::types::{Prompt, Resource, ResourceTemplate, Tool};
+use marquetry_protocol::{
+    client::SkippedItem,
+    types::{Prompt, Resource, ResourceTemplate, Tool},
+};
 
 /// Lists of one upstream, under the upstream's own names.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +21,8 @@ pub struct Listing {
     pub instructions: Option<String>,
     /// Lists that could not be fetched or may lack items, each with the reason.
     pub left_out: Vec<(&'static str, String)>,
+    /// Tools that were left out because they are invalid, at most 20.
+    pub skipped_tools: Vec<SkippedItem>,
     /// Whether the upstream has the capability `resources`.
     pub has_resources: bool,
 }

@@ -13,7 +13,9 @@ use std::{
 use marquetry_nearest::nearest;
 use marquetry_protocol::{
     Era,
-    client::{CallOptions, Client, ClientError, Fetched, ProtocolError, ServerNotification},
+    client::{
+        CallOptions, Client, ClientError, Fetched, ProtocolError, ServerNotification, SkippedItem,
+    },
     error_code,
     types::{CacheHint, Tool},
 };
@@ -30,6 +32,7 @@ use super::{
     listing::Listing,
     overrides::warn_of_misfits,
     stale::StaleMark,
+    start_report::StartFailure,
     state::UpstreamState,
     upstream::Upstream,
 };
@@ -45,6 +48,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, upstream: Arc<Upstream>) {
     let mut has_switched = false;
     loop {
         upstream.set_state(UpstreamState::Starting);
+        let started_at = Instant::now();
         let started = tokio::select! {
             biased;
             () = upstream.stopping.cancelled() => break,
@@ -59,6 +63,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, upstream: Arc<Upstream>) {
         let problem = match started {
             Some(Ok(running)) => {
                 has_switched = false;
+                upstream.set_started(started_at.elapsed());
                 let ready_since = Instant::now();
                 let client = running.client.clone();
                 let end = Box::pin(watch(&gateway, &upstream, running)).await;
@@ -79,6 +84,7 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, upstream: Arc<Upstream>) {
                 if has_answered || ready_since.elapsed() >= STEADY {
                     failures = 0;
                 }
+                upstream.set_failure(StartFailure::Lost(problem.clone()));
                 problem
             }
             Some(Err(error)) => {
@@ -90,10 +96,13 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, upstream: Arc<Upstream>) {
                     continue;
                 }
                 upstream.set_returning(false);
-                error.to_string()
+                let problem = upstream.described(&error);
+                upstream.set_failure(StartFailure::Client(error));
+                problem
             }
             None => {
                 upstream.set_returning(false);
+                upstream.set_failure(StartFailure::NotReady(upstream.start_timeout()));
                 let ms = upstream.start_timeout().as_millis();
                 format!("not ready within {ms} ms (start_timeout_ms)")
             }
@@ -136,6 +145,8 @@ struct RunningUpstream {
     cache: Option<CacheHint>,
     /// Why the tools are left out or may be incomplete.
     problem: Option<String>,
+    /// Tools that were left out because they are invalid.
+    skipped: Vec<SkippedItem>,
 }
 
 /// Returns the span of the log lines of a connection, which know the upstream only by it.
@@ -161,6 +172,7 @@ async fn start(
         tools: Some(Vec::new()),
         cache: None,
         problem: None,
+        skipped: Vec::new(),
     };
     if client.server().capabilities.tools.is_none() {
         return Ok(running);
@@ -170,6 +182,7 @@ async fn start(
             upstream.freshness.set_expiry(List::Tools, fetched.cache);
             running.cache = fetched.cache;
             running.problem = incomplete(&fetched);
+            running.skipped = fetched.skipped;
             running.tools = Some(fetched.items);
         }
         // Its prompts and resources can still be used.
@@ -224,7 +237,7 @@ enum End {
 /// Its tools are offered at once. Each other list is fetched on its own, so that one that never
 /// arrives does not delay the others.
 async fn watch(gateway: &Gateway, upstream: &Upstream, running: RunningUpstream) -> End {
-    let RunningUpstream { client, notifications, tools, cache, problem } = running;
+    let RunningUpstream { client, notifications, tools, cache, problem, skipped } = running;
     let lacks_tools = AtomicBool::new(tools.is_none());
     let server = client.server();
     tracing::info!(
@@ -247,6 +260,7 @@ async fn watch(gateway: &Gateway, upstream: &Upstream, running: RunningUpstream)
         listing.has_resources = server.capabilities.resources.is_some();
         listing.left_out.clear();
         listing.set_problem("tools", problem);
+        listing.skipped_tools = skipped;
     });
     // An answer that came after the last connection ended says nothing about this one.
     upstream.take_answered();
@@ -364,6 +378,7 @@ impl Session<'_> {
                     self.upstream.freshness.set_expiry(List::Tools, cache);
                     self.publish(|listing| {
                         listing.set_problem("tools", incomplete(&fetched));
+                        listing.skipped_tools = fetched.skipped;
                         listing.tools = fetched.items;
                     });
                     self.upstream.cache_tools(cache).await;

@@ -34,9 +34,10 @@ use super::{
     listing::Listing,
     names::Namer,
     observer::{Observed, Observer},
-    options::{GatewayLimits, GatewayOptions, HttpAccess, Transport, UpstreamOptions},
+    options::{GatewayLimits, GatewayOptions, Transport, UpstreamOptions},
     own_keys,
     pins::{PinKeeper, PinnedListing},
+    start_report::{StartFailure, StartReport},
     state::UpstreamState,
     stderr::StderrLog,
     tool_cache::ToolCache,
@@ -56,6 +57,7 @@ pub struct Upstream {
     /// Times at which the lists must be fetched again.
     pub(super) freshness: Freshness,
     starts: AtomicU32,
+    start_report: Mutex<StartReport>,
     /// The next start begins with `initialize`, because the program exits at `server/discover`.
     begins_with_initialize: AtomicBool,
     /// Lines of its standard error.
@@ -183,6 +185,7 @@ impl Upstream {
             pin_keeper: gateway.pin_keeper.clone(),
             freshness: Freshness::new(gateway.list_refetch),
             starts: AtomicU32::new(0),
+            start_report: Mutex::default(),
             begins_with_initialize: AtomicBool::new(false),
             is_returning: AtomicBool::new(false),
             stderr: Arc::default(),
@@ -293,6 +296,41 @@ impl Upstream {
             "revision": server.revision.as_str(),
             "capabilities": server.capabilities,
         }))
+    }
+
+    /// Returns its last start as data. [`Self::state`] describes it to people.
+    #[must_use]
+    pub fn start_report(&self) -> StartReport {
+        self.start_report.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    pub(super) fn set_started(&self, time: Duration) {
+        let mut report = self.start_report.lock().unwrap_or_else(PoisonError::into_inner);
+        report.failure = None;
+        report.time = Some(time);
+    }
+
+    pub(super) fn set_failure(&self, failure: StartFailure) {
+        let mut report = self.start_report.lock().unwrap_or_else(PoisonError::into_inner);
+        report.failure = Some(Arc::new(failure));
+    }
+
+    pub(super) fn count_stray_line(&self, line: &str) {
+        let mut report = self.start_report.lock().unwrap_or_else(PoisonError::into_inner);
+        report.stray_lines += 1;
+        if report.first_stray_line.is_none() {
+            report.first_stray_line = Some(without_known_secrets(line).into_owned());
+        }
+    }
+
+    /// Describes why it could not be started, with the advice of its access.
+    pub(super) fn described(&self, error: &ClientError) -> String {
+        if let Transport::Http { access, .. } = &self.settings().options.transport
+            && let Some(advice) = access.advice(error)
+        {
+            return format!("{error}: {advice}");
+        }
+        error.to_string()
     }
 
     /// Returns whether it is started at all.
@@ -586,9 +624,7 @@ impl Upstream {
                 let authorizer = access.authorizer(&network)?;
                 let options = ClientOptions { network, authorizer, ..options };
                 let target = HttpTarget { url: url.clone(), headers };
-                Client::http(target, options)
-                    .await
-                    .map_err(|error| with_advice(error, access.as_ref()))
+                Client::http(target, options).await
             }
             Transport::Unusable { problem } => Err(ClientError::NotStarted(problem.clone())),
         }
@@ -647,16 +683,6 @@ impl StderrLogger {
 impl Drop for StderrLogger {
     fn drop(&mut self) {
         self.log_suppressed(self.rate.take_suppressed());
-    }
-}
-
-/// Adds the advice of the access to an error.
-fn with_advice(error: ClientError, access: &dyn HttpAccess) -> ClientError {
-    match access.advice(&error) {
-        Some(advice) => {
-            ClientError::Io { what: error.to_string(), source: std::io::Error::other(advice) }
-        }
-        None => error,
     }
 }
 

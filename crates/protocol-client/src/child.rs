@@ -182,13 +182,16 @@ async fn attend(
     let group = child.id();
     tokio::select! {
         status = child.wait() => {
-            let how = match status {
-                Ok(status) => format!("server process has ended ({})", described(status)),
-                Err(error) => format!("server process is lost: {error}"),
+            let reason = match status {
+                Ok(status) => CloseReason::Exited {
+                    code: status.code(),
+                    how: format!("server process has ended ({})", described(status)),
+                },
+                Err(error) => CloseReason::Ended(format!("server process is lost: {error}")),
             };
             // Its last answers may still be in the pipe.
             tokio::time::sleep(Duration::from_millis(50)).await;
-            shared.end(CloseReason::Ended(how));
+            shared.end(reason);
         }
         () = async { tokio::select! { () = stop.cancelled() => {} () = shared.ended().cancelled() => {} } } => {
             // The writer closes the child's input at the same time, which asks it to exit.

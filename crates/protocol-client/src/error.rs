@@ -7,6 +7,10 @@ use marquetry_protocol_wire::RpcError;
 #[cfg(feature = "http")]
 use super::authorizer::{AuthorizationError, Refusal};
 use super::events::CloseReason;
+#[cfg(feature = "stdio")]
+use super::program_error::ProgramError;
+#[cfg(feature = "http")]
+use super::unreached::{Unreached, UnreachedKind};
 
 /// Why a request has no result.
 #[derive(Debug, thiserror::Error)]
@@ -106,6 +110,9 @@ pub enum ProtocolError {
     /// A message is not valid JSON-RPC.
     #[error("invalid message: {0}")]
     Message(String),
+    /// The body of an HTTP response is a web page.
+    #[error("the answer is a web page (text/html), not a message of MCP")]
+    WebPage,
     /// The body of an HTTP response is not an answer to its request.
     #[error("the body is not an answer to the request")]
     NoAnswer,
@@ -276,6 +283,23 @@ impl ProtocolError {
 }
 
 impl ClientError {
+    /// Returns why the address of a server cannot be reached, if that is the error.
+    #[cfg(feature = "http")]
+    #[must_use]
+    pub fn unreached(&self) -> Option<UnreachedKind> {
+        let Self::Io { source, .. } = self else { return None };
+        Some(source.get_ref()?.downcast_ref::<Unreached>()?.kind)
+    }
+
+    /// Returns why a program cannot be started, if
+    /// [`StdioCommand::find_program`](super::StdioCommand::find_program) has found that.
+    #[cfg(feature = "stdio")]
+    #[must_use]
+    pub fn program(&self) -> Option<&ProgramError> {
+        let Self::Io { source, .. } = self else { return None };
+        source.get_ref()?.downcast_ref()
+    }
+
     /// Returns the error for an invalid result of `method`, which is the server's fault.
     pub(super) fn result(method: &str, problem: impl ToString) -> Self {
         ProtocolError::result(method, problem).into()

@@ -33,8 +33,15 @@ pub struct Progress {
 pub enum CloseReason {
     /// The client closed it.
     Asked,
-    /// The server ended it; for a child process, the text has its exit status.
+    /// The server ended it.
     Ended(String),
+    /// The child process of the server has exited.
+    Exited {
+        /// Its exit code; [`None`] if a signal has ended it.
+        code: Option<i32>,
+        /// The text for people, which has the exit status.
+        how: String,
+    },
     /// The server has dropped the HTTP session, and no other could be opened; with the reason.
     SessionEnded(String),
     /// The server sent something after which the connection cannot continue.
@@ -45,7 +52,7 @@ impl fmt::Display for CloseReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Asked => f.write_str("closed by us"),
-            Self::Ended(how) => f.write_str(how),
+            Self::Ended(how) | Self::Exited { how, .. } => f.write_str(how),
             Self::SessionEnded(why) => {
                 write!(f, "server has ended the session, and there is no other: {why}")
             }

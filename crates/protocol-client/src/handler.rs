@@ -36,6 +36,12 @@ pub trait ClientHandler: Send + Sync + 'static {
         let _ = notification;
     }
 
+    /// Receives a line on the standard output of a server that is not a message: a log line, in
+    /// most cases. It must not block.
+    fn stray_output(&self, line: &str) {
+        let _ = line;
+    }
+
     /// Handles `elicitation/create`: asks the user.
     async fn elicit(&self, params: ElicitParams) -> Result<ElicitResult, RpcError> {
         let _ = params;

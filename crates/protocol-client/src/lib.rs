@@ -29,6 +29,8 @@ mod output;
 mod pipe;
 #[cfg(feature = "stdio")]
 mod program;
+#[cfg(feature = "stdio")]
+mod program_error;
 mod questions;
 mod request;
 #[cfg(feature = "schema")]
@@ -43,6 +45,8 @@ mod sse;
 mod subscribing;
 mod tasks;
 mod terminal_codes;
+#[cfg(feature = "http")]
+mod unreached;
 mod upgrade;
 
 use std::{sync::Arc, time::Duration};
@@ -63,7 +67,7 @@ pub use self::{
     error::{ClientError, ProtocolError},
     events::{CloseReason, Progress, ServerNotification},
     handler::ClientHandler,
-    lists::Fetched,
+    lists::{Fetched, SkippedItem},
     options::{CallOptions, ClientOptions, RevisionChoice, ServerPeer},
     tasks::{StartedCall, TaskHandle},
 };
@@ -73,12 +77,14 @@ pub use self::{
     http::HttpTarget,
     network::{Connector, Network, NetworkError},
     server_url::{ServerUrlError, parse_server_url},
+    unreached::UnreachedKind,
 };
 #[cfg(feature = "stdio")]
 pub use self::{
     child::{Stderr, StdioCommand},
     environment::{is_default_variable, variable_matches},
-    program::{ProgramError, check_program},
+    program::check_program,
+    program_error::ProgramError,
 };
 use self::{request::Link, shared::Shared};
 

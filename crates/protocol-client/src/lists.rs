@@ -42,7 +42,22 @@ pub struct Fetched<T> {
     /// [`ProtocolError::RepeatedCursor`] or [`ProtocolError::TooManyEmptyPages`]. The log has a
     /// warning, too.
     pub incomplete: Option<ProtocolError>,
+    /// Items that were left out because they are invalid, at most 20.
+    pub skipped: Vec<SkippedItem>,
 }
+
+/// An item of a list that is invalid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct SkippedItem {
+    /// Its name, if it has one.
+    pub name: Option<String>,
+    /// The problem with it.
+    pub problem: String,
+}
+
+/// Maximum number of invalid items that are kept of a list.
+const MAX_SKIPPED: usize = 20;
 
 impl Client {
     /// Lists every tool of the server.
@@ -150,7 +165,8 @@ impl Client {
         // For all pages together: each may take long, and there may be many.
         let time_limit = options.request_timeout;
         let deadline = Instant::now().checked_add(time_limit);
-        let mut fetched = Fetched { items: Vec::new(), cache: None, incomplete: None };
+        let mut fetched =
+            Fetched { items: Vec::new(), cache: None, incomplete: None, skipped: Vec::new() };
         let mut cursors = Cursors::default();
         let mut cursor: Option<String> = None;
         let mut bytes = 0;
@@ -177,6 +193,8 @@ impl Client {
                 fetched.cache = Some(cache);
             }
             let is_empty = page.items.is_empty();
+            let skipped_room = MAX_SKIPPED - fetched.skipped.len();
+            fetched.skipped.extend(page.skipped.into_iter().take(skipped_room));
             fetched.items.extend(page.items);
             let next = if fetched.items.len() > options.max_list_items {
                 fetched.items.truncate(options.max_list_items);
@@ -290,6 +308,8 @@ fn stricter(a: CacheHint, b: CacheHint) -> CacheHint {
 
 struct Page<T> {
     items: Vec<T>,
+    /// At most [`MAX_SKIPPED`].
+    skipped: Vec<SkippedItem>,
     next: NextPage,
     hint: CacheHint,
 }
@@ -335,12 +355,22 @@ fn read_page<T: Item>(
         Ok(Some(Value::String(next))) => NextPage::Cursor(next),
         _ => NextPage::Invalid,
     };
-    let items = items.into_iter().filter_map(|item| read_item(item, member, rates));
-    Ok(Page { items: items.take(room).collect(), next, hint: hint_of(&members) })
+    let mut skipped = Vec::new();
+    let items = items.into_iter().filter_map(|item| {
+        let read = read_item(item, member, rates);
+        read.map_err(|item| {
+            if skipped.len() < MAX_SKIPPED {
+                skipped.push(item);
+            }
+        })
+        .ok()
+    });
+    let items = items.take(room).collect();
+    Ok(Page { items, skipped, next, hint: hint_of(&members) })
 }
 
 /// Parses an item of a list, repaired if necessary. Logs a repair, and an item that stays invalid.
-fn read_item<T: Item>(item: &RawValue, member: &str, rates: &LogRates) -> Option<T> {
+fn read_item<T: Item>(item: &RawValue, member: &str, rates: &LogRates) -> Result<T, SkippedItem> {
     let mut repairs = Vec::new();
     let mut members = Value::Null;
     let parsed = read_value(item, &mut repairs).and_then(|item| {
@@ -357,13 +387,14 @@ fn read_item<T: Item>(item: &RawValue, member: &str, rates: &LogRates) -> Option
                 let error = shortened(&repairs);
                 tracing::warn!(error, member, name, count, "repaired an invalid item of a list");
             }
-            Some(item)
+            Ok(item)
         }
         Err(error) => {
             if let Some(count) = rates.skipped.count() {
                 tracing::warn!(error, member, name, count, "skipped an invalid item of a list");
             }
-            None
+            let problem = shortened(&error).to_owned();
+            Err(SkippedItem { name: name.map(ToOwned::to_owned), problem })
         }
     }
 }

@@ -407,25 +407,23 @@ impl Reading {
                 });
             }
             Err(error) => {
-                match self.answered_by(&error, line).and_then(|id| self.pending.take(&id)) {
-                    Some(waiting) => {
-                        _ = waiting
-                            .answer
-                            .send(Err(ProtocolError::Message(error.to_string()).into()));
-                    }
-                    // Servers print to standard output by mistake. The connection goes on.
-                    None => {
-                        if let Some(count) = self.nonsense.count() {
-                            let line = String::from_utf8_lossy(line);
-                            let line = shortened(line.trim());
-                            tracing::warn!(
-                                line,
-                                %error,
-                                count,
-                                "server wrote a line to standard output that is not a message of MCP"
-                            );
-                        }
-                    }
+                let answered = self.answered_by(&error, line).and_then(|id| self.pending.take(&id));
+                if let Some(waiting) = answered {
+                    let fault = ProtocolError::Message(error.to_string());
+                    _ = waiting.answer.send(Err(fault.into()));
+                    return None;
+                }
+                // Servers print to standard output by mistake. The connection goes on.
+                self.shared.stray_output(line);
+                if let Some(count) = self.nonsense.count() {
+                    let line = String::from_utf8_lossy(line);
+                    let line = shortened(line.trim());
+                    tracing::warn!(
+                        line,
+                        %error,
+                        count,
+                        "server wrote a line to standard output that is not a message of MCP"
+                    );
                 }
             }
         }

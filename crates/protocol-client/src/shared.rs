@@ -14,6 +14,7 @@ use marquetry_protocol_wire::{
     DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request, RequestId,
     Response, RpcError, envelope, nested_deeper_than,
     object::without_repeated_members,
+    shortened,
     types::{ClientCapabilities, LogLevel},
     without_non_numbers, without_unpaired_surrogates,
 };
@@ -194,6 +195,11 @@ impl Shared {
         let notification = ServerNotification { method: method.into(), params: None };
         self.handler.notified(&notification);
         _ = self.notifications.send(notification);
+    }
+
+    /// Passes a line that is not a message on to the handler.
+    pub(super) fn stray_output(&self, line: &[u8]) {
+        self.handler.stray_output(shortened(String::from_utf8_lossy(line).trim()));
     }
 
     fn handler_of<'a>(&'a self, own: Option<&'a RequestState>) -> &'a Arc<dyn ClientHandler> {

@@ -28,6 +28,7 @@ use crate::{
     error::{ClientError, ProtocolError},
     network::Connector,
     shared::{Outgoing, Shared, each},
+    unreached::Unreached,
 };
 
 /// A URL of a server, with its session.
@@ -180,13 +181,7 @@ impl Endpoint {
             (sent, _) => sent,
         };
         sent.map_err(|error| {
-            let cause = std::iter::successors(Some(&error as &dyn std::error::Error), |error| {
-                error.source()
-            })
-            .last()
-            .map(ToString::to_string)
-            .unwrap_or_default();
-            ClientError::io(format!("cannot reach {}", self.shown), cause)
+            ClientError::io(format!("cannot reach {}", self.shown), Unreached::of(&error))
         })
     }
 
@@ -297,6 +292,8 @@ impl Endpoint {
             return self.answer_from_events(revision, response, outgoing).await;
         }
         let memory = AnswerCount::new(outgoing.own.memory.as_ref());
+        let is_page = status.is_success() && has_type(&response, "text/html");
+        let target = redirect_target(&response);
         let body = self.whole(response, memory).await?;
         let mut answer = None;
         let mut fault = None;
@@ -317,7 +314,12 @@ impl Endpoint {
             (Some((has_id, Err(error))), _) if has_id || status.is_success() => {
                 Err(ClientError::Rpc(error))
             }
+            _ if let Some(target) = target => {
+                let body = format!("it redirects to {target}");
+                Err(ClientError::Http { status: status.as_u16(), body })
+            }
             _ if !status.is_success() => Err(http_error(status, &body)),
+            _ if is_page => Err(ProtocolError::WebPage.into()),
             (_, Some(error)) => Err(ProtocolError::Message(error.to_string()).into()),
             _ => Err(ProtocolError::NoAnswer.into()),
         }
@@ -394,12 +396,25 @@ fn refused_alone(error: ClientError, session: SessionStatus) -> ClientError {
 }
 
 pub(super) fn is_events(response: &Response<Incoming>) -> bool {
+    has_type(response, EVENTS)
+}
+
+/// Returns the address to which a response redirects, without secrets.
+fn redirect_target(response: &Response<Incoming>) -> Option<String> {
+    let location = response.headers().get(header::LOCATION)?.to_str().ok()?;
+    let is_redirect = response.status().is_redirection();
+    let shown = url_without_secrets(location);
+    is_redirect.then(|| marquetry_protocol_wire::shortened(&shown).to_owned())
+}
+
+/// Returns whether the body of a response has this media type.
+fn has_type(response: &Response<Incoming>, media_type: &str) -> bool {
     let value = response
         .headers()
         .get(header::CONTENT_TYPE)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
-    value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(EVENTS)
+    value.split(';').next().unwrap_or_default().trim().eq_ignore_ascii_case(media_type)
 }
 
 pub(super) fn http_error(status: StatusCode, body: &[u8]) -> ClientError {

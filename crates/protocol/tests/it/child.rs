@@ -41,7 +41,7 @@ async fn a_server_that_ends_in_the_middle_of_a_call_is_an_error_at_once() {
     let call = CallToolParams::new("t", &json!({})).unwrap();
     let error =
         soon("the error", client.call_tool_raw(&call, CallOptions::default())).await.unwrap_err();
-    assert!(matches!(error, ClientError::Closed(CloseReason::Ended(_))), "{error}");
+    assert!(matches!(error, ClientError::Closed(CloseReason::Exited { .. })), "{error}");
     assert!(client.is_closed());
 }
 

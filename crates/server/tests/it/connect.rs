@@ -39,7 +39,10 @@ fn a_client_is_connected_and_its_server_imported() {
     let connected = fs::read_to_string(&file).unwrap();
     let program = env!("CARGO_BIN_EXE_marquetry");
     assert!(connected.starts_with("# mine\n\n[mcp_servers.marquetry]\ncommand = "), "{connected}");
-    assert!(connected.contains(program) && connected.contains("args = [\"stdio\", "), "{connected}");
+    assert!(
+        connected.contains(program) && connected.contains("args = [\"stdio\", "),
+        "{connected}"
+    );
     // Marquetry takes what it wrote.
     let own = home.join(".config/marquetry/mcp.json");
     let checked = succeeds(home, &["check", "--mcp-config", own.to_str().unwrap()]);
