@@ -21,6 +21,7 @@ mod policies;
 mod policy;
 mod reload;
 mod secrets;
+mod selection;
 mod server;
 mod source;
 mod store_rights;
