@@ -63,9 +63,3 @@ fn settings(arguments: &DatabaseArgs) -> Result<KnowledgeOptions, LibraryCommand
     }
     Ok(config.with_user_folders().knowledge_options())
 }
-
-impl From<LibraryCommandError> for Failure {
-    fn from(LibraryCommandError { code, message }: LibraryCommandError) -> Self {
-        Self { code, message }
-    }
-}

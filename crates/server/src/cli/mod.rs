@@ -23,6 +23,7 @@ mod problems;
 mod prompt;
 mod reload;
 mod serve;
+mod shell;
 mod source;
 mod spans;
 mod stats;
@@ -87,6 +88,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Connect(arguments) => connect::connect(&arguments),
         Command::Import(arguments) => connect::import(&arguments),
         Command::Login(arguments) => login::login(&arguments),
+        Command::Call(arguments) => shell::call(&arguments),
+        Command::Tools(arguments) => shell::tools(&arguments),
+        Command::Doctor(arguments) => shell::doctor(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),
         Command::Pins(arguments) => pins::pins(&arguments),
         Command::Index(arguments) => library::index(&arguments),
@@ -253,6 +257,12 @@ Examples:
   marquetry login files --config marquetry.toml
   marquetry login files --forget             registers again, as if for the first time")]
     Login(LoginArgs),
+    /// Call a tool of the configured servers, or of one that runs, and print its answer.
+    Call(Box<Configured<marquetry_call_command::CallArgs>>),
+    /// List the tools that clients get.
+    Tools(Box<Configured<marquetry_call_command::ToolsArgs>>),
+    /// Run every server once, and say what is wrong and what to do.
+    Doctor(Box<Configured<marquetry_doctor_command::DoctorArgs>>),
     /// Verify the audit log.
     #[command(after_help = "\
 Examples:
@@ -383,6 +393,15 @@ struct ServeArgs {
     /// Allow an address that other machines can reach without [auth].
     #[arg(long)]
     insecure: bool,
+}
+
+/// Arguments of a command, with the files of its configuration.
+#[derive(Args)]
+struct Configured<T: Args> {
+    #[command(flatten)]
+    command: T,
+    #[command(flatten)]
+    config: ConfigArgs,
 }
 
 /// Arguments of `marquetry serve`.
@@ -633,11 +652,24 @@ fn with_environment(
     command(environment).map_err(Failure::from)
 }
 
-impl From<test_command::Failed> for Failure {
-    fn from(test_command::Failed { code, message }: test_command::Failed) -> Self {
-        Self { code, message }
-    }
+/// Converts the errors of commands, which all have an exit code and a message.
+macro_rules! failure_from {
+    ($($error:ty),*) => {$(
+        impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self { code: error.code, message: error.message }
+            }
+        }
+    )*};
 }
+
+failure_from!(
+    library_command::LibraryCommandError,
+    marquetry_audit_command::AuditCommandError,
+    marquetry_call_command::CallCommandError,
+    marquetry_doctor_command::DoctorError,
+    test_command::Failed
+);
 
 #[cfg(test)]
 mod tests {

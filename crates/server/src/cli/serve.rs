@@ -163,7 +163,11 @@ pub(super) fn program() -> Option<PathBuf> {
     here.or_else(|| cfg!(target_os = "linux").then(|| "/proc/self/exe".into()))
 }
 
-fn start_logging(config: &Config, file: Option<&Path>, warnings: &[String]) -> Result<(), Failure> {
+pub(super) fn start_logging(
+    config: &Config,
+    file: Option<&Path>,
+    warnings: &[String],
+) -> Result<(), Failure> {
     let LogConfig { level, format, max_bytes_per_second, .. } = &config.log;
     let format = match format {
         LogFormat::Text => Format::Text,

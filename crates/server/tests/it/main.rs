@@ -33,6 +33,8 @@ mod rest;
 mod sampling;
 mod sampling_stream;
 mod scripted;
+#[cfg(unix)]
+mod shell;
 mod shutdown;
 mod support;
 mod test_command;
