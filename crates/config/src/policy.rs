@@ -1,10 +1,11 @@
 //! The sections `[policy]` and `[profiles]`.
 
-use marquetry_policy::{Access, Inventory, Patterns, Policy, PolicyError, Profile, Rule};
+use marquetry_gateway::Namer;
+use marquetry_policy::{Access, Caller, Inventory, Patterns, Policy, PolicyError, Profile, Rule};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Config, ConfigError};
+use crate::{Config, ConfigError, upstream::Prefix};
 
 /// Who may see and use which tools, prompts and resources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -115,6 +116,24 @@ impl Config {
         known.with_principals(tokens.map(String::as_str).chain(["local", "console"]))
     }
 
+    /// Returns the names of the servers, each with the beginning that agents see before the names of
+    /// its tools.
+    pub fn server_prefixes(&self) -> impl Iterator<Item = (&str, String)> {
+        let separator = self.gateway.separator.as_str();
+        self.mcp_servers.iter().map(move |(name, server)| {
+            let prefix = server.prefix.as_ref().map(Prefix::as_str);
+            (name.as_str(), Namer::new(name, prefix, separator).head().to_owned())
+        })
+    }
+
+    /// Returns the callers with a token of the configuration, as rules know them.
+    pub fn token_callers(&self) -> impl Iterator<Item = Caller> {
+        self.auth.tokens.iter().flatten().map(|(name, token)| {
+            let caller = Caller::new(name).with_scopes(token.scopes.iter().cloned());
+            caller.with_groups(token.groups.iter().cloned())
+        })
+    }
+
     /// Returns a warning for each part of a rule or profile that matches nothing, or is denied
     /// elsewhere.
     pub fn policy_warnings(&self) -> Vec<String> {
@@ -173,7 +192,7 @@ fn names(patterns: &[String], key: String) -> Result<Patterns, PolicyFault> {
 
 #[cfg(test)]
 mod tests {
-    use marquetry_policy::{Caller, Item};
+    use marquetry_policy::Item;
 
     use super::*;
 

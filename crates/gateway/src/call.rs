@@ -564,7 +564,7 @@ impl Gateway {
 
     /// Returns the error for an unknown tool. If its prefix belongs to an upstream that is down,
     /// the error says so.
-    fn unknown_tool(&self, name: &str, view: &Catalog) -> CallFailure {
+    pub(super) fn unknown_tool(&self, name: &str, view: &Catalog) -> CallFailure {
         if let Some(upstream) = self.owner(name, view)
             && let state = upstream.state()
             && !matches!(state, UpstreamState::Ready(_))

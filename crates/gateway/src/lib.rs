@@ -188,6 +188,9 @@ impl Gateway {
         for upstream in upstreams.iter().filter(|upstream| upstream.is_started()) {
             gateway.tasks.spawn(supervise(gateway.clone(), upstream.clone()));
         }
+        if gateway.has_policy() {
+            gateway.tasks.spawn(gateway.clone().log_unmatched_rules_once_started());
+        }
         gateway
     }
 

@@ -11,7 +11,7 @@ use std::{
 };
 
 use marquetry_apps_ext::types::UiUri;
-use marquetry_policy::{Caller, Decision, Grants, Item, ItemKind, OWN_UPSTREAM, Policy};
+use marquetry_policy::{Caller, Decision, Grants, Inventory, Item, ItemKind, OWN_UPSTREAM, Policy};
 use marquetry_protocol::{
     RpcError,
     server::{Peer, Principal, Recipient, RequestContext},
@@ -19,7 +19,7 @@ use marquetry_protocol::{
 };
 use marquetry_request_notes::{Refusal, note};
 
-use super::{Catalog, Gateway, List, Listing, Route, Upstream};
+use super::{Catalog, Gateway, List, Listing, Route, Upstream, UpstreamState};
 
 /// Maximum number of views in the cache.
 const MAX_VIEWS: usize = 256;
@@ -146,10 +146,50 @@ impl Gateway {
             }
             *current = Arc::new(policy);
         }
+        if self.is_settled() {
+            self.log_unmatched_rules();
+        }
         *self.views.announced.lock().unwrap_or_else(PoisonError::into_inner) = [const { None }; 3];
         self.changes.tools_changed();
         self.changes.prompts_changed();
         self.changes.resources_changed();
+    }
+
+    /// Logs the patterns of the policy that match none of the tools and prompts that upstreams have
+    /// now.
+    fn log_unmatched_rules(&self) {
+        let policy = self.views.policy.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let upstreams = self.upstreams();
+        let names = upstreams.iter().map(|upstream| upstream.name());
+        let known = Inventory::of_upstreams(names);
+        let known = upstreams
+            .iter()
+            .filter(|upstream| matches!(upstream.state(), UpstreamState::Ready(_)))
+            .fold(known, |known, upstream| {
+                let listing = upstream.listing();
+                let tools = listing.tools.iter().map(|tool| tool.name.as_str());
+                let prompts = listing.prompts.iter().map(|prompt| prompt.name.as_str());
+                known.with_items(upstream.name(), ItemKind::Tool, tools).with_items(
+                    upstream.name(),
+                    ItemKind::Prompt,
+                    prompts,
+                )
+            });
+        for warning in policy.unmatched_items(&known) {
+            tracing::warn!("{warning}");
+        }
+    }
+
+    /// Logs patterns of the policy that match nothing, once all upstreams have started.
+    pub(super) async fn log_unmatched_rules_once_started(self: Arc<Self>) {
+        if self.stopping.run_until_cancelled(self.settled()).await.is_some() {
+            self.log_unmatched_rules();
+        }
+    }
+
+    /// Returns whether there are rules or profiles.
+    pub(super) fn has_policy(&self) -> bool {
+        !self.views.policy.read().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Returns whether there is a profile with this name.
@@ -179,6 +219,35 @@ impl Gateway {
         let Some(at) = self.subscriptions.route_of(uri) else { return true };
         let view = self.view_of_recipient(recipient);
         view.may_read(at.upstream, &at.name)
+    }
+
+    /// Checks that the sender of a request may use a tool of this server itself.
+    ///
+    /// # Errors
+    /// Returns the error for an unknown tool, or one that names the scopes that are needed.
+    pub fn check_own_tool(&self, name: &str, cx: &RequestContext) -> Result<(), RpcError> {
+        let view = self.view(cx);
+        let may_use = view.may_use_own(ItemKind::Tool, name, cx)?;
+        if may_use { Ok(()) } else { Err(self.unknown_tool(name, &view).into()) }
+    }
+
+    /// Checks that the sender of a request may use a resource of this server itself.
+    ///
+    /// # Errors
+    /// Returns the error for an unknown resource, or one that names the scopes that are needed.
+    pub fn check_own_resource(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
+        let may_use = self.view(cx).may_use_own(ItemKind::Resource, uri, cx)?;
+        if may_use { Ok(()) } else { Err(RpcError::resource_not_found(uri)) }
+    }
+
+    /// Checks that the sender of a request may use a method that does the same as a tool of this
+    /// server itself.
+    ///
+    /// # Errors
+    /// Returns the error for an unknown method, or one that names the scopes that are needed.
+    pub fn check_own_method(&self, tool: &str, cx: &RequestContext) -> Result<(), RpcError> {
+        let may_use = self.view(cx).may_use_own(ItemKind::Tool, tool, cx)?;
+        if may_use { Ok(()) } else { Err(RpcError::method_not_found(cx.method())) }
     }
 
     /// Notes that the sender of a request may not see a tool, if there is one with this name.
@@ -588,5 +657,167 @@ fn caller(principal: Option<&Principal>, profile: Option<&str>) -> Caller {
     match profile {
         Some(profile) => caller.in_profile(profile),
         None => caller,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use marquetry_policy::{Access, Patterns, Rule};
+    use marquetry_protocol::types::{Completion, Prompt, Resource, ResourceTemplate, Tool};
+    use serde_json::json;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::{GatewayOptions, Transport, UpstreamOptions};
+
+    fn upstream(number: usize, name: &str, listing: Listing) -> Upstream {
+        let options = UpstreamOptions::new(name, Transport::stdio("x", [""; 0]));
+        let stop = CancellationToken::new();
+        let upstream = Upstream::new(number, options, &GatewayOptions::default(), &stop);
+        upstream.set_listing(listing);
+        upstream
+    }
+
+    fn tool(name: &str) -> Tool {
+        Tool { name: name.to_owned(), input_schema: json!({"type": "object"}), ..Tool::default() }
+    }
+
+    fn shown_in(name: &str, view: &str) -> Tool {
+        let meta = json!({"ui": {"resourceUri": view}});
+        Tool { meta: meta.as_object().cloned(), ..tool(name) }
+    }
+
+    fn listing(tools: Vec<Tool>, resources: &[&str]) -> Listing {
+        let resources = resources.iter().map(|uri| Resource {
+            uri: (*uri).to_owned(),
+            name: (*uri).to_owned(),
+            ..Resource::default()
+        });
+        let template = ResourceTemplate {
+            uri_template: "a://x/{+path}".to_owned(),
+            name: "t".to_owned(),
+            ..ResourceTemplate::default()
+        };
+        Listing {
+            tools,
+            prompts: vec![Prompt { name: "p".to_owned(), ..Prompt::default() }],
+            resources: resources.collect(),
+            templates: vec![template],
+            has_resources: true,
+            ..Listing::default()
+        }
+    }
+
+    fn catalog() -> Catalog {
+        let first = listing(
+            vec![shown_in("show", "ui://shown"), shown_in("push", "ui://hidden"), tool("get")],
+            &["a://x/1", "a://x/secret/1", "ui://shown", "ui://hidden"],
+        );
+        let second = listing(vec![tool("get")], &["a://x/1"]);
+        let upstreams = [upstream(0, "one", first), upstream(1, "two", second)];
+        Catalog::new(&upstreams, &[], None)
+    }
+
+    fn names(patterns: &[&str]) -> Access {
+        Access::new().allow(Patterns::names(patterns.iter().copied()).unwrap())
+    }
+
+    fn uris(allow: &[&str], deny: &[&str]) -> Access {
+        let access = Access::new().allow(Patterns::uris(allow.iter().copied()).unwrap());
+        access.deny(Patterns::uris(deny.iter().copied()).unwrap())
+    }
+
+    fn restriction(rule: Rule) -> Restriction {
+        let policy = Arc::new(Policy::new([rule]));
+        let grants = policy.grants(&Caller::new("a"));
+        Restriction { policy, grants, names: vec!["one".to_owned(), "two".to_owned()] }
+    }
+
+    fn of_one() -> Rule {
+        Rule::new()
+            .upstreams(Patterns::names(["one"]).unwrap())
+            .tools(names(&["show", "get"]))
+            .resources(uris(&["a://x/**"], &["a://x/secret/**"]))
+    }
+
+    #[test]
+    fn a_view_has_what_is_allowed_and_nothing_else() {
+        let all = catalog();
+        let view = all.restricted(restriction(of_one()));
+        let tools: Vec<&str> = view.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(tools, ["one__show", "one__get"]);
+        assert!(view.prompts.is_empty());
+        let resources: Vec<&str> = view.resources.iter().map(|it| it.uri.as_str()).collect();
+        assert_eq!(resources, ["a://x/1", "ui://shown"], "the View of a tool belongs to it");
+        assert!(view.tool("one__push").is_none() && all.tool("one__push").is_some());
+        assert!(view.view("ui://hidden").is_none());
+        assert_eq!(view.template_owner("a://x/2"), Some(0));
+        assert_eq!(view.template_owner("a://x/secret/2"), None);
+        assert_eq!(view.template_owner("a://x/y/../secret/2"), None);
+        assert!(view.may_read(0, "ui://shown") && !view.may_read(1, "a://x/1"));
+        assert!(view.shows_upstream(0) && !view.shows_upstream(1) && !view.shows_own());
+        assert_eq!(view.only_with_resources(), Some(0), "the other one is not there");
+        let of_two = upstream(1, "two", listing(vec![tool("get")], &["a://x/1"]));
+        assert!(view.listing_of(&of_two).resources.is_empty());
+    }
+
+    #[test]
+    fn values_that_lead_to_denied_resources_are_left_out() {
+        let view = catalog().restricted(restriction(of_one()));
+        let params = json!({
+            "ref": {"type": "ref/resource", "uri": "a://x/{+path}"},
+            "argument": {"name": "path", "value": ""},
+        });
+        let params: CompleteParams = serde_json::from_value(params).unwrap();
+        let values = ["1", "secret/1", "y/../secret/1"].map(str::to_owned).to_vec();
+        let completion = Completion { values, total: Some(3), ..Completion::default() };
+        let shown = view.without_denied_values(0, &params, CompleteResult { completion });
+        assert_eq!((shown.completion.values, shown.completion.total), (vec!["1".to_owned()], None));
+        for (template, want) in [
+            ("a://{x}/{y}", "a://1/{y}"),
+            ("a://b{/x*}", "a://b/1"),
+            ("a://{y}", "a://{y}"),
+            ("a://{x", "a://{x"),
+        ] {
+            assert_eq!(with_variable(template, "x", "1"), want);
+        }
+    }
+
+    #[test]
+    fn a_change_that_a_caller_does_not_see_is_none() {
+        let before = catalog();
+        let changed = |tools: Vec<Tool>| {
+            let upstreams = [
+                upstream(0, "one", listing(tools, &["a://x/1", "a://x/secret/1"])),
+                upstream(1, "two", listing(vec![tool("other")], &[])),
+            ];
+            Catalog::new(&upstreams, &[], None)
+        };
+        let show = || shown_in("show", "ui://shown");
+        let hidden = changed(vec![show(), shown_in("new", "ui://hidden"), tool("get")]);
+        let sees = restriction(of_one());
+        assert!(!before.differs(&hidden, List::Tools, &sees));
+        assert!(!before.differs(&hidden, List::Resources, &sees));
+        assert!(!before.differs(&hidden, List::Prompts, &sees));
+        assert!(before.differs(&changed(vec![show()]), List::Tools, &sees));
+    }
+
+    #[test]
+    fn the_cache_of_views_is_bounded() {
+        let mut cached = CachedViews::default();
+        let policy = Arc::new(Policy::new((0..9).map(|number| {
+            Rule::new().principals(Patterns::names([format!("*{number}*")]).unwrap())
+        })));
+        let catalog = Arc::new(Catalog::default());
+        for caller in 0..600 {
+            let grants = policy.grants(&Caller::new(format!("{caller:b}{caller}")));
+            assert!(cached.views.len() <= MAX_VIEWS);
+            if cached.get(&policy, &catalog, &grants).is_none() {
+                cached.insert(grants, catalog.clone());
+            }
+        }
+        let other = Arc::new(Policy::default());
+        assert!(cached.get(&other, &catalog, &other.grants(&Caller::new("a"))).is_none());
+        assert!(cached.views.is_empty(), "views of another policy are forgotten");
     }
 }

@@ -42,7 +42,9 @@ impl Caller {
         Self { profile: Some(profile.into()), ..self }
     }
 
-    pub(crate) fn principal(&self) -> &str {
+    /// Returns the principal.
+    #[must_use]
+    pub fn principal(&self) -> &str {
         &self.principal
     }
 

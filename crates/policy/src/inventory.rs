@@ -91,18 +91,30 @@ impl Policy {
     pub fn warnings(&self, known: &Inventory) -> Vec<Warning> {
         let mut warnings = Vec::new();
         for (index, rule) in self.rules.iter().enumerate() {
-            let place = place(index);
-            self.check_rule(rule, &place, known, &mut warnings);
+            self.check_rule(rule, &place(index), known, &mut warnings);
         }
         for (name, profile) in &self.profiles {
-            let place = format!("profiles.{name}");
-            check_upstreams(&profile.upstreams, &place, known, &mut warnings);
-            for (kind, access) in
-                KINDS.into_iter().zip([&profile.tools, &profile.prompts, &profile.resources])
-            {
-                let place = format!("{place}.{}", kind.setting());
+            check_upstreams(&profile.upstreams, &format!("profiles.{name}"), known, &mut warnings);
+        }
+        warnings.extend(self.unmatched_items(known));
+        warnings
+    }
+
+    /// Returns warnings about patterns that match no tool or prompt of their upstreams, as far as
+    /// all of these are known.
+    #[must_use]
+    pub fn unmatched_items(&self, known: &Inventory) -> Vec<Warning> {
+        let mut warnings = Vec::new();
+        for kind in KINDS {
+            for (index, rule) in self.rules.iter().enumerate() {
+                let place = format!("{}.{}", place(index), kind.setting());
+                let is_about = |upstream: &str| rule.is_about(upstream);
+                check_items(rule.access(kind), kind, &is_about, &place, known, &mut warnings);
+            }
+            for (name, profile) in &self.profiles {
+                let place = format!("profiles.{name}.{}", kind.setting());
                 let is_about = |upstream: &str| profile.includes_upstream(upstream);
-                check_items(access, kind, &is_about, &place, known, &mut warnings);
+                check_items(profile.access(kind), kind, &is_about, &place, known, &mut warnings);
             }
         }
         warnings
@@ -128,8 +140,6 @@ impl Policy {
         for kind in KINDS {
             let access = rule.access(kind);
             let place = format!("{place}.{}", kind.setting());
-            let is_about = |upstream: &str| rule.is_about(upstream);
-            check_items(access, kind, &is_about, &place, known, warnings);
             for pattern in access.allow.iter().flat_map(Patterns::iter) {
                 let denied = self.rules.iter().enumerate().find(|(_, other)| {
                     let denied = other.access(kind).deny.iter().any(|deny| deny.covers(pattern));

@@ -154,13 +154,17 @@ impl Profile {
         includes(&self.upstreams, upstream)
     }
 
-    /// Returns whether an item is in it.
-    pub(crate) fn includes(&self, item: &Item<'_>) -> bool {
-        let access = match item.kind() {
+    pub(crate) fn access(&self, kind: ItemKind) -> &Access {
+        match kind {
             ItemKind::Tool => &self.tools,
             ItemKind::Prompt => &self.prompts,
             ItemKind::Resource => &self.resources,
-        };
+        }
+    }
+
+    /// Returns whether an item is in it.
+    pub(crate) fn includes(&self, item: &Item<'_>) -> bool {
+        let access = self.access(item.kind());
         self.includes_upstream(item.upstream()) && item.forms().all(|form| includes(access, form))
     }
 }

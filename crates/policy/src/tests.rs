@@ -253,10 +253,10 @@ fn parts_without_effect_are_warned_about() {
             "policy.rules[2].principals: \"cl\" matches no token; did you mean \"ci\"?",
             "policy.rules[2].upstreams: \"githab\" matches no server; did you mean \"github\"?",
             "policy.rules[2].tools.allow: \"*\" allows nothing, because policy.rules[4] denies all of it",
-            "policy.rules[3].tools.allow: \"get_isue\" matches no tool; did you mean \"get_issue\"?",
             "policy.rules[3].tools.allow: \"get_isue\" allows nothing, because policy.rules[4] denies all of it",
             "policy.rules[4].tools.allow: \"delete_*\" allows nothing, because policy.rules[4] denies all of it",
             "profiles.p.upstreams: \"x\" matches no server",
+            "policy.rules[3].tools.allow: \"get_isue\" matches no tool; did you mean \"get_issue\"?",
         ]
     );
 }

@@ -282,7 +282,9 @@ impl Handler for GatewayHandler {
         if let Some(upstream) = self.gateway.bound_to(SERVER_NAME, cx)? {
             return self.gateway.read_resource_for_view(upstream, params, cx).await;
         }
-        self.check_own_resource(&params.uri, cx)?;
+        if self.is_own_resource(&params.uri) {
+            self.gateway.check_own_resource(&params.uri, cx)?;
+        }
         if let Some(whole) =
             self.artifacts.for_request(cx).resource(&params.uri, Some(cx.memory())).await
         {
@@ -323,7 +325,9 @@ impl Handler for GatewayHandler {
     }
 
     async fn subscribe(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
-        self.check_own_resource(uri, cx)?;
+        if self.is_own_resource(uri) {
+            self.gateway.check_own_resource(uri, cx)?;
+        }
         if uri.starts_with("artifact:") {
             // A version never changes, and a new one changes the list.
             return Err(RpcError::invalid_params("artifacts cannot be subscribed to"));
@@ -400,12 +404,8 @@ impl GatewayHandler {
             return limited_tool(&limited);
         }
         let catalog = self.gateway.view(cx);
-        let is_own = self.built_ins.has(&params.name) || self.custom.has_tool(&params.name);
-        if is_own && !catalog.may_use_own(ItemKind::Tool, &params.name, cx)? {
-            // The gateway has the words for an unknown tool.
-            let unknown = self.gateway.call_tool(params, cx).await;
-            return unknown
-                .map_or_else(|failure| Err(failure.into()), |it| Ok(Reply::raw(it.result)));
+        if self.built_ins.has(&params.name) || self.custom.has_tool(&params.name) {
+            self.gateway.check_own_tool(&params.name, cx)?;
         }
         if let Some(reply) = self.built_ins.call(&params, cx).await {
             return reply;
@@ -547,16 +547,6 @@ impl GatewayHandler {
     /// that the caller of the view may see.
     fn shows_resource(&self, uri: &str, view: &Catalog) -> bool {
         !self.is_own_resource(uri) || view.lists_own(ItemKind::Resource, uri)
-    }
-
-    /// Returns an error if a URI is one of this server, and the caller may not use it.
-    fn check_own_resource(&self, uri: &str, cx: &RequestContext) -> Result<(), RpcError> {
-        if self.is_own_resource(uri)
-            && !self.gateway.view(cx).may_use_own(ItemKind::Resource, uri, cx)?
-        {
-            return Err(RpcError::resource_not_found(uri));
-        }
-        Ok(())
     }
 
     fn listed_names<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = &'a str> {

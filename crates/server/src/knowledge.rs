@@ -8,7 +8,7 @@ use marquetry_chat::{
     prompts::{self, CHAT_SYSTEM_PROMPT},
 };
 use marquetry_config::{Config, ConfigError};
-use marquetry_gateway::{Gateway, GatewayOptions, ItemKind, Sampler};
+use marquetry_gateway::{Gateway, GatewayOptions, Sampler};
 use marquetry_knowledge::{
     ErrorCode, Failure, KnowledgeService, KnowledgeTools, Media, SEARCH_RESOURCES, resources,
     search_resources,
@@ -109,7 +109,7 @@ impl Knowledge {
         server
             .with_method(SEARCH_RESOURCES, move |params, cx| {
                 let service = service.clone();
-                let allowed = check_method(&searched, SEARCH, &cx);
+                let allowed = searched.check_own_method(SEARCH, &cx);
                 async move {
                     allowed?;
                     search_resources(&service, params.as_deref(), &cx).await
@@ -118,7 +118,7 @@ impl Knowledge {
             .and_then(|server| {
                 server.with_method(CREATE_MESSAGE, move |params, cx| {
                     let Self { chat, service, .. } = knowledge.clone();
-                    let allowed = check_method(&sampled, CHAT_TOOL, &cx);
+                    let allowed = sampled.check_own_method(CHAT_TOOL, &cx);
                     async move {
                         allowed?;
                         let caller = service.caller(cx.principal().map(AsRef::as_ref));
@@ -213,12 +213,6 @@ impl Knowledge {
             format!("{SEARCH} finds passages of stored documents and notes; cite them by their sourceUri.")
         })
     }
-}
-
-/// Returns an error for a method whose caller may not use the tool that does the same.
-fn check_method(gateway: &Gateway, tool: &str, cx: &RequestContext) -> Result<(), RpcError> {
-    let may_use = gateway.view(cx).may_use_own(ItemKind::Tool, tool, cx)?;
-    if may_use { Ok(()) } else { Err(RpcError::method_not_found(cx.method())) }
 }
 
 /// Reports whether the database works, as far as this call shows. Chat depends on a remote model,

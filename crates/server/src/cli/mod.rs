@@ -19,6 +19,7 @@ mod library;
 mod login;
 mod man;
 mod pins;
+mod policy;
 mod problems;
 mod prompt;
 mod reload;
@@ -93,6 +94,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Doctor(arguments) => shell::doctor(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),
         Command::Pins(arguments) => pins::pins(&arguments),
+        Command::Policy(arguments) => policy::policy(&arguments),
         Command::Index(arguments) => library::index(&arguments),
         Command::Search(arguments) => library::search(&arguments),
         Command::Records(arguments) => library::records(&arguments),
@@ -276,6 +278,12 @@ Examples:
   marquetry pins diff github
   marquetry pins accept github/create_issue")]
     Pins(marquetry_pins_command::PinsArgs),
+    /// Explain what the rules of [policy] allow a caller.
+    #[command(after_help = "\
+Examples:
+  marquetry policy explain --as ci
+  marquetry policy explain --as ci github__get_issue")]
+    Policy(marquetry_policy_command::PolicyArgs),
     /// Index files and folders, so that agents can find, read and cite them.
     ///
     /// Unchanged files are skipped; changed files replace their old text and passages as a whole.

@@ -27,6 +27,7 @@ mod media;
 mod metrics;
 mod operation;
 mod pins;
+mod policy;
 mod program;
 mod reload;
 mod rest;

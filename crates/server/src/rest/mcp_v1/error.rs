@@ -116,9 +116,13 @@ impl From<RpcError> for Problem {
             code: Option<String>,
             upstream: Option<String>,
             kind: Option<FailureKind>,
+            scopes: Option<Vec<String>>,
         }
         let data = error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok());
-        if let Some(Data { code, upstream, kind }) = data {
+        if let Some(Data { code, upstream, kind, scopes }) = data {
+            if error.code == error_code::INSUFFICIENT_SCOPE && scopes.is_some() {
+                return Self::new(403, "insufficient_scope", error.message);
+            }
             if let Some(problem) = code.and_then(|code| Self::of_tool(&code, &error.message)) {
                 return problem;
             }
@@ -182,6 +186,7 @@ mod tests {
                 RpcError::resource_not_found("am7://x"),
                 RpcError::limit_exceeded("why"),
                 RpcError::too_many_requests("why"),
+                RpcError::insufficient_scope(["a", "b"]),
                 RpcError::internal("why"),
             ]
             .map(Problem::from),
@@ -207,7 +212,7 @@ mod tests {
                 format!("{} {}: {}\n", problem.status.as_u16(), problem.code, problem.message)
             })
             .collect();
-        expect![[r"
+        expect![[r#"
             400 invalid_params: why
             404 not_found: why
             403 forbidden: why
@@ -231,6 +236,7 @@ mod tests {
             404 not_found: resource not found: am7://x
             413 limit_exceeded: why
             429 too_many_requests: why
+            403 insufficient_scope: a token with the scopes "a b" is needed
             500 internal: why
             500 internal: an upstream's
             502 upstream_unreachable: no answer
@@ -243,7 +249,7 @@ mod tests {
             408 request_timeout: Request body did not arrive in time
             401 unauthorized: why
             429 too_many_requests: why
-        "]]
+        "#]]
         .assert_eq(&table);
     }
 }
