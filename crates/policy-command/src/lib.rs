@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
+use marquetry_config::ConfigError;
 use marquetry_policy::{Caller, Grants, Item, ItemKind, OWN_UPSTREAM, Patterns, Policy, Rule};
 use marquetry_printable::printable_line;
 
@@ -110,6 +111,24 @@ impl PolicySettings {
         self.tokens.extend(tokens);
         self
     }
+}
+
+/// Runs the command with the settings of the files that the user named, and returns what it prints.
+///
+/// # Errors
+/// Returns an error if the files cannot be read or used, or there is no such profile.
+pub fn run(arguments: &PolicyArgs) -> Result<String, String> {
+    explain(arguments, |file, servers| configured(file, servers).map_err(|it| it.to_string()))
+}
+
+fn configured(file: Option<&Path>, servers: &[PathBuf]) -> Result<PolicySettings, ConfigError> {
+    let mut config = marquetry_config::load(file)?.config;
+    for servers in servers {
+        config.add_mcp_json_file(servers)?;
+    }
+    let servers = config.server_prefixes().map(|(name, head)| KnownServer::new(name, head));
+    let settings = PolicySettings::new(config.access_policy()?).with_servers(servers);
+    Ok(settings.with_tokens(config.token_callers()))
 }
 
 /// Runs the command, and returns what it prints. `load` returns the settings of the files that the

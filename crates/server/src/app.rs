@@ -264,18 +264,13 @@ impl App {
     /// Serves as [`App::serve_stdio`] does, within a profile of `[profiles]`.
     ///
     /// # Errors
-    ///
     /// Returns an error if there is no such profile, or as [`App::serve_stdio`] does.
-    pub async fn serve_stdio_in<R, W>(
+    pub async fn serve_stdio_in(
         &self,
         profile: Option<&str>,
-        reader: R,
-        writer: W,
-    ) -> io::Result<()>
-    where
-        R: AsyncRead + Unpin + Send,
-        W: AsyncWrite + Unpin + Send + 'static,
-    {
+        reader: impl AsyncRead + Unpin + Send,
+        writer: impl AsyncWrite + Unpin + Send + 'static,
+    ) -> io::Result<()> {
         let mut client = Peer::new(None, None);
         if let Some(name) = profile {
             if !self.running.gateway.has_profile(name) {

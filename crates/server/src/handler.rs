@@ -29,7 +29,7 @@ use marquetry_protocol::{
         CallToolParams, CallToolResult, ClientCapabilities, CompleteParams, CompleteReference,
         CompleteResult, GetPromptParams, Implementation, JsonObject, ListChanged,
         ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult,
-        LogLevel, Prompt, ReadResourceParams, ReadResourceResult, ResourcesCapability,
+        LogLevel, Prompt, ReadResourceParams, ReadResourceResult, Resource, ResourcesCapability,
         ServerCapabilities, Tool,
     },
 };
@@ -199,7 +199,7 @@ impl Handler for GatewayHandler {
             let (range, next_cursor) = self.page(count, cursor.as_deref())?;
             let all = self.custom.resources().chain(&catalog.resources);
             resources = all.skip(range.start).take(range.len()).cloned().collect();
-            resources.retain(|it| self.shows_resource(&it.uri, &catalog));
+            resources.retain(|it| self.shows(it, &catalog));
             if next_cursor.is_some() {
                 return Ok(ListResourcesResult { resources, next_cursor });
             }
@@ -250,7 +250,7 @@ impl Handler for GatewayHandler {
             };
             cursor = next.map(|after| format!("{RECORDS}{after}"));
         }
-        resources.retain(|it| self.shows_resource(&it.uri, &catalog));
+        resources.retain(|it| self.shows(it, &catalog));
         Ok(ListResourcesResult { resources, next_cursor: cursor })
     }
 
@@ -536,17 +536,16 @@ impl GatewayHandler {
         self.built_ins.has(tool) && view.lists_own(ItemKind::Tool, tool)
     }
 
+    /// Returns whether the caller of a view sees a resource of the view, or of this server.
+    fn shows(&self, resource: &Resource, view: &Catalog) -> bool {
+        !self.is_own_resource(&resource.uri) || view.lists_own(ItemKind::Resource, &resource.uri)
+    }
+
     /// Returns whether a URI is one of this server itself.
     fn is_own_resource(&self, uri: &str) -> bool {
         uri.starts_with("artifact:")
             || self.knowledge.owns(uri)
             || self.custom.resources().any(|resource| resource.uri == uri)
-    }
-
-    /// Returns whether a listed resource is one of an upstream's in a view, or one of this server
-    /// that the caller of the view may see.
-    fn shows_resource(&self, uri: &str, view: &Catalog) -> bool {
-        !self.is_own_resource(uri) || view.lists_own(ItemKind::Resource, uri)
     }
 
     fn listed_names<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = &'a str> {

@@ -19,7 +19,6 @@ mod library;
 mod login;
 mod man;
 mod pins;
-mod policy;
 mod problems;
 mod prompt;
 mod reload;
@@ -94,7 +93,9 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Doctor(arguments) => shell::doctor(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),
         Command::Pins(arguments) => pins::pins(&arguments),
-        Command::Policy(arguments) => policy::policy(&arguments),
+        Command::Policy(arguments) => marquetry_policy_command::run(&arguments)
+            .map_err(|message| Failure { code: 2, message })
+            .and_then(|report| print(&report)),
         Command::Index(arguments) => library::index(&arguments),
         Command::Search(arguments) => library::search(&arguments),
         Command::Records(arguments) => library::records(&arguments),
