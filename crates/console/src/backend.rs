@@ -18,10 +18,10 @@ pub trait Backend: Send + Sync + 'static {
     /// `None` if there is no such upstream.
     fn server(&self, name: &str) -> Option<Value>;
 
-    /// Returns the tools of the server that has a tool, given the name that agents use. `None` if
-    /// there is no such tool.
-    fn server_of_tool(&self, name: &str) -> Option<ServerTools> {
-        let _ = name;
+    /// Returns the tools that a viewer may use of the server that has a tool, given the name that
+    /// agents use. `None` if there is no such tool, or the viewer may not use it.
+    fn server_of_tool(&self, name: &str, viewer: &Viewer) -> Option<ServerTools> {
+        let _ = (name, viewer);
         None
     }
 

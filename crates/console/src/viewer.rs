@@ -1,6 +1,11 @@
 //! Viewers of the console.
 
-use std::time::{Duration, SystemTime};
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use marquetry_protocol::server::Principal;
 
 /// The person who uses the console. The program puts it into the extensions of each request for
 /// console data.
@@ -12,19 +17,27 @@ pub struct Viewer {
     pub is_admin: bool,
     /// When the token of the viewer expires, and the open Views with it. [`None`] without an end.
     pub expires: Option<SystemTime>,
+    /// The principal, for what it may use; `None` without authentication.
+    pub principal: Option<Arc<Principal>>,
 }
 
 impl Viewer {
     /// The viewer of a server without authentication, who sees everything.
     #[must_use]
     pub fn everything() -> Self {
-        Self { owner: None, is_admin: true, expires: None }
+        Self { owner: None, is_admin: true, expires: None, principal: None }
     }
 
     /// A viewer who sees the calls of one principal.
     #[must_use]
     pub fn of(owner: impl Into<String>, is_admin: bool) -> Self {
-        Self { owner: Some(owner.into()), is_admin, expires: None }
+        Self { owner: Some(owner.into()), is_admin, expires: None, principal: None }
+    }
+
+    /// Sets the principal, which says what the viewer may use.
+    #[must_use]
+    pub fn with_principal(self, principal: Arc<Principal>) -> Self {
+        Self { principal: Some(principal), ..self }
     }
 
     /// Sets when the token of the viewer expires.

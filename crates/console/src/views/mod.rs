@@ -243,7 +243,7 @@ impl Views {
         for session in sessions {
             match lists {
                 ChangedLists::Tools => {
-                    if let Some(server) = backend.server_of_tool(session.tool()) {
+                    if let Some(server) = backend.server_of_tool(session.tool(), session.viewer()) {
                         session.set_tools(server);
                     }
                 }
@@ -541,7 +541,7 @@ mod tests {
             None
         }
 
-        fn server_of_tool(&self, _: &str) -> Option<ServerTools> {
+        fn server_of_tool(&self, _: &str, _: &Viewer) -> Option<ServerTools> {
             Some(self.0.clone())
         }
 

@@ -58,7 +58,7 @@ async fn open(
     // Records of its messages are filed under a call that the viewer has, and under no other.
     let calls = api.console.calls();
     request.call = request.call.filter(|call| calls.tool(call, &viewer).is_some());
-    let Some(server) = api.backend.server_of_tool(&request.tool) else {
+    let Some(server) = api.backend.server_of_tool(&request.tool, &viewer) else {
         return refused(&OpenError::UnknownTool(request.tool));
     };
     // The checks before this have seen that it is the console's own origin.

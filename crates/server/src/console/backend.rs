@@ -9,7 +9,7 @@ use marquetry_config::SERVER_NAME;
 use marquetry_console::{
     Backend, ChangedLists, Console, RestartError, ServerChange, ServerTools, Viewer,
 };
-use marquetry_gateway::{Gateway, RestartRefused};
+use marquetry_gateway::{Gateway, ItemKind, RestartRefused};
 use marquetry_protocol::{server::Principal, types::Tool};
 use marquetry_savings::Savings;
 use serde_json::{Value, json, value::RawValue};
@@ -61,12 +61,14 @@ impl Backend for ServerBackend {
         }))
     }
 
-    fn server_of_tool(&self, name: &str) -> Option<ServerTools> {
-        if self.own_tools.iter().any(|tool| tool.name == name) {
-            let own = self.own_tools.iter().map(|tool| (tool.clone(), tool.name.clone()));
+    fn server_of_tool(&self, name: &str, viewer: &Viewer) -> Option<ServerTools> {
+        let catalog = self.gateway.view_of(viewer.principal.as_deref(), None);
+        let own = self.own_tools.iter();
+        let own = own.filter(|tool| catalog.lists_own(ItemKind::Tool, &tool.name));
+        if own.clone().any(|tool| tool.name == name) {
+            let own = own.map(|tool| (tool.clone(), tool.name.clone()));
             return Some(ServerTools::new(SERVER_NAME, own.collect()));
         }
-        let catalog = self.gateway.catalog();
         let index = catalog.tool(name)?.to.upstream;
         let upstream = self.gateway.upstream(index)?;
         let own = catalog.tools.iter().filter_map(|tool| {

@@ -166,7 +166,8 @@ pub(super) async fn with_viewer(
 ) -> Request {
     let viewer = match &sender.principal {
         Some(principal) => {
-            Some(Viewer::of(principal.id(), sender.is_admin).until(principal.expires))
+            let viewer = Viewer::of(principal.id(), sender.is_admin).until(principal.expires);
+            Some(viewer.with_principal(principal.clone()))
         }
         None => sender.is_admin.then(Viewer::everything),
     };
