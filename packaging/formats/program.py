@@ -8,6 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 
+# Of a table in a header; programs have tens. A damaged count must not take hours.
+MAX_ENTRIES = 100_000
+
+
 class NotAProgram(Exception):
     """The file is not a program that can be packed."""
 
@@ -54,7 +58,7 @@ def parse_target(data: bytes, name: str) -> Target:
             return _pe(data)
     except NotAProgram as error:
         raise NotAProgram(f"{name}: {error}") from error
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, ValueError, OverflowError) as error:
         raise NotAProgram(f"{name}: the header of the program is damaged: {error}") from error
     raise NotAProgram(f"{name} is not a program of Linux, macOS or Windows; name a built `marquetry`")
 
@@ -64,9 +68,13 @@ def has_symbols(path: Path) -> bool:
     data = path.read_bytes()
     if data[:4] != b"\x7fELF":
         return False
-    offset, size, count = _at("<Q", data, 0x28), _at("<H", data, 0x3A), _at("<H", data, 0x3C)
-    # Type 2 is SHT_SYMTAB.
-    return any(_at("<I", data, offset + index * size + 4) == 2 for index in range(count))
+    try:
+        offset, size, count = _at("<Q", data, 0x28), _at("<H", data, 0x3A), _at("<H", data, 0x3C)
+        # Type 2 is SHT_SYMTAB.
+        return any(_at("<I", data, offset + index * size + 4) == 2 for index in range(count))
+    except struct.error:
+        # A table that is cut off; the program starts without it.
+        return False
 
 
 def _at(form: str, data: bytes, offset: int) -> int:
@@ -112,11 +120,15 @@ def _elf(data: bytes) -> Target:
 def _glibc(data: bytes, tags: dict[int, int], texts: int, loads: list) -> tuple[int, int]:
     """Returns the newest version of glibc that a symbol of the program needs."""
     highest = (0, 0)
+    left = MAX_ENTRIES
     # DT_VERNEED and DT_VERNEEDNUM.
     entry = _position(tags[0x6FFFFFFE], loads) if 0x6FFFFFFE in tags else 0
     for _ in range(tags.get(0x6FFFFFFF, 0)):
         _, count, _, first, following = struct.unpack_from("<HHIII", data, entry)
         version = entry + first
+        left -= count + 1
+        if left < 0:
+            raise ValueError("its table of versions is too long")
         for _ in range(count):
             _, flags, _, name, after = struct.unpack_from("<IHHII", data, version)
             match = re.fullmatch(r"GLIBC_(\d+)\.(\d+)(?:\.\d+)?", _text(data, texts + name))
@@ -143,7 +155,7 @@ def _mach_o(data: bytes) -> Target:
     cpu = _cpu(_at("<I", data, 4), {0x01000007: "x64", 0x0100000C: "arm64"})
     needs = (11, 0)
     offset = 32
-    for _ in range(_at("<I", data, 16)):
+    for _ in range(min(_at("<I", data, 16), MAX_ENTRIES)):
         kind, size = struct.unpack_from("<II", data, offset)
         # LC_BUILD_VERSION, and LC_VERSION_MIN_MACOSX of older linkers.
         if kind in (0x32, 0x24):
