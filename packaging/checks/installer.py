@@ -45,9 +45,11 @@ def check_with(packages: Packages, folder: Path, script: Path, served: Path, bas
     other = "aarch64" if packages.target.cpu == "x64" else "x86_64"
     refused(environment, uname(other, folder), f"no package for {other}-unknown-linux-gnu")
     refused(environment, fake("getconf", 'test "$1" = LONG_BIT && echo 32', folder), "a 32-bit system")
-    refused(environment, fake("getconf", 'test "$1" = LONG_BIT && echo 64', folder), "no glibc (Alpine has musl)")
-    old = 'case $1 in LONG_BIT) echo 64 ;; *) echo glibc 2.16 ;; esac'
-    refused(environment, fake("getconf", old, folder), "glibc 2.16, and the package needs")
+    # A machine whose archive needs glibc, if the script has no static one for it.
+    if packages.target.libc == "glibc" and "-unknown-linux-musl " not in script.read_text():
+        refused(environment, fake("getconf", 'test "$1" = LONG_BIT && echo 64', folder), "no glibc (Alpine has musl)")
+        old = 'case $1 in LONG_BIT) echo 64 ;; *) echo glibc 2.16 ;; esac'
+        refused(environment, fake("getconf", old, folder), "glibc 2.16, and the package needs")
 
     # An archive that is not the one of the script: one byte is another, or it is missing.
     right = served.resolve()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import subprocess
 import tarfile
 from dataclasses import dataclass
@@ -47,8 +48,10 @@ class Build:
     def run(self, *arguments: str) -> bytes:
         """Returns what the printer writes to standard output."""
         command = [str(self.printer), *arguments]
-        # Completions and man pages are the same on each machine, whatever is configured there.
-        return subprocess.run(command, check=True, stdout=subprocess.PIPE, env={"PATH": "/usr/bin:/bin"}).stdout
+        # Completions and man pages are the same on each machine, whatever is configured there. Programs of Windows do
+        # not start without its variables.
+        environment = None if os.name == "nt" else {"PATH": "/usr/bin:/bin"}
+        return subprocess.run(command, check=True, stdout=subprocess.PIPE, env=environment).stdout
 
     @cached_property
     def completions(self) -> dict[str, bytes]:

