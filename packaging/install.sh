@@ -3,9 +3,9 @@
 #
 #   sh install.sh
 #   MARQUETRY_INSTALL_DIR=/usr/local/bin sh install.sh
-#   MARQUETRY_DOWNLOAD_BASE=http://127.0.0.1:8000 sh install.sh     archives from another server; the hashes stay the same
+#   MARQUETRY_DOWNLOAD_BASE=http://127.0.0.1:8000 sh install.sh     archives from another server
 #
-# packaging/release writes the hashes into this script.
+# packaging/release writes the hashes into this script; they are the same for each server.
 set -eu
 
 version=@VERSION@
@@ -109,7 +109,7 @@ main() {
         fail "$base/$name.tar.gz has the SHA-256 $found, not $(field "$target" hash); nothing is installed"
     fi
     tar -xzf "$work/archive" -C "$work"
-    "$work/$name/marquetry" --version >/dev/null || fail "the program does not start on this machine; nothing is installed"
+    "$work/$name/marquetry" --version >/dev/null || fail "the program does not start here; nothing is installed"
 
     mkdir -p "$folder"
     # In one step: a running program keeps its file.

@@ -79,7 +79,7 @@ def empty_home(folder: Path, **variables: str) -> dict[str, str]:
     # Programs of Windows do not start without its own variables.
     environment = dict(os.environ) if os.name == "nt" else {"PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
     environment |= {"HOME": str(home), "USERPROFILE": str(home)}
-    # Nothing is fetched: the packages must work from their files alone.
+    # The packages must work from their files alone, without a network.
     environment |= {"npm_config_offline": "true", "npm_config_update_notifier": "false", "UV_OFFLINE": "1"}
     return environment | variables
 

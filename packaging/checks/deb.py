@@ -49,7 +49,8 @@ def check_chroot(packages: Packages, folder: Path) -> None:
     package = packages.find(f"marquetry_{packages.version}-1_*.deb")
     shutil.copyfile(package, root / "tmp/marquetry.deb")
     path = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
-    inside = ["chroot", root, "/usr/bin/env", "-i", f"PATH={path['PATH']}", "HOME=/root", "DEBIAN_FRONTEND=noninteractive"]
+    variables = [f"PATH={path['PATH']}", "HOME=/root", "DEBIAN_FRONTEND=noninteractive"]
+    inside = ["chroot", root, "/usr/bin/env", "-i", *variables]
     try:
         run([*inside, "sh", "-c", "apt-get update -qq && apt-get install -y -qq /tmp/marquetry.deb"])
         exercise([*inside, "marquetry"], packages, path, settings="/etc/marquetry/marquetry.toml", cwd="/")

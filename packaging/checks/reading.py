@@ -48,7 +48,7 @@ def check_macos_and_windows() -> None:
 
 
 def check_damage(data: bytes) -> None:
-    """Whatever is changed or cut off, the header is read, or is an error that says so."""
+    """A changed or shortened header is read, or is an error that says so."""
     seed = random.randrange(1 << 32)
     numbers = random.Random(seed)
     # The dynamic section of a program is at its end, so that a small one has all of it.

@@ -1,4 +1,4 @@
-"""Packages for another processor are refused, by whoever installs them, before anything is started."""
+"""Each installer refuses packages for another processor, before it starts anything."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def check_npm(packages: Packages, folder: Path) -> None:
     platform = out / f"marquetry-linux-{other}-{packages.version}.tgz"
     refuse([npm, "install", *options, platform], "EBADPLATFORM", env=environment, cwd=folder)
     # The launcher with a program for the other processor, which it does not start.
-    run([npm, "install", "--force", *options, platform, out / f"marquetry-{packages.version}.tgz"], env=environment, cwd=folder)
+    launcher = out / f"marquetry-{packages.version}.tgz"
+    run([npm, "install", "--force", *options, platform, launcher], env=environment, cwd=folder)
     program = folder / "node_modules/.bin/marquetry"
     refuse([program], f"no program is installed for linux on {packages.target.cpu}", env=environment)
 

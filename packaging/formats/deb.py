@@ -40,8 +40,9 @@ def make(build: Build) -> list[Path]:
     file = build.out / f"marquetry_{build.version}-1_{ARCHITECTURES[build.target.cpu]}.deb"
     # Debian 11 cannot read zstd, the default of newer systems.
     options = ["--root-owner-group", "--uniform-compression", "-Zxz", f"-z{build.level}"]
+    command = ["dpkg-deb", *options, "--build", tree, file]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(build.time)}
-    subprocess.run(["dpkg-deb", *options, "--build", tree, file], check=True, env=environment, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
     return [file]
 
 

@@ -1,7 +1,7 @@
 """Container images as archives for `docker load` and `podman load`, built by docker, podman or buildah.
 
-`image` has the program and Debian; `image-node-uv` has Node.js, npm, uv and Python as well, for upstreams that `npx` and
-`uvx` start. Where no registry of images answers, `debootstrap` makes the base from Debian's packages.
+`image` has the program and Debian; `image-node-uv` has Node.js, npm, uv and Python as well, for upstreams that `npx`
+and `uvx` start. Where no registry of images answers, `debootstrap` makes the base from Debian's packages.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ import os
 import platform
 import shutil
 import subprocess
-import sys
 import tarfile
 import zipfile
 from pathlib import Path
@@ -85,7 +84,7 @@ class Buildah:
 
     def _base(self, folder: Path) -> list[str]:
         default = "docker.io/library/debian:bookworm-slim"
-        if subprocess.run([*self.command, "pull", default], stdout=sys.stderr, stderr=subprocess.DEVNULL).returncode == 0:
+        if subprocess.run([*self.command, "pull", default], capture_output=True).returncode == 0:
             return []
         rootfs = folder / "rootfs"
         debootstrap(rootfs)

@@ -1,7 +1,7 @@
 """npm packages: a launcher, and one package for each platform with the program, as esbuild has them.
 
-npm reads `os`, `cpu` and `libc` of the optional dependencies and installs only the one that fits. `marquetry-with-…` has
-the launcher and one program in one file, for `npx ./FILE` without a registry.
+npm reads `os`, `cpu` and `libc` of the optional dependencies and installs only the one that fits. `marquetry-with-…`
+has the launcher and one program in one file, for `npx ./FILE` without a registry.
 """
 
 from __future__ import annotations
