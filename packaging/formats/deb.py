@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+from email.utils import formatdate
 from pathlib import Path
 
 from .base import PACKAGING, REPOSITORY, ROOT, SUMMARY, Build, Member, NotMade
@@ -19,6 +20,7 @@ from .base import PACKAGING, REPOSITORY, ROOT, SUMMARY, Build, Member, NotMade
 ARCHITECTURES = {"x64": "amd64", "arm64": "arm64"}
 PACKAGES = {"libc.so.6": "libc6", "libm.so.6": "libc6", "libgcc_s.so.1": "libgcc-s1"}
 CONFFILES = ["/etc/marquetry/marquetry.toml"]
+MAINTAINER = "Marquetry developers <marquetry@users.noreply.github.com>"
 
 
 def make(build: Build) -> list[Path]:
@@ -64,6 +66,7 @@ def _members(build: Build) -> list[Member]:
         Member(f"{share}/fish/vendor_completions.d/marquetry.fish", completions["fish"]),
         Member(f"{doc}/copyright", _copyright(licence).encode()),
         Member(f"{doc}/changelog.gz", _gzip((ROOT / "CHANGELOG.md").read_bytes())),
+        Member(f"{doc}/changelog.Debian.gz", _gzip(_changelog(build).encode())),
         Member(f"{doc}/README.md", (ROOT / "README.md").read_bytes()),
         Member(f"{doc}/examples/marquetry.toml", (ROOT / "marquetry.example.toml").read_bytes()),
         Member(f"{doc}/examples/logrotate", (PACKAGING / "logrotate/marquetry").read_bytes()),
@@ -76,6 +79,13 @@ def _members(build: Build) -> list[Member]:
 
 def _gzip(data: bytes) -> bytes:
     return gzip.compress(data, 9, mtime=0)
+
+
+def _changelog(build: Build) -> str:
+    """Returns the changes of the packaging: those of the program are in changelog.gz."""
+    date = formatdate(build.time)
+    entry = f"  * Package version {build.version}, whose changes are in changelog.gz."
+    return f"marquetry ({build.version}-1) stable; urgency=medium\n\n{entry}\n\n -- {MAINTAINER}  {date}\n"
 
 
 def _copyright(licence: str) -> str:
@@ -115,7 +125,7 @@ def _control(build: Build, members: list[Member]) -> list[Member]:
         "Package: marquetry",
         f"Version: {build.version}-1",
         f"Architecture: {ARCHITECTURES[build.target.cpu]}",
-        "Maintainer: Marquetry developers <marquetry@users.noreply.github.com>",
+        f"Maintainer: {MAINTAINER}",
         f"Installed-Size: {size // 1024 + 1}",
         *([f"Depends: {needed}"] if (needed := depends(build)) else []),
         "Suggests: nodejs, npm, python3",
