@@ -1,0 +1,20 @@
+#![doc = include_str!("../README.md")]
+
+mod call;
+mod decision;
+mod event;
+mod file;
+mod open;
+mod question;
+mod sessions;
+mod when;
+
+pub use crate::{
+    call::CallToApprove,
+    decision::Decision,
+    event::{Answerer, ApprovalEvent, ApprovalOutcome, Question},
+    file::{DecisionFile, DecisionFileError},
+    open::{AnswerRefused, ApprovalLimits, Approvals, Resumed, TooManyQuestions, WaitingQuestion},
+    question::{CHOICE, QuestionText, choice_schema},
+    when::{AskRules, AskWhen, ToolHints},
+};
