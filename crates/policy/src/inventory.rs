@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fmt};
 
+use marquetry_approvals::AskWhen;
 use marquetry_nearest::nearest;
 
 use crate::{Access, Item, ItemKind, OWN_UPSTREAM, Patterns, Policy, Rule, place};
@@ -122,7 +123,7 @@ impl Policy {
 
     fn check_rule(&self, rule: &Rule, place: &str, known: &Inventory, warnings: &mut Vec<Warning>) {
         let denies = KINDS.iter().any(|kind| !rule.access(*kind).deny.is_empty());
-        if !rule.allows_something() && !denies {
+        if !rule.allows_something() && !denies && rule.ask == AskWhen::Never {
             let problem = "it allows and denies nothing; add \"tools\", \"prompts\" or \
                            \"resources\", for example tools = { allow = [\"*\"] }";
             warnings.push(Warning { place: place.to_owned(), problem: problem.to_owned() });

@@ -10,6 +10,7 @@ mod uri;
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use marquetry_approvals::ToolHints;
 pub use marquetry_glob::{Glob, GlobError};
 
 pub use crate::{
@@ -191,6 +192,21 @@ impl Policy {
             }
             None => Decision::NotAllowed,
         }
+    }
+
+    /// Returns the setting that demands a question to a person before the owner of these grants
+    /// calls a tool; `None` if no rule does. The strictest rule applies.
+    #[must_use]
+    pub fn question_before(
+        &self,
+        grants: &Grants,
+        tool: &Item<'_>,
+        hints: &ToolHints,
+    ) -> Option<String> {
+        let rules = grants.rules.iter().filter_map(|&index| Some((index, self.rules.get(index)?)));
+        let mut asking = rules.filter(|(_, rule)| rule.asks(tool, hints));
+        let (index, rule) = asking.next()?;
+        Some(format!("{}.ask = {}", place(index), rule.ask))
     }
 
     /// Returns whether the owner of these grants may see that an upstream exists: any of its items

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use marquetry_approvals::{AskWhen, ToolHints};
+
 use crate::{Access, Caller, Item, ItemKind, Patterns};
 
 /// A rule: for which callers it is, and what it allows and denies them.
@@ -25,6 +27,8 @@ pub struct Rule {
     /// Whether callers who lack only the scopes see what it allows, and are asked for the scopes
     /// when they use it.
     pub step_up: bool,
+    /// When a person is asked before a call of a tool that the rule is about.
+    pub ask: AskWhen,
 }
 
 macro_rules! setters {
@@ -55,6 +59,8 @@ impl Rule {
         prompts: Access => prompts,
         /// Sets what it says about resources.
         resources: Access => resources,
+        /// Sets when a person is asked before a call.
+        ask: AskWhen => ask,
     }
 
     /// Sets the scopes that it needs.
@@ -108,6 +114,16 @@ impl Rule {
         !denied.is_empty()
             && self.is_about(item.upstream())
             && item.forms().any(|form| denied.matches(form))
+    }
+
+    /// Returns whether it demands a question to a person before a call of a tool. A rule that does
+    /// not say which tools it allows is about all tools of its upstreams.
+    pub(crate) fn asks(&self, item: &Item<'_>, hints: &ToolHints) -> bool {
+        let is_about = match &self.tools.allow {
+            None => self.is_about(item.upstream()),
+            Some(_) => self.allows(item),
+        };
+        is_about && item.forms().any(|form| self.ask.asks(form, hints))
     }
 
     /// Returns whether it allows anything.

@@ -1,5 +1,6 @@
 //! Tests of decisions, grants and warnings.
 
+use marquetry_approvals::AskWhen;
 use proptest::prelude::*;
 
 use super::*;
@@ -297,5 +298,40 @@ proptest! {
         let policy = Policy::new(rules);
         let found = decide(&policy, &caller, &Item::tool("u", &tool)).is_allowed();
         prop_assert_eq!(found, is_allowed(policy.rules(), &caller, &tool));
+    }
+}
+
+#[test]
+fn the_strictest_rule_of_a_caller_asks() {
+    let all = Access::new().allow(names(&["*"]));
+    let policy = Policy::new([
+        Rule::new().tools(all.clone()).ask(AskWhen::Destructive),
+        Rule::new().principals(names(&["ci"])).upstreams(names(&["git*"])).ask(AskWhen::Always),
+        Rule::new().tools(Access::new().allow(names(&["get_*"]))).ask(AskWhen::OpenWorld),
+    ]);
+    let reads =
+        ToolHints { read_only: Some(true), open_world: Some(false), ..ToolHints::default() };
+    for (principal, upstream, tool, hints, want) in [
+        ("ann", "github", "get_x", reads, None),
+        (
+            "ann",
+            "github",
+            "delete",
+            ToolHints::default(),
+            Some("policy.rules[0].ask = \"destructive\""),
+        ),
+        ("ci", "github", "get_x", reads, Some("policy.rules[1].ask = \"always\"")),
+        ("ci", "files", "get_x", reads, None),
+        (
+            "ann",
+            "files",
+            "get_x",
+            ToolHints { read_only: Some(true), ..ToolHints::default() },
+            Some("policy.rules[2].ask = \"open-world\""),
+        ),
+    ] {
+        let grants = policy.grants(&Caller::new(principal));
+        let asks = policy.question_before(&grants, &Item::tool(upstream, tool), &hints);
+        assert_eq!(asks.as_deref(), want, "{principal} {upstream} {tool}");
     }
 }
