@@ -24,6 +24,7 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    approval::CallApprovals,
     observer::{CallObserver, Observed},
     options::Sampler,
     parked_calls::ParkingSlot,
@@ -55,6 +56,8 @@ pub(crate) struct Asker {
     pub(super) over: CancellationToken,
     /// Receives questions and notifications.
     pub(super) observer: Option<CallObserver>,
+    /// Learns that the upstream asks: meanwhile no call of the session is asked about.
+    pub(super) approvals: Option<Arc<CallApprovals>>,
 }
 
 /// Receives events of a call that concern more than the call.
@@ -166,6 +169,8 @@ impl Asker {
                 if let (Some(id), Some(announcer)) = (elicitation_id(&params), cx.announcer()) {
                     self.connection.page_opened(id, announcer);
                 }
+                let approvals = self.approvals.as_ref().filter(|_| method != ROOTS);
+                let _asks = approvals.map(|it| it.upstream_asks(cx.conversation()));
                 cx.ask("", method, &params).await
             }
             AskVia::InputRequired { questions, room } => {

@@ -34,6 +34,7 @@ use tracing::Instrument as _;
 
 use super::{
     Gateway, Upstream,
+    approval::AskedBefore,
     asker::{Agent, AskVia, Asker, PendingQuestion, for_agent},
     call_events::CallEvents,
     connection::Connection,
@@ -81,6 +82,8 @@ pub(super) enum Carried {
     Passed { round: usize, state: Option<String> },
     /// The agent's user is visiting pages; then the request is sent again.
     Visiting { round: usize, pages: usize },
+    /// A person is asked whether the call may be made. Nothing of it was sent yet.
+    Asked(AskedBefore),
 }
 
 /// Questions of one call that may wait; as many as the client answers at once.
@@ -161,6 +164,7 @@ impl Gateway {
             log: sender.log,
             over: CancellationToken::new(),
             observer,
+            approvals: self.options.approvals.clone(),
         };
         // Without it there are no questions, so the call needs no task of its own.
         let offers_something = !bridged(cx.capabilities()).is_empty();

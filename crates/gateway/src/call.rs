@@ -98,6 +98,8 @@ impl Gateway {
         catalog.check_scopes(ItemKind::Tool, &route.to, cx)?;
         params.name.clone_from(&route.to.name);
         params.meta = params.meta.map(passed_on).filter(|meta| !meta.is_empty());
+        // A person is asked about the arguments of the caller, without those that a setting adds.
+        let asked = route.arguments.is_some().then(|| params.clone());
         let shown = self.change_arguments(route, &mut params)?;
         let Some(in_use) = self.enter(index) else {
             return Err(self.unknown_tool(&params.name, &catalog));
@@ -106,6 +108,8 @@ impl Gateway {
         let span = tracing::info_span!("call", upstream = in_use.name(), tool = route.to.name);
         let target = Target::new("tools/call", Some(&params.name));
         async {
+            let asked = asked.as_ref().unwrap_or(&params);
+            self.approved(&catalog, in_use.name(), route, asked, cx).await?;
             let (client, result) = self.request(&in_use, target, &params, shown, cx).await?;
             let (result, links) = routes::with_links(result).await;
             // Links of an upstream without resources would only attract reads of other upstreams'
@@ -434,9 +438,12 @@ impl Gateway {
         let outcome = self.send_request(upstream, target, params, shown, call.span(), cx).await;
         call.end(outcome.as_ref().err().map(|failure| match failure {
             CallFailure::Rpc(error) => CallFailureKind::Rpc(error.code),
-            CallFailure::Unreachable(_) => CallFailureKind::Unreachable,
             CallFailure::Limited(_) => CallFailureKind::Rpc(error_code::TOO_MANY_REQUESTS),
             CallFailure::Refused(_) => CallFailureKind::Rpc(error_code::INVALID_PARAMS),
+            // Calls that are not allowed do not come here.
+            CallFailure::Unreachable(_) | CallFailure::NotAllowed(_) => {
+                CallFailureKind::Unreachable
+            }
         }));
         outcome
     }

@@ -46,6 +46,8 @@ pub enum CallFailure {
     Limited(Limited),
     /// This gateway refuses the call, for a reason that the model can act on.
     Refused(String),
+    /// No person has allowed the call, for this reason. The upstream did not get it.
+    NotAllowed(String),
 }
 
 impl Unreachable {
@@ -115,6 +117,7 @@ impl From<CallFailure> for RpcError {
                 Self::too_many_requests(limited.to_string()).with_data(&limited.data())
             }
             CallFailure::Refused(why) => Self::invalid_params(why),
+            CallFailure::NotAllowed(why) => Self::invalid_request(why),
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{cmp::Reverse, collections::HashMap, sync::Arc};
 
+use marquetry_approvals::ToolHints;
 use marquetry_apps_ext::types::{ToolUi, UiUri, Visibility};
 use marquetry_artifacts::{
     Settings,
@@ -10,7 +11,7 @@ use marquetry_artifacts::{
 };
 use marquetry_protocol::{
     server::HeaderArguments,
-    types::{Prompt, Resource, ResourceTemplate, Tool},
+    types::{Prompt, Resource, ResourceTemplate, Tool, ToolAnnotations},
 };
 use marquetry_tool_overrides::ToolOverride;
 use serde_json::{Value, json};
@@ -92,6 +93,8 @@ pub struct ToolRoute {
     pub(crate) arguments: Option<Arc<ToolOverride>>,
     /// The View that shows its results, by the URI at the upstream, and who may call the tool.
     pub ui: ToolUi,
+    /// What the upstream says that the tool may do.
+    pub hints: ToolHints,
 }
 
 /// Something of an upstream that is not offered to clients, and why.
@@ -164,8 +167,9 @@ impl Catalog {
                         };
                         let headers = header_arguments(tool, upstream);
                         let arguments = arguments.clone();
+                        let hints = hints_of(tool.annotations.as_ref());
                         let route =
-                            ToolRoute { to, capture, output_schema, headers, arguments, ui };
+                            ToolRoute { to, capture, output_schema, headers, arguments, ui, hints };
                         catalog.tool_routes.insert(exposed, route);
                     }
                     Err(why) => catalog.refuse(index, "tool", own_name, why),
@@ -485,6 +489,14 @@ fn relaxed(schema: &Value) -> Option<Value> {
         schema.as_object().filter(|schema| schema.get("type") == Some(&json!("object")))?;
     let kept = schema.iter().filter(|(key, _)| KEYWORDS.contains(&key.as_str()));
     Some(Value::Object(kept.map(|(key, value)| (key.clone(), value.clone())).collect()))
+}
+
+fn hints_of(annotations: Option<&ToolAnnotations>) -> ToolHints {
+    annotations.map_or_else(ToolHints::default, |it| ToolHints {
+        read_only: it.read_only,
+        destructive: it.destructive,
+        open_world: it.open_world,
+    })
 }
 
 #[cfg(test)]

@@ -1,10 +1,12 @@
 #![doc = include_str!("../README.md")]
 
 mod apply;
+mod approval;
 mod asker;
 mod backoff;
 mod bridge;
 mod call;
+mod call_approval;
 mod call_error;
 mod call_events;
 mod catalog;
@@ -61,6 +63,7 @@ pub use marquetry_policy::ItemKind;
 
 pub use self::{
     apply::Applied,
+    approval::{ApprovalRules, CallApprovals},
     call::{ToolAnswer, UNKNOWN_TOOL},
     call_error::{CallFailure, FailureKind, Unreachable},
     catalog::{Catalog, RefusedName, Route, ToolRoute},

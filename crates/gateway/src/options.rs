@@ -16,7 +16,7 @@ use marquetry_tool_overrides::ToolOverride;
 use serde_json::value::RawValue;
 
 use crate::{
-    Observer,
+    CallApprovals, Observer,
     pins::{PinKeeper, PinListener},
     tool_filter::ToolFilter,
 };
@@ -78,6 +78,8 @@ pub struct GatewayOptions {
     pub(crate) pin_keeper: Option<Arc<PinKeeper>>,
     /// Receives the messages between the gateway and the upstreams.
     pub observer: Option<Arc<dyn Observer>>,
+    /// Asks a person before calls. `None`: every call is sent.
+    pub approvals: Option<Arc<CallApprovals>>,
     /// The limits.
     pub limits: GatewayLimits,
 }
@@ -106,6 +108,7 @@ impl Default for GatewayOptions {
             pin_listener: None,
             pin_keeper: None,
             observer: None,
+            approvals: None,
             limits: GatewayLimits::default(),
         }
     }

@@ -10,6 +10,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError, RwLock},
 };
 
+use marquetry_approvals::ToolHints;
 use marquetry_apps_ext::types::UiUri;
 use marquetry_policy::{Caller, Decision, Grants, Inventory, Item, ItemKind, OWN_UPSTREAM, Policy};
 use marquetry_protocol::{
@@ -519,6 +520,13 @@ impl Catalog {
     /// not it is listed.
     pub(crate) fn may_see(&self, kind: ItemKind, upstream: usize, name: &str) -> bool {
         self.restriction.as_ref().is_none_or(|it| it.lists(kind, upstream, name))
+    }
+
+    /// Returns the rule that demands a question to a person before the caller uses a tool.
+    pub(crate) fn question_before(&self, to: &Route, hints: &ToolHints) -> Option<String> {
+        let restriction = self.restriction.as_ref()?;
+        let tool = Item::tool(restriction.name(to.upstream), &to.name);
+        restriction.policy.question_before(&restriction.grants, &tool, hints)
     }
 
     /// Returns an error if the caller needs further scopes to use an item that it sees.
