@@ -36,6 +36,7 @@ impl Config {
         faults.extend(self.resource_server().err());
         faults.extend(self.access_policy().err());
         faults.extend(self.artifact_bucket().err());
+        faults.extend(self.ask_faults());
         faults.extend(self.knowledge_faults());
         faults.extend(self.client_faults());
         faults.extend(self.pin_faults());

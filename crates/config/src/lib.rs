@@ -2,6 +2,7 @@
 
 mod apps;
 mod artifacts;
+mod ask;
 mod audit;
 mod auth;
 mod check;
@@ -55,9 +56,9 @@ use crate::{
     environment::variable,
     secrets::SecretValues,
     sections::{
-        AppsConfig, ArtifactsConfig, AuditConfig, AuthConfig, ConsoleConfig, GatewayConfig, Limits,
-        LogConfig, MetricsConfig, PlantUmlConfig, PolicyConfig, ProfileConfig, ServerConfig,
-        StoreKind, TestingConfig, ToolsConfig, UpstreamConfig,
+        AppsConfig, ArtifactsConfig, AskConfig, AuditConfig, AuthConfig, ConsoleConfig,
+        GatewayConfig, Limits, LogConfig, MetricsConfig, PlantUmlConfig, PolicyConfig,
+        ProfileConfig, ServerConfig, StoreKind, TestingConfig, ToolsConfig, UpstreamConfig,
     },
     source::Writers,
     upstream::{UpstreamTable, tool_filter},
@@ -92,6 +93,7 @@ pub mod sections {
     pub use crate::{
         apps::{AppOnlyTools, AppsConfig, Gating},
         artifacts::{ArtifactPreset, ArtifactScope, ArtifactsConfig, StoreKind},
+        ask::{AskConfig, AskSetting},
         audit::{AuditArguments, AuditConfig, AuditOnError, AuditOnFull},
         auth::{AuthConfig, TokenConfig},
         console::ConsoleConfig,
@@ -150,6 +152,8 @@ pub struct Config {
     pub profiles: BTreeMap<String, ProfileConfig>,
     /// Names, starts and supervision of upstreams.
     pub gateway: GatewayConfig,
+    /// Questions to a person before tools of upstreams are called.
+    pub ask: AskConfig,
     /// Storage of large and binary tool answers as artifacts.
     pub artifacts: ArtifactsConfig,
     /// What clients show their models of an answer, by the beginning of the name that a client
@@ -286,10 +290,11 @@ impl Config {
 
     /// Stores data in the user's folders unless the configuration names another path, as the
     /// program `marquetry` does: the database of knowledge and the last known tools of upstreams in
-    /// `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`), tokens of upstreams and
-    /// pins in `$XDG_STATE_HOME/marquetry` (`~/.local/state/marquetry`). It also looks for `plantuml` on
-    /// the `PATH` (`plantuml.engine = "auto"`). Without a call of this method, a server writes only
-    /// to paths that its configuration names, and starts only programs that it names.
+    /// `$XDG_DATA_HOME/marquetry` (`~/.local/share/marquetry`), tokens of upstreams, pins and
+    /// decisions about calls in `$XDG_STATE_HOME/marquetry` (`~/.local/state/marquetry`). It also
+    /// looks for `plantuml` on the `PATH` (`plantuml.engine = "auto"`). Without a call of this
+    /// method, a server writes only to paths that its configuration names, and starts only programs
+    /// that it names.
     #[must_use]
     pub fn with_user_folders(mut self) -> Self {
         if self.knowledge.database.is_none() {
@@ -311,6 +316,9 @@ impl Config {
         }
         if self.gateway.pins_file.is_none() {
             self.gateway.pins_file = pins::user_pins(&|name| std::env::var_os(name));
+        }
+        if self.ask.decisions_file.is_none() {
+            self.ask.decisions_file = ask::user_decisions(&|name| std::env::var_os(name));
         }
         self.plantuml.find_engine(std::env::var_os("PATH"));
         self

@@ -5,7 +5,7 @@ use marquetry_policy::{Access, Caller, Inventory, Patterns, Policy, PolicyError,
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Config, ConfigError, upstream::Prefix};
+use crate::{Config, ConfigError, ask::AskSetting, upstream::Prefix};
 
 /// Who may see and use which tools, prompts and resources.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,6 +48,9 @@ pub struct RuleConfig {
     /// Lets callers who lack only the scopes see what the rule allows. When they use it, they are
     /// asked for a token with the scopes (HTTP 403 `insufficient_scope`).
     pub step_up: bool,
+    /// Before which calls a person is asked, as `ask.when`: of the tools that the rule allows, and
+    /// without `tools.allow` of all tools of its servers. The strictest rule that matches applies.
+    pub ask: AskSetting,
 }
 
 /// What a rule or a profile allows and denies.
@@ -146,6 +149,7 @@ impl Config {
 impl RuleConfig {
     fn read(&self, key: &str) -> Result<Rule, PolicyFault> {
         let mut rule = Rule::new()
+            .ask(self.ask.0.clone())
             .scopes(self.scopes.iter().cloned())
             .tools(self.tools.read(&format!("{key}.tools"), Patterns::names)?)
             .prompts(self.prompts.read(&format!("{key}.prompts"), Patterns::names)?)

@@ -27,8 +27,11 @@ impl ServerSwitches {
 
 /// Settings that take effect while the server runs, or the beginnings of their names. Those of
 /// single upstreams, `mcp_servers`, are not among the settings that are compared.
-const IN_PLACE: [&str; 16] = [
+const IN_PLACE: [&str; 19] = [
     "artifacts.policies",
+    "ask.servers",
+    "ask.timeout_ms",
+    "ask.when",
     "auth.groups_claim",
     "auth.required_scopes",
     "auth.tokens",
