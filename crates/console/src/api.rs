@@ -11,6 +11,7 @@ use axum::{
     routing::{get, post},
 };
 use http::{HeaderMap, HeaderValue, StatusCode, header};
+use marquetry_approvals::{AnswerRefused, Decision};
 use serde::Deserialize;
 use serde_json::{Value, json, value::RawValue};
 
@@ -50,6 +51,10 @@ enum ApiError {
     WrongCode,
     /// The request comes from a page of another origin.
     OtherOrigin,
+    /// The answer to a question before a call was not taken.
+    Answer(AnswerRefused),
+    /// The body names no decision.
+    NoDecision,
 }
 
 impl IntoResponse for ApiError {
@@ -94,6 +99,14 @@ impl IntoResponse for ApiError {
             Self::WrongCode => (
                 StatusCode::FORBIDDEN,
                 "the code of this link is wrong, was used or is older than 60 s; use a token, or start the server again".to_owned(),
+            ),
+            Self::Answer(refused @ AnswerRefused::NotFound) => {
+                (StatusCode::NOT_FOUND, refused.to_string())
+            }
+            Self::Answer(refused) => (StatusCode::CONFLICT, refused.to_string()),
+            Self::NoDecision => (
+                StatusCode::BAD_REQUEST,
+                "expected the member \"decision\" to be \"once\", \"session\", \"always\" or \"decline\"".to_owned(),
             ),
             Self::OtherOrigin => (
                 StatusCode::FORBIDDEN,
@@ -163,6 +176,7 @@ pub(crate) fn router(console: Console, backend: Arc<dyn Backend>) -> Router {
         .route("/api/console/scenarios", post(save_scenario))
         .route("/api/console/messages", get(messages))
         .route("/api/console/messages/{id}", get(message))
+        .route("/api/console/approvals/{id}", post(answer_approval))
         .route("/api/console/events", get(events))
         .with_state(Arc::new(Api { console: console.clone(), backend: backend.clone() }))
         .merge(views::router(console.clone(), console.views().clone(), backend));
@@ -213,11 +227,13 @@ fn is_own_page<B>(request: &http::Request<B>) -> bool {
 /// questions, and the id of the last event, from which the stream continues.
 async fn state(State(api): State<Arc<Api>>, Extension(viewer): Extension<Viewer>) -> Json<Value> {
     let position = api.console.events().position();
+    let mut questions = api.console.questions().of(&viewer);
+    questions.extend(api.console.approvals_of(&viewer));
     let mut state = json!({
         "viewer": {"owner": viewer.owner, "admin": viewer.is_admin},
         "position": position,
         "stats": api.console.calls().stats(&viewer),
-        "questions": api.console.questions().of(&viewer),
+        "questions": questions,
     });
     if viewer.is_admin {
         state["server"] = api.backend.state();
@@ -265,6 +281,28 @@ async fn change(
     };
     let said = api.backend.change(&name, change).await.map_err(ApiError::Restart)?;
     Ok(Json(json!({"said": said})))
+}
+
+/// An answer to a question before a call.
+#[derive(Deserialize)]
+struct Answer {
+    decision: String,
+}
+
+/// Answers a question before a call of the viewer.
+async fn answer_approval(
+    State(api): State<Arc<Api>>,
+    Extension(viewer): Extension<Viewer>,
+    Path(id): Path<String>,
+    Json(Answer { decision }): Json<Answer>,
+) -> Result<Json<Value>, ApiError> {
+    let decision = Decision::of_name(&decision).ok_or(ApiError::NoDecision)?;
+    let id = id.parse().map_err(|_| ApiError::Answer(AnswerRefused::NotFound))?;
+    // A decision from now on is written to a file.
+    let answering =
+        tokio::task::spawn_blocking(move || api.console.answer_approval(id, &viewer, decision));
+    let said = answering.await.expect("answering does not panic, and is not cancelled");
+    Ok(Json(json!({"said": said.map_err(ApiError::Answer)?})))
 }
 
 /// A scenario to save.

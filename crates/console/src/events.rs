@@ -50,6 +50,8 @@ pub enum Audience {
     Administrators,
     /// The principal whom the event concerns, and administrators.
     Owner(Option<String>),
+    /// The principal whom the event concerns; without authentication, the viewers without one.
+    OwnerAlone(Option<String>),
 }
 
 impl Audience {
@@ -58,6 +60,7 @@ impl Audience {
             Self::Everyone => true,
             Self::Administrators => viewer.is_admin,
             Self::Owner(owner) => viewer.sees(owner.as_deref()),
+            Self::OwnerAlone(owner) => viewer.owner == *owner,
         }
     }
 }

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 mod api;
+mod approvals;
 mod backend;
 mod calls;
 mod events;
@@ -20,9 +21,10 @@ mod traffic;
 mod viewer;
 mod views;
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use axum::Router;
+use marquetry_approvals::Approvals;
 
 use self::{questions::OpenQuestions, views::Views};
 
@@ -60,6 +62,8 @@ struct SharedConsole {
     views: Views,
     /// The origin of the sandbox of Views, which the page may show in frames.
     sandbox_origin: RwLock<Option<String>>,
+    /// Questions before calls, which a person may answer here.
+    approvals: OnceLock<Arc<Approvals>>,
 }
 
 impl std::fmt::Debug for Console {
@@ -88,6 +92,7 @@ impl Console {
             logins: Logins::default(),
             views,
             sandbox_origin: RwLock::default(),
+            approvals: OnceLock::new(),
         };
         Self { inner: Arc::new(inner) }
     }
