@@ -75,6 +75,12 @@ impl AuditTrail {
         _ = self.log.write(event).await;
     }
 
+    /// Hands over another event than a request, and does not wait for its line.
+    pub fn hand_over(&self, event: &Value) {
+        // The log counts what it cannot take.
+        _ = self.log.submit(event);
+    }
+
     /// Hands over a login to the console. Wrong codes are written at most ten a second after a
     /// burst of a hundred.
     pub fn console_login(&self, is_right: bool) {

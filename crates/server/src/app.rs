@@ -181,6 +181,11 @@ impl App {
     /// Returns an error if the listener fails. Errors of one connection end that connection.
     pub async fn serve(&self, listener: TcpListener) -> io::Result<()> {
         let is_loopback = listener.local_addr().is_ok_and(|address| address.ip().is_loopback());
+        if let (Some(_), Some(approvals), Ok(address)) =
+            (&self.running.console, self.running.gateway.approvals(), listener.local_addr())
+        {
+            approvals.set_console(format!("{}://{}/", self.scheme(), reachable(address)));
+        }
         // Without authentication, administrators are the callers on this machine. A router of an
         // embedding program lacks this mark, so that its callers count as callers from elsewhere.
         let router = self.running.router.clone().layer(Extension(OnLoopback(is_loopback)));

@@ -440,6 +440,9 @@ impl GatewayHandler {
             match self.gateway.call_tool(params, cx).await {
                 Ok(answer) => answer,
                 Err(CallFailure::Rpc(error)) => return Err(error),
+                Err(CallFailure::NotAllowed(why)) => {
+                    return Reply::json(&CallToolResult::error(why));
+                }
                 Err(CallFailure::Unreachable(unreachable)) => {
                     record.unreachable(unreachable.to_string());
                     return unreachable_tool(&unreachable);

@@ -5,6 +5,7 @@
 )]
 
 mod app;
+mod approvals;
 mod call_rate;
 mod changes;
 #[cfg(feature = "cli")]

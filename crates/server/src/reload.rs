@@ -178,6 +178,9 @@ impl Reloader {
                 access.replace(Arc::new(new));
             }
             self.gateway.set_policy(options.policy);
+            if let Some(approvals) = self.gateway.approvals() {
+                config.apply_ask_rules(approvals);
+            }
             reloaded.upstreams = self.gateway.apply(options.upstreams);
             reloaded.for_next_start = state.started_with.settings_for_next_start(&config);
             state.watches_files = config.server.reload_on_change;

@@ -34,6 +34,7 @@ use super::{
     views::{own_tools_with_views, own_views},
 };
 use crate::{
+    approvals::call_approvals,
     call_rate::CallRate,
     changes::Changes,
     console::{ListListener, Recorder, ServerBackend, UpstreamObserver, console_options},
@@ -100,9 +101,10 @@ impl Components {
         if let Some(console) = &console {
             observation.watch_logins(console);
         }
-        // After the last step that can fail, because this starts child processes.
         let mut options = gateway_options(&config, custom, &knowledge, console.as_ref());
+        options.approvals = Some(call_approvals(&config, &observation, console.as_ref())?);
         options.pin_listener = observation.pin_listener();
+        // After the last step that can fail, because this starts child processes.
         let gateway = Gateway::start(options, changes.clone());
         let diagrams = Diagrams::new(config.plantuml.url_base.clone())
             .with_engine(config.plantuml.engine_options());

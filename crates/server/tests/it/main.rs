@@ -1,6 +1,7 @@
 //! Tests of the server from outside: real sockets, real child processes, real MCP servers as
 //! upstreams.
 
+mod approvals;
 mod artifacts;
 mod asking;
 mod audit;
