@@ -17,16 +17,18 @@ use crate::{
 
 /// What a client script prints.
 #[derive(Deserialize)]
-struct Done {
+pub(crate) struct Done {
     tools: Vec<String>,
-    results: Vec<Value>,
+    pub(crate) results: Vec<Value>,
+    /// The messages of the elicitations.
+    pub(crate) asked: Vec<String>,
 }
 
-struct OfficialClient {
-    name: &'static str,
+pub(crate) struct OfficialClient {
+    pub(crate) name: &'static str,
     program: PathBuf,
     script: &'static str,
-    mode: &'static str,
+    pub(crate) mode: &'static str,
 }
 
 #[test]
@@ -40,34 +42,7 @@ fn official_clients_call_what_plantuml_understands() {
     if !have(&needs) {
         return;
     }
-    let node = || PathBuf::from("node");
-    let python = || here().join(".venv/bin/python");
-    let clients = [
-        OfficialClient {
-            name: "TypeScript 1",
-            program: node(),
-            script: "sdk_v1.mjs",
-            mode: "legacy",
-        },
-        OfficialClient {
-            name: "TypeScript 2",
-            program: node(),
-            script: "sdk_v2.mjs",
-            mode: "2026-07-28",
-        },
-        OfficialClient {
-            name: "Python",
-            program: python(),
-            script: "python_client.py",
-            mode: "legacy",
-        },
-        OfficialClient {
-            name: "Python stateless",
-            program: python(),
-            script: "python_client.py",
-            mode: "2026-07-28",
-        },
-    ];
+    let clients = OfficialClient::all();
     let served = Served::start(&[]);
     let diagrams = diagrams::all();
     assert!(diagrams.len() >= 50);
@@ -102,7 +77,34 @@ fn official_clients_call_what_plantuml_understands() {
 }
 
 impl OfficialClient {
-    fn run(&self, job: &Value) -> Done {
+    /// Returns the clients of both languages, with sessions and without.
+    pub(crate) fn all() -> [Self; 4] {
+        let python = here().join(".venv/bin/python");
+        let node = PathBuf::from("node");
+        [
+            Self {
+                name: "TypeScript 1",
+                program: node.clone(),
+                script: "sdk_v1.mjs",
+                mode: "legacy",
+            },
+            Self { name: "TypeScript 2", program: node, script: "sdk_v2.mjs", mode: "2026-07-28" },
+            Self {
+                name: "Python",
+                program: python.clone(),
+                script: "python_client.py",
+                mode: "legacy",
+            },
+            Self {
+                name: "Python stateless",
+                program: python,
+                script: "python_client.py",
+                mode: "2026-07-28",
+            },
+        ]
+    }
+
+    pub(crate) fn run(&self, job: &Value) -> Done {
         let mut child = Command::new(&self.program)
             .arg(here().join("clients").join(self.script))
             .stdin(Stdio::piped())

@@ -4,6 +4,7 @@
 //! `tests/interop/install` installs what these tests need. A test whose program is missing prints a
 //! line and is skipped; with `CI=true` it fails.
 
+mod approvals;
 mod clients;
 mod corpus;
 mod diagrams;

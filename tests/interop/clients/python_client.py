@@ -4,6 +4,7 @@ import asyncio
 import json
 import sys
 
+import mcp_types as types
 from mcp import StdioServerParameters
 from mcp.client import Client
 from mcp.client.stdio import stdio_client
@@ -18,14 +19,22 @@ async def main() -> None:
     else:
         program, *args = server["command"]
         transport = stdio_client(StdioServerParameters(command=program, args=args))
-    async with Client(transport, mode=job["mode"]) as client:
+    asked = []
+
+    async def elicited(_context, params):
+        asked.append(params.message)
+        return types.ElicitResult(**job["elicit"])
+
+    callback = elicited if job.get("elicit") else None
+    async with Client(transport, mode=job["mode"], elicitation_callback=callback) as client:
         tools = (await client.list_tools()).tools
         results = []
         for call in job["calls"]:
             result = await client.call_tool(call["name"], call["arguments"])
             results.append(result.model_dump(mode="json", by_alias=True, exclude_none=True))
         info = client.server_info
-        answer = {"server": info.name if info else None, "tools": [tool.name for tool in tools], "results": results}
+        names = [tool.name for tool in tools]
+        answer = {"server": info.name if info else None, "tools": names, "results": results, "asked": asked}
     json.dump(answer, sys.stdout)
 
 
