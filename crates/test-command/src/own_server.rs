@@ -55,7 +55,8 @@ impl TestedServer for OwnServer {
             "knowledge": {"enabled": false},
             "plantuml": {"engine": "off"},
             // On a busy machine the start of a process may take long.
-            "gateway": {"list_wait_ms": 30_000},
+            // Pins of the user's servers know nothing of these.
+            "gateway": {"list_wait_ms": 30_000, "pins_file": setup.folder.join("pins.json")},
             // Otherwise each start would print a line between the results.
             "log": {"level": "warn"},
             "mcp_servers": setup.upstreams,

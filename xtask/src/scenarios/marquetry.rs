@@ -219,7 +219,8 @@ fn config(
         // The list of tools must not depend on the machine.
         "plantuml": { "engine": "off" },
         // On a busy machine the start of a process may take long.
-        "gateway": { "list_wait_ms": 30_000 },
+        // Pins of the developer's servers know nothing of these.
+        "gateway": { "list_wait_ms": 30_000, "pins_file": folder.join("pins.json") },
         "testing": {
             "seed": given.seed.unwrap_or(SEED),
             "clock": given.clock.as_deref().unwrap_or(CLOCK),
