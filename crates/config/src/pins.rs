@@ -30,8 +30,7 @@ impl Config {
         if self.gateway.pins_file.is_some() || !is_refusing {
             return None;
         }
-        let problem =
-            "pins = \"refuse\" needs a file: set gateway.pins_file, HOME or XDG_STATE_HOME";
+        let problem = "pins = \"refuse\" needs the file of pins; set HOME or XDG_STATE_HOME, since this setting is not set";
         Some(self.fault("gateway.pins_file", problem.to_owned()))
     }
 
@@ -166,7 +165,7 @@ mod tests {
     fn refusing_needs_a_file() {
         let text = "mcp_servers.a = { command = 'x', pins = 'refuse' }";
         let error = Config::from_toml(text, "m.toml").unwrap().check().unwrap_err();
-        assert!(error.to_string().contains("pins = \"refuse\" needs a file"), "{error}");
+        assert!(error.to_string().contains("pins = \"refuse\" needs the file of pins"), "{error}");
         let with_file = format!("gateway.pins_file = '/p'\n{text}");
         Config::from_toml(&with_file, "m.toml").unwrap().check().unwrap();
         let text = "gateway.pins = 'refuse'\nmcp_servers.a = { command = 'x', pins = 'off' }";

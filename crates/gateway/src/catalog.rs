@@ -606,6 +606,55 @@ mod tests {
     }
 
     #[test]
+    fn overridden_tools_have_the_names_and_arguments_of_the_configuration() {
+        let schema = json!({"type": "object", "properties": {"a": {}, "b": {}}, "required": ["a"]});
+        let listing = Listing {
+            tools: ["t", "u", "taken", "v"]
+                .map(|name| Tool { input_schema: schema.clone(), ..tool(name) })
+                .to_vec(),
+            ..Listing::default()
+        };
+        fn named(name: &str) -> Arc<ToolOverride> {
+            let mut changes = ToolOverride::default();
+            changes.name = Some(name.to_owned());
+            Arc::new(changes)
+        }
+        let mut fixed = ToolOverride::default();
+        fixed.set.insert("a".to_owned(), json!(1));
+        let mut hidden = ToolOverride::default();
+        hidden.hide.push("a".to_owned());
+        let overrides = [
+            ("t", Arc::new(fixed)),
+            ("u", named("renamed")),
+            ("taken", named("renamed")),
+            ("v", Arc::new(hidden)),
+        ];
+        let overrides = overrides.map(|(name, changes)| (name.to_owned(), changes)).into();
+        let catalog = catalog(vec![(UpstreamOptions { overrides, ..upstream("a") }, listing)]);
+        let names: Vec<_> = catalog.tools.iter().map(|tool| tool.name.as_str()).collect();
+        assert_eq!(names, ["a__t", "a__renamed"]);
+        let fixed = catalog.tool("a__t").unwrap();
+        assert!(fixed.arguments.is_some());
+        let shown = json!({"type": "object", "properties": {"b": {}}});
+        assert_eq!(catalog.tools[0].input_schema, shown);
+        assert_eq!(catalog.tool("a__renamed").unwrap().to.name, "u");
+        assert_eq!(catalog.tools[1].meta.as_ref().unwrap()[ORIGINAL_NAME_KEY], "u");
+        assert!(catalog.tool("a__renamed").unwrap().arguments.is_none());
+        assert!(catalog.renamed.is_empty(), "the log need not say it");
+        let at = Route { upstream: 0, name: "u".into() };
+        assert_eq!(catalog.exposed_tool(&at), Some("a__renamed"));
+        let refused: Vec<_> =
+            catalog.refused.iter().map(|it| format!("{}: {}", it.name, it.why)).collect();
+        assert_eq!(
+            refused,
+            [
+                "v: argument \"a\" is hidden, and the tool requires it; give it a value in \"set\"",
+                "taken: name is already taken by an earlier entry of the same list",
+            ]
+        );
+    }
+
+    #[test]
     fn output_schemas_are_relaxed_only_where_a_reference_may_take_the_place_of_an_answer() {
         let schema = json!({
             "type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], "additionalProperties": false, "$defs": {},

@@ -10,7 +10,9 @@ use std::{
     time::Duration,
 };
 
-use marquetry_pins::{Definition, Kind, PinError, PinEvent, PinMode, PinStore, Verdict};
+use marquetry_pins::{
+    Definition, DefinitionHash, Kind, PinError, PinEvent, PinMode, PinStore, Verdict,
+};
 use marquetry_protocol::RpcError;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -116,6 +118,8 @@ pub(crate) struct PinnedListing {
     pub(crate) report: Arc<PinReport>,
     /// Whether its definitions are to be stored.
     is_unstored: bool,
+    /// The hashes of the definitions that were stored last.
+    stored: Vec<DefinitionHash>,
 }
 
 impl PinnedListing {
@@ -141,17 +145,26 @@ impl PinnedListing {
         let definitions = definitions_of(&self.sent);
         let verdicts = keeper.store.verdicts(name, &definitions);
         let is_pinned = verdicts.iter().all(|verdict| *verdict == Verdict::Pinned);
-        if is_new && (!is_pinned || keeper.store.has_waiting(name)) {
+        // A list that expires every few seconds is stored once.
+        let is_other =
+            is_new && !definitions.iter().map(Definition::hash).eq(self.stored.iter().copied());
+        // Somebody may have removed the pins.
+        let is_first = verdicts.contains(&Verdict::FirstSight);
+        if is_first || (is_other && (!is_pinned || keeper.store.has_waiting(name))) {
             self.is_unstored = true;
-            keeper.wake.notify_one();
+            keeper.wake();
         }
-        let unpinned = definitions.iter().zip(&verdicts).filter(|(_, it)| !it.is_trusted());
+        let is_refused = mode == PinMode::Refuse;
+        let unpinned = definitions.iter().zip(&verdicts).filter(|(_, verdict)| match verdict {
+            // The log and health name the file.
+            Verdict::Unknown => is_refused,
+            verdict => !verdict.is_trusted(),
+        });
         let unpinned = unpinned.map(|(definition, verdict)| Unpinned {
             kind: definition.kind(),
             name: definition.name().to_owned(),
             verdict: *verdict,
         });
-        let is_refused = mode == PinMode::Refuse;
         let report = PinReport { unpinned: unpinned.collect(), is_refused };
         if is_refused && !report.unpinned.is_empty() {
             self.offered = Arc::new(trusted(&self.sent, &definitions, &verdicts));
@@ -236,7 +249,12 @@ impl Upstream {
     /// Returns the definitions that are to be stored.
     fn take_unstored(&self) -> Option<Vec<Definition>> {
         let mut lists = self.lists_mut();
-        std::mem::take(&mut lists.is_unstored).then(|| definitions_of(&lists.sent))
+        if !std::mem::take(&mut lists.is_unstored) {
+            return None;
+        }
+        let definitions = definitions_of(&lists.sent);
+        lists.stored = definitions.iter().map(Definition::hash).collect();
+        Some(definitions)
     }
 }
 
@@ -362,5 +380,82 @@ impl Gateway {
             }
         }
         None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use marquetry_protocol::types::{Prompt, Tool};
+
+    use super::*;
+
+    fn listing(tools: &[(&str, &str)], instructions: Option<&str>) -> Listing {
+        let tools = tools.iter().map(|(name, description)| Tool {
+            name: (*name).to_owned(),
+            description: Some((*description).to_owned()),
+            ..Tool::default()
+        });
+        Listing {
+            tools: tools.collect(),
+            prompts: vec![Prompt { name: "p".to_owned(), ..Prompt::default() }],
+            instructions: instructions.map(str::to_owned),
+            ..Listing::default()
+        }
+    }
+
+    /// Pins a list, and returns another one as it is offered.
+    fn offered(mode: PinMode, first: Listing, then: Listing) -> PinnedListing {
+        let folder = tempfile::tempdir().unwrap();
+        let keeper = PinKeeper::open(&folder.path().join("pins.json"));
+        let mut lists = PinnedListing::new(first);
+        lists.compare("a", mode, Some(&keeper), true);
+        assert!(Arc::ptr_eq(&lists.sent, &lists.offered), "the first sight is trusted");
+        assert_eq!(lists.is_unstored, mode != PinMode::Off);
+        keeper.store.record("a", &definitions_of(&lists.sent)).unwrap();
+        lists = PinnedListing::new(then);
+        lists.compare("a", mode, Some(&keeper), true);
+        lists
+    }
+
+    #[test]
+    fn a_list_as_before_is_offered_without_a_copy() {
+        let list = listing(&[("t", "d"), ("u", "d")], Some("i"));
+        for mode in [PinMode::Off, PinMode::Warn, PinMode::Refuse] {
+            let lists = offered(mode, list.clone(), list.clone());
+            assert!(Arc::ptr_eq(&lists.sent, &lists.offered) && !lists.is_unstored, "{mode:?}");
+            assert_eq!(*lists.report, PinReport::default());
+        }
+    }
+
+    #[test]
+    fn what_differs_is_reported_or_held_back() {
+        let first = listing(&[("t", "d"), ("u", "d")], Some("i"));
+        let then = listing(&[("t", "e"), ("u", "d"), ("v", "d")], Some("j"));
+        let lists = offered(PinMode::Warn, first.clone(), then.clone());
+        assert!(Arc::ptr_eq(&lists.sent, &lists.offered) && lists.is_unstored);
+        let names: Vec<_> =
+            lists.report.unpinned.iter().map(|it| (it.name.as_str(), it.problem())).collect();
+        assert_eq!(names, [("", "has changed"), ("t", "has changed"), ("v", "is new")]);
+        assert!(!lists.report.is_refused);
+        let lists = offered(PinMode::Refuse, first.clone(), then);
+        assert_eq!(*lists.offered, listing(&[("u", "d")], None));
+        assert!(lists.report.is_refused && lists.report.unpinned.len() == 3);
+        // What disappears is no difference.
+        let lists = offered(PinMode::Refuse, first, listing(&[("u", "d")], None));
+        assert!(Arc::ptr_eq(&lists.sent, &lists.offered));
+    }
+
+    #[test]
+    fn a_list_that_differs_is_stored_once() {
+        let folder = tempfile::tempdir().unwrap();
+        let keeper = PinKeeper::open(&folder.path().join("pins.json"));
+        let mut lists = PinnedListing::new(listing(&[("t", "d")], None));
+        keeper.store.record("a", &definitions_of(&listing(&[("t", "e")], None))).unwrap();
+        lists.compare("a", PinMode::Warn, Some(&keeper), true);
+        assert!(lists.is_unstored);
+        lists.is_unstored = false;
+        lists.stored = definitions_of(&lists.sent).iter().map(Definition::hash).collect();
+        lists.compare("a", PinMode::Warn, Some(&keeper), true);
+        assert!(!lists.is_unstored);
     }
 }

@@ -161,10 +161,13 @@ async fn refused_definitions_are_held_back_until_they_are_accepted() {
     assert!(result.to_string().contains("since it is new"), "{result}");
     assert!(upstream.seen("tools/call").is_empty());
     until("the prompt is held back", async || {
-        let (code, message) = rpc_error(ask(&agent, "prompts/get", json!({"name": "greet"})).await);
-        code == -32602 && message.contains("`marquetry pins diff sums/greet`")
+        let listed = ask(&agent, "prompts/list", json!({})).await.unwrap();
+        listed["prompts"] == json!([])
     })
     .await;
+    let (code, message) = rpc_error(ask(&agent, "prompts/get", json!({"name": "greet"})).await);
+    assert_eq!(code, -32602, "{message}");
+    assert!(message.contains("`marquetry pins diff sums/greet`"), "{message}");
     until("health says so", async || {
         let report = health(&program).await;
         let pins = report["upstreams"][0]["pins"].as_array().cloned().unwrap_or_default();
