@@ -24,6 +24,7 @@ mod overrides;
 mod own_keys;
 mod owner;
 mod parked_calls;
+mod pin_keeper;
 mod pins;
 mod restart;
 mod routes;
@@ -76,7 +77,7 @@ pub use self::{
         DirectAccess, GatewayLimits, GatewayOptions, HttpAccess, Sampler, ToolCapture, Transport,
         UpstreamOptions,
     },
-    pins::{PinListener, PinReport, Unpinned},
+    pin_keeper::{PinListener, PinReport, Unpinned},
     restart::RestartRefused,
     start_report::{StartFailure, StartReport},
     state::UpstreamState,
@@ -90,7 +91,8 @@ use self::{
     connection::Pages,
     levels::Levels,
     parked_calls::ParkedCalls,
-    pins::{PinKeeper, keep_pins},
+    pin_keeper::PinKeeper,
+    pins::keep_pins,
     routes::LinkRoutes,
     startup_wait::Messages,
     subscriptions::Subscriptions,

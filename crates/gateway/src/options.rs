@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use crate::{
     CallApprovals, Observer,
-    pins::{PinKeeper, PinListener},
+    pin_keeper::{PinKeeper, PinListener},
     tool_filter::ToolFilter,
 };
 

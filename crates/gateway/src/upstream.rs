@@ -36,7 +36,7 @@ use super::{
     observer::{Observed, Observer},
     options::{GatewayLimits, GatewayOptions, Transport, UpstreamOptions},
     own_keys,
-    pins::{PinKeeper, PinnedListing},
+    pin_keeper::{PinKeeper, PinnedListing},
     start_report::{StartFailure, StartReport},
     state::UpstreamState,
     stderr::StderrLog,

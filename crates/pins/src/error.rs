@@ -2,7 +2,10 @@
 
 use std::{io, path::PathBuf};
 
-use crate::{Kind, MAX_FILE_BYTES};
+use crate::Kind;
+
+/// Largest file of pins in bytes.
+pub const MAX_FILE_BYTES: usize = 16 << 20;
 
 /// A failure of the file of pins. The file stays as it was.
 #[derive(Debug, thiserror::Error)]

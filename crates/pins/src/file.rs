@@ -11,10 +11,7 @@ use marquetry_atomic_file::{Readers, create_folder, replace};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::{Definition, DefinitionHash, Kind, PinError};
-
-/// Largest file of pins in bytes.
-pub const MAX_FILE_BYTES: usize = 16 << 20;
+use crate::{Definition, DefinitionHash, Kind, PinError, error::MAX_FILE_BYTES};
 
 /// The name of the format in the file.
 const FORMAT: &str = "marquetry pins 1";

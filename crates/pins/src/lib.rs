@@ -14,8 +14,8 @@ mod store;
 
 pub use crate::{
     definition::{Definition, DefinitionHash, Kind},
-    error::PinError,
-    file::{AcceptedPin, MAX_FILE_BYTES, PinFile, PinnedItem, StoredDefinition},
+    error::{MAX_FILE_BYTES, PinError},
+    file::{AcceptedPin, PinFile, PinnedItem, StoredDefinition},
     mode::PinMode,
     record::{PinChange, PinEvent},
     snapshot::Verdict,
