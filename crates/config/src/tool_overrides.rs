@@ -121,8 +121,10 @@ mod tests {
     fn overrides_are_read() {
         let text = "[mcp_servers.a]\ncommand = 'x'\ndisabled_tools = ['x']\n[mcp_servers.a.tools.t]\nname = 'u'\ndescription = 'd'\n\
                     hide = ['h']\nset = { key = '${K}', depth = 2 }\ndefault = { limit = 5 }\n[mcp_servers.a.tools.off]\ndisabled = true\n";
-        let variables = |name: &str| (name == "K").then(|| "hush".to_owned());
-        let config = Config::from_toml_with(text, "m.toml", &variables).unwrap();
+        let config = Config::from_toml_with(text, "m.toml", &|name| {
+            (name == "K").then(|| "hush".to_owned())
+        });
+        let config = config.unwrap();
         assert!(!format!("{config:?}").contains("hush"));
         let options = &config.gateway_options(&[]).upstreams[0];
         assert_eq!(options.filter.disabled, ["x", "off"]);

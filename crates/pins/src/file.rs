@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fs::File,
-    io::{ErrorKind, Read as _},
+    io::{self, ErrorKind, Read as _},
     path::Path,
 };
 
@@ -146,12 +146,11 @@ impl PinFile {
     /// Returns an error that names the file if it cannot be read, is damaged or too large, or (on
     /// Unix) can be written by other users.
     pub fn read(path: &Path) -> Result<Self, PinError> {
-        let in_file = |source| PinError::Io { path: path.to_owned(), source };
         let file = match File::open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
-            file => file.map_err(in_file)?,
+            file => file.map_err(|source| io_error(path, source))?,
         };
-        let metadata = file.metadata().map_err(in_file)?;
+        let metadata = file.metadata().map_err(|source| io_error(path, source))?;
         if !metadata.is_file() {
             return Err(damaged(path, "it is not a file"));
         }
@@ -161,7 +160,8 @@ impl PinFile {
         }
         let mut bytes = Vec::new();
         let limit = MAX_FILE_BYTES as u64 + 1;
-        file.take(limit).read_to_end(&mut bytes).map_err(in_file)?;
+        let read = file.take(limit).read_to_end(&mut bytes);
+        read.map_err(|source| io_error(path, source))?;
         if bytes.len() > MAX_FILE_BYTES {
             return Err(damaged(path, "it is too large"));
         }
@@ -174,9 +174,9 @@ impl PinFile {
         if file.format != FORMAT {
             return Err(format!("its format is not {FORMAT:?}"));
         }
-        let is_whole = |it: Option<&StoredDefinition>| it.is_none_or(StoredDefinition::is_whole);
         for item in file.items() {
-            if !is_whole(item.accepted) || !is_whole(item.waiting) {
+            let mut stored = item.accepted.into_iter().chain(item.waiting);
+            if !stored.all(StoredDefinition::is_whole) {
                 let PinnedItem { server, kind, name, .. } = item;
                 let problem = format!(
                     "the hash of the {kind} {name:?} of {server:?} is not that of its text"
@@ -200,8 +200,7 @@ impl PinFile {
         if bytes.len() > MAX_FILE_BYTES {
             return Err(PinError::Full { path: path.to_owned() });
         }
-        replace(path, &bytes, Readers::Owner)
-            .map_err(|source| PinError::Io { path: path.to_owned(), source })
+        replace(path, &bytes, Readers::Owner).map_err(|source| io_error(path, source))
     }
 
     /// Returns the names of the servers with pins.
@@ -240,7 +239,11 @@ impl PinFile {
 /// Creates the folder of a file.
 pub(crate) fn create_folder_of(path: &Path) -> Result<(), PinError> {
     let Some(folder) = path.parent().filter(|it| !it.as_os_str().is_empty()) else { return Ok(()) };
-    create_folder(folder).map_err(|source| PinError::Io { path: folder.to_owned(), source })
+    create_folder(folder).map_err(|source| io_error(folder, source))
+}
+
+fn io_error(path: &Path, source: io::Error) -> PinError {
+    PinError::Io { path: path.to_owned(), source }
 }
 
 fn damaged(path: &Path, problem: &str) -> PinError {

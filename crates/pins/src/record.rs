@@ -122,13 +122,13 @@ fn record_one(
     texts: &mut TextBudget,
     recorded: &mut Recorded,
 ) {
-    let is_same = |it: &StoredDefinition| it.hash == definition.hash;
-    if pin.accepted.as_ref().is_some_and(is_same) {
+    let hash = Some(definition.hash);
+    if pin.accepted.as_ref().map(|it| it.hash) == hash {
         // It is as before again.
         recorded.is_changed |= pin.waiting.take().is_some();
         return;
     }
-    if pin.waiting.as_ref().is_some_and(is_same) {
+    if pin.waiting.as_ref().map(|it| it.hash) == hash {
         return;
     }
     pin.waiting = Some(texts.stored(definition));
