@@ -65,7 +65,7 @@ pub struct GatewayConfig {
     /// `marquetry/tools` in `$XDG_DATA_HOME` or `~/.local/share`.
     #[schemars(example = &"/var/lib/marquetry/tools")]
     pub tool_cache_directory: Option<PathBuf>,
-    /// What happens when an upstream changes the definition of a tool or prompt, adds one, or
+    /// Handling of an upstream that changes the definition of a tool or prompt, adds one, or
     /// changes its instructions, after it was first seen: "warn" reports it, "refuse" also holds it
     /// back until somebody accepts it with `marquetry pins accept`, "off" compares nothing. Each
     /// upstream can have its own `pins`.

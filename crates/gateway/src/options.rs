@@ -209,7 +209,7 @@ pub struct UpstreamOptions {
     pub filter: ToolFilter,
     /// Changes of single tools, by their names at the upstream.
     pub overrides: IndexMap<String, Arc<ToolOverride>>,
-    /// What happens with definitions that differ from their pins in
+    /// Handling of definitions that differ from their pins in
     /// [`GatewayOptions::pins_file`].
     pub pins: PinMode,
     /// The only revision to use. `None` uses the newest one that the upstream supports.

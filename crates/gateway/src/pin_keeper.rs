@@ -156,7 +156,7 @@ impl PinnedListing {
         });
         let report = PinReport { unpinned: unpinned.collect(), is_refused };
         if is_refused && !report.unpinned.is_empty() {
-            self.offered = Arc::new(trusted(&self.sent, &definitions, &verdicts));
+            self.offered = Arc::new(trusted(&self.sent, &verdicts));
         } else {
             self.offered = self.sent.clone();
         }
@@ -175,18 +175,16 @@ pub(crate) fn definitions_of(listing: &Listing) -> Vec<Definition> {
     instructions.chain(tools).chain(prompts).flatten().collect()
 }
 
-/// Returns lists without the definitions that are not trusted.
-fn trusted(sent: &Listing, definitions: &[Definition], verdicts: &[Verdict]) -> Listing {
-    let mut is_trusted = definitions.iter().zip(verdicts).map(|(it, verdict)| {
-        // What is no JSON has no definition, and cannot be sent to clients either.
-        (it.kind(), it.name(), verdict.is_trusted())
-    });
+/// Returns lists without the definitions that are not trusted. The verdicts have the order of
+/// [`definitions_of`]; every definition is JSON, as it was read from JSON.
+fn trusted(sent: &Listing, verdicts: &[Verdict]) -> Listing {
+    let mut is_trusted = verdicts.iter().map(|verdict| verdict.is_trusted());
     let mut offered = sent.clone();
-    if sent.instructions.is_some() && !is_trusted.next().is_some_and(|(_, _, it)| it) {
+    if sent.instructions.is_some() && !is_trusted.next().unwrap_or_default() {
         offered.instructions = None;
     }
-    offered.tools.retain(|_| is_trusted.next().is_some_and(|(_, _, it)| it));
-    offered.prompts.retain(|_| is_trusted.next().is_some_and(|(_, _, it)| it));
+    offered.tools.retain(|_| is_trusted.next().unwrap_or_default());
+    offered.prompts.retain(|_| is_trusted.next().unwrap_or_default());
     offered
 }
 
@@ -276,7 +274,7 @@ mod tests {
         let lists = offered(PinMode::Refuse, first.clone(), then);
         assert_eq!(*lists.offered, listing(&[("u", "d")], None));
         assert!(lists.report.is_refused && lists.report.unpinned.len() == 3);
-        // What disappears is no difference.
+        // Definitions that disappear are no difference.
         let lists = offered(PinMode::Refuse, first, listing(&[("u", "d")], None));
         assert!(Arc::ptr_eq(&lists.sent, &lists.offered));
     }

@@ -1,4 +1,4 @@
-//! What the command prints.
+//! Texts that the command prints.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! What a server says about one of its tools or prompts, and its instructions.
+//! Definitions: a server's description of a tool or a prompt, and its instructions.
 
 use std::fmt;
 

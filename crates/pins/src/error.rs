@@ -27,7 +27,7 @@ pub enum PinError {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         problem: String,
     },
     /// Other users can write the file.

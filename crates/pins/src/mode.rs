@@ -2,12 +2,12 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What happens with definitions that differ from their pins.
+/// Handling of definitions that differ from their pins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum PinMode {
-    /// Nothing is pinned or compared.
+    /// Definitions are neither pinned nor compared.
     Off,
     /// They are offered, and reported.
     #[default]

@@ -30,11 +30,11 @@ pub struct PinEvent {
     pub kind: Kind,
     /// Its name; empty for instructions.
     pub name: String,
-    /// What has happened.
+    /// The kind of the change.
     pub change: PinChange,
 }
 
-/// What has happened with a definition or its pin.
+/// The kind of a change of a definition or its pin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PinChange {
@@ -46,7 +46,7 @@ pub enum PinChange {
     Accepted,
 }
 
-/// What [`record`] has done.
+/// The outcome of [`record`].
 #[derive(Debug, Default)]
 pub(crate) struct Recorded {
     /// Whether the pins differ from before.

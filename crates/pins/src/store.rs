@@ -23,7 +23,7 @@ pub struct PinStore {
     problem: RwLock<Option<String>>,
 }
 
-/// What shows that a file was replaced: its time, its length, and (on Unix) its number.
+/// Time, length and (on Unix) number of a file, which differ once it was replaced.
 type Stamp = Option<(SystemTime, u64, u64)>;
 
 impl PinStore {
