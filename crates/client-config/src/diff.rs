@@ -149,18 +149,73 @@ fn position(lines: &[usize]) -> String {
     }
 }
 
-/// Replaces what looks secret in a line of JSON, TOML or YAML.
+/// Stands for a secret, and for the rest of a long line.
+const HIDDEN: &str = "…";
+
+/// The most characters of a line that are shown. Some files are one line.
+const MAX_LINE: usize = 600;
+
+/// Replaces what looks secret in a line of JSON, TOML or YAML, and cuts a long line.
 fn without_secret(line: &str) -> String {
-    const HIDDEN: &str = "…";
-    let separator = line.find([':', '=']);
-    let Some(at) = separator else { return without_secret_values(line, HIDDEN).into_owned() };
-    let name = line[..at].trim().trim_matches(['"', '\'']);
-    let value = line[at + 1..].trim().trim_end_matches(',').trim_matches(['"', '\'']);
-    // A reference to a variable is not the secret itself.
-    let is_literal =
-        !value.is_empty() && !value.starts_with("${") && !value.starts_with(['{', '[']);
-    if is_literal && (is_secret_variable(name) || looks_secret(value)) && !value.contains("://") {
-        return format!("{}{} {HIDDEN}", &line[..at], &line[at..=at]);
+    let quoted = without_quoted_secrets(line);
+    let safe = without_plain_secret(&quoted);
+    match safe.char_indices().nth(MAX_LINE) {
+        Some((at, _)) => format!("{}{HIDDEN}", &safe[..at]),
+        None => safe,
+    }
+}
+
+/// Replaces the strings in double or single quotes that look secret, or whose key does.
+fn without_quoted_secrets(line: &str) -> String {
+    let mut out = String::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = rest.find(['"', '\'']) {
+        let quote = rest.as_bytes()[at];
+        let inside = &rest[at + 1..];
+        let end = end_of_string(inside, quote);
+        out.push_str(&rest[..at]);
+        let value = &inside[..end];
+        let is_secret = is_secret_variable(key_before(&out)) || looks_secret(value);
+        let is_reference = value.starts_with("${") || value.contains("://");
+        let shown = if is_secret && !is_reference && !value.is_empty() { HIDDEN } else { value };
+        out.push(char::from(quote));
+        out.push_str(shown);
+        // An unclosed string ends with the line.
+        let after = (end + 1).min(inside.len());
+        out.push_str(&inside[end..after]);
+        rest = &inside[after..];
+    }
+    out.push_str(rest);
+    out
+}
+
+fn end_of_string(inside: &str, quote: u8) -> usize {
+    let bytes = inside.as_bytes();
+    let mut at = 0;
+    while at < bytes.len() && bytes[at] != quote {
+        at += if bytes[at] == b'\\' && quote == b'"' { 2 } else { 1 };
+    }
+    // A backslash at the end of the line may have led beyond it, or into a character.
+    inside.floor_char_boundary(at)
+}
+
+/// Returns the key before a value: the word before `:` or `=`.
+fn key_before(text: &str) -> &str {
+    let before = text.trim_end();
+    let Some(key) = before.strip_suffix([':', '=']) else { return "" };
+    let key = key.trim_end().trim_end_matches(['"', '\'']);
+    let start = key.rfind(['"', '\'', '{', ',', ' ']).map_or(0, |found| found + 1);
+    &key[start..]
+}
+
+/// Replaces a value without quotes, as YAML has it.
+fn without_plain_secret(line: &str) -> String {
+    let Some(at) = line.find(": ") else { return without_secret_values(line, HIDDEN).into_owned() };
+    let name = line[..at].trim();
+    let value = line[at + 2..].trim();
+    let is_plain = !value.is_empty() && !value.starts_with(['"', '\'', '{', '[', '$', '…']);
+    if is_plain && (is_secret_variable(name) || looks_secret(value)) && !value.contains("://") {
+        return format!("{}: {HIDDEN}", &line[..at]);
     }
     without_secret_values(line, HIDDEN).into_owned()
 }
@@ -206,9 +261,30 @@ mod tests {
         let text = unified("f", before, &format!("{before}b: 2\n"));
         assert!(!text.contains("sk-1234") && !text.contains("\"x\""), "{text}");
         assert!(text.contains(" a: 1\n+b: 2\n"), "{text}");
+        for (line, want) in [
+            (
+                r#"{"a": {"env": {"API_KEY": "hush", "REGION": "eu"}, "url": "https://a.example/1"}}"#,
+                r#"{"a": {"env": {"API_KEY": "…", "REGION": "eu"}, "url": "https://a.example/1"}}"#,
+            ),
+            ("env = { API_KEY = \"hush\", A = '1' }", "env = { API_KEY = \"…\", A = '1' }"),
+            ("  GITHUB_TOKEN: hush", "  GITHUB_TOKEN: …"),
+            ("  token: '${TOKEN}'", "  token: '${TOKEN}'"),
+            ("\"KEY\": \"a\\\\", "\"KEY\": \"…"),
+            ("it's: ü\\", "it's: ü\\"),
+        ] {
+            assert_eq!(without_secret(line), want);
+        }
+        let long = without_secret(&"x ".repeat(MAX_LINE));
+        assert_eq!(long.chars().count(), MAX_LINE + 1);
     }
 
     proptest::proptest! {
+        #[test]
+        fn any_line_is_shown(line in ".{0,40}", odd in "[\"'\\\\:=ü ]{0,12}") {
+            without_secret(&line);
+            without_secret(&odd);
+        }
+
         #[test]
         fn the_new_lines_are_all_there(before in "[ab\n]{0,30}", after in "[ab\n]{0,30}") {
             let old: Vec<&str> = before.split_inclusive('\n').collect();

@@ -26,12 +26,16 @@ pub fn guide(console: &str, machine: &mut Machine<'_>) -> Result<(), ConnectComm
         let status = match &read {
             Err(error) => error.to_string(),
             Ok(file) => {
-                let count = other_servers(client, file.text());
-                servers += count;
-                if !is_connected(client, file) {
-                    open.push(client);
+                if let Err(error) = client.section().exists(file.text()) {
+                    format!("{}: {error}", path.display())
+                } else {
+                    let count = other_servers(client, file.text());
+                    servers += count;
+                    if !is_connected(client, file) {
+                        open.push(client);
+                    }
+                    described(client, file, count)
                 }
-                described(client, file, count)
             }
         };
         machine.print(&format!("  {:<15} {status}", client.title()));
@@ -46,14 +50,14 @@ pub fn guide(console: &str, machine: &mut Machine<'_>) -> Result<(), ConnectComm
             own.display()
         ));
         if machine.confirm("Import them?", "run \"marquetry import\"")? {
-            finished(import(&import_arguments(), machine))?;
+            import(&import_arguments(), machine)?;
         }
     }
     if !open.is_empty() {
         let titles: Vec<&str> = open.iter().map(|client| client.title()).collect();
         let question = format!("Connect {} to Marquetry?", titles.join(", "));
         if machine.confirm(&question, "run \"marquetry connect\"")? {
-            finished(connect(&connect_arguments(&open), machine))?;
+            connect(&connect_arguments(&open), machine)?;
         }
     }
     machine.print(&format!(
@@ -62,14 +66,6 @@ pub fn guide(console: &str, machine: &mut Machine<'_>) -> Result<(), ConnectComm
         own.display()
     ));
     Ok(())
-}
-
-/// Turns a "no" of the user, which was printed, into success.
-fn finished(outcome: Result<(), ConnectCommandError>) -> Result<(), ConnectCommandError> {
-    match outcome {
-        Err(failure) if failure.message.is_empty() => Ok(()),
-        outcome => outcome,
-    }
 }
 
 fn is_connected(client: Client, file: &ConfigFile) -> bool {

@@ -57,7 +57,9 @@ pub fn import(
         machine.print("there are no new servers");
     } else {
         let move_them = wants_secrets_moved(arguments, &target, machine)?;
-        target.write(move_them, consent, machine)?;
+        if !target.write(move_them, consent, machine)? {
+            return Ok(());
+        }
     }
     if consent == Consent::DryRun || sources.iter().all(|source| source.names.is_empty()) {
         return Ok(());
@@ -146,13 +148,13 @@ impl Target {
         }
     }
 
-    /// Writes the new servers.
+    /// Writes the new servers with the user's consent, and returns whether they were written.
     fn write(
         &mut self,
         move_them: bool,
         consent: Consent,
         machine: &mut Machine<'_>,
-    ) -> Result<(), ConnectCommandError> {
+    ) -> Result<bool, ConnectCommandError> {
         let mut after = self.file.text().to_owned();
         let mut changes = Vec::new();
         let mut files: Vec<SecretFile> = Vec::new();
@@ -178,7 +180,7 @@ impl Target {
             machine.print(&format!("a secret goes to {}", file.path.display()));
         }
         if !plan.is_agreed(machine, consent)? {
-            return if consent == Consent::DryRun { Ok(()) } else { Err(declined()) };
+            return Ok(false);
         }
         for file in &files {
             file.write().map_err(|error| {
@@ -188,13 +190,9 @@ impl Target {
                 ))
             })?;
         }
-        plan.write(machine)
+        plan.write(machine)?;
+        Ok(true)
     }
-}
-
-/// The user said no: printed already.
-fn declined() -> ConnectCommandError {
-    ConnectCommandError { code: 1, message: String::new() }
 }
 
 /// Collects the servers of clients into the target.

@@ -55,7 +55,7 @@ pub struct Machine<'a> {
 pub struct ConnectCommandError {
     /// The exit code.
     pub code: u8,
-    /// The message, for people; empty if it was printed.
+    /// The message, for people.
     pub message: String,
 }
 

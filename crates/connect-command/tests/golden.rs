@@ -383,9 +383,13 @@ fn the_guide_imports_and_connects() {
     assert!(output.contains("marquetry serve --open --mcp-config "), "{output}");
     assert!(fs::read_to_string(home.own()).unwrap().contains("\"a\": {"));
     assert!(fs::read_to_string(cursor).unwrap().contains("/opt/marquetry"));
+    // A broken file is named, and stays.
+    let windsurf = home.write(Client::Windsurf, "{");
     // A second time, Cursor is connected; a "no" to everything changes nothing.
     let output = home.run_by(Some(vec![]), |machine| guide("http://127.0.0.1:3001/", machine)).ok();
     assert!(output.contains("1 server, connected to Marquetry: "), "{output}");
+    assert!(output.contains("line 1, column 2: "), "{output}");
+    assert_file(&windsurf, "{");
 }
 
 #[cfg(unix)]
