@@ -305,6 +305,10 @@ impl ListChange<'_> {
             let names = &self.gateway.names;
             let names = names.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let restriction = Restriction { policy, grants, names };
+            if before.is_same(&self.after, self.list) {
+                // The change is one of this server's own list.
+                return restriction.policy.shows_upstream(&restriction.grants, OWN_UPSTREAM);
+            }
             before.differs(&self.after, self.list, &restriction)
         })
     }
@@ -399,6 +403,17 @@ impl Catalog {
     /// Returns the number of listed entries.
     fn entries(&self) -> usize {
         self.tools.len() + self.prompts.len() + self.resources.len() + self.templates.len()
+    }
+
+    /// Returns whether a list is the same in another catalog.
+    fn is_same(&self, other: &Self, list: List) -> bool {
+        match list {
+            List::Tools => self.tools == other.tools,
+            List::Prompts => self.prompts == other.prompts,
+            List::Resources => {
+                self.resources == other.resources && self.templates == other.templates
+            }
+        }
     }
 
     /// Returns whether a list differs in another catalog for the caller of a restriction.

@@ -17,8 +17,6 @@ pub(crate) struct Changes {
     pub(crate) prompts: Notify,
     /// Resources or templates.
     pub(crate) resources: Notify,
-    /// Artifacts of everybody.
-    pub(crate) artifacts: Notify,
     /// Prompts of single principals, which others cannot see.
     pub(crate) own_prompts: ChangedPrincipals,
     /// Resources of single principals, which others cannot see.
@@ -36,7 +34,7 @@ impl Changes {
             ChangedFor::Principal(principal) => {
                 self.resources_changed_for(principal.map(|principal| &**principal));
             }
-            _ => self.artifacts.notify_one(),
+            _ => self.resources.notify_one(),
         }
     }
 }

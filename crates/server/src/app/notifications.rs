@@ -34,10 +34,6 @@ pub(super) async fn announce(
                 notifier.resources_changed_if(|it| change.reaches(it));
                 console.resources_changed();
             }
-            () = changes.artifacts.notified() => {
-                notifier.resources_changed_if(|it| gateway.view_of_recipient(it).shows_own());
-                console.resources_changed();
-            }
             // Only clients of the principal see these lists, so only they list them again.
             principals = changes.own_resources.take() => {
                 for principal in principals.values() {

@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     program::Program,
     support::{Running, ask, call, rpc_error, token_of, tool_names, until, users_toml, within},
+    upstream::HttpUpstream,
 };
 
 const SESSION: Revision = Revision::V2025_11_25;
@@ -445,12 +446,13 @@ async fn denied_is_not_there_at_any_door() {
         }
         // What else speaks of upstreams.
         let instructions = agent.session.server().instructions.clone().unwrap_or_default();
-        for upstream in ["git", "files"] {
-            let sees_any = user == "ann" || (user == "bob" && upstream == "git");
-            let heading = format!("# {upstream}\n");
-            assert_eq!(instructions.contains(&heading), sees_any, "{user}: {instructions}");
+        for (upstream, text) in [("git", "# git\n"), ("files", "# files\n"), ("", "read_artifact")]
+        {
+            let may_see = user == "ann" || (user == "bob" && upstream == "git");
+            if instructions.contains(text) != may_see {
+                wrong.push(format!("{user}: instructions with {text:?}: {}", !may_see));
+            }
         }
-        assert_eq!(instructions.contains("read_artifact"), user == "ann", "{user}: {instructions}");
         let hint = call(&agent.session, "git__get_secrets", json!({})).await;
         let (_, message) = rpc_error(hint);
         assert_eq!(message.contains("git__get_secret'"), user == "ann", "{user}: {message}");
@@ -463,6 +465,44 @@ async fn denied_is_not_there_at_any_door() {
     }
     assert!(wrong.is_empty(), "{} of {checked} are wrong:\n{}", wrong.len(), wrong.join("\n"));
     assert!(checked > 400, "{checked}");
+    server.stop().await;
+    stop.cancel();
+}
+
+#[tokio::test]
+async fn a_change_is_announced_to_those_who_see_it() {
+    const CHANGED: &str = "notifications/tools/list_changed";
+    let stop = CancellationToken::new();
+    let folder = tempfile::tempdir().unwrap();
+    let web = HttpUpstream::start().await;
+    let toml = format!(
+        "{RULES}{}{}{}",
+        users_toml(folder.path(), &USERS),
+        shops(&stop).await,
+        web.toml("web")
+    );
+    let server = Running::start(&toml).await;
+    let mut agents = Vec::new();
+    for revision in [SESSION, STATELESS] {
+        for user in ["ann", "bob"] {
+            let options = ClientOptions::default();
+            let agent = server.agent_of_user(revision, options, Some(&token_of(user))).await;
+            let heard = agent.notifications();
+            agents.push((user, agent, heard));
+        }
+    }
+    // The stream of a stateless agent opens asynchronously.
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    call(&agents[0].1, "web__grow", json!({})).await.unwrap();
+    for (_, _, heard) in agents.iter_mut().filter(|(user, ..)| *user == "ann") {
+        within(async { while &*heard.recv().await.unwrap().method != CHANGED {} }).await;
+    }
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    for (_, _, heard) in agents.iter_mut().filter(|(user, ..)| *user == "bob") {
+        let heard = std::iter::from_fn(|| heard.try_recv().ok());
+        assert_eq!(heard.filter(|told| &*told.method == CHANGED).count(), 0);
+    }
+    assert!(tool_names(&agents[0].1).await.contains(&"web__extra".to_owned()));
     server.stop().await;
     stop.cancel();
 }
