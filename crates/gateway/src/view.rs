@@ -103,6 +103,10 @@ impl Restriction {
         self.policy.decide(&self.grants, item)
     }
 
+    fn shows_upstream(&self, upstream: usize) -> bool {
+        self.policy.shows_upstream(&self.grants, self.name(upstream))
+    }
+
     fn lists(&self, kind: ItemKind, upstream: usize, name: &str) -> bool {
         self.decide(&item(kind, self.name(upstream), name)).is_listed()
     }
@@ -358,8 +362,6 @@ impl Catalog {
             .filter(|(uri, upstream)| sees.lists(ItemKind::Resource, **upstream, uri))
             .map(|(uri, upstream)| (uri.clone(), *upstream))
             .collect();
-        let shows =
-            |upstream: &usize| sees.policy.shows_upstream(&sees.grants, sees.name(*upstream));
         Self {
             tools: kept(&self.tools, |tool| tool_routes.contains_key(&tool.name)),
             prompts: kept(&self.prompts, |prompt| prompt_routes.contains_key(&prompt.name)),
@@ -389,8 +391,8 @@ impl Catalog {
                 .filter(|(exposed, _)| resource_routes.contains_key(*exposed))
                 .map(|(exposed, route)| (exposed.clone(), route.clone()))
                 .collect(),
-            patterns: kept(&self.patterns, |(_, upstream)| shows(upstream)),
-            with_resources: kept(&self.with_resources, shows),
+            patterns: kept(&self.patterns, |(_, upstream)| sees.shows_upstream(*upstream)),
+            with_resources: kept(&self.with_resources, |it| sees.shows_upstream(*it)),
             tool_routes,
             views,
             prompt_routes,
@@ -478,10 +480,7 @@ impl Catalog {
     /// Returns whether the caller may see that an upstream exists.
     #[must_use]
     pub fn shows_upstream(&self, upstream: usize) -> bool {
-        self.restriction.as_ref().is_none_or(|restriction| {
-            let name = restriction.name(upstream);
-            restriction.policy.shows_upstream(&restriction.grants, name)
-        })
+        self.restriction.as_ref().is_none_or(|restriction| restriction.shows_upstream(upstream))
     }
 
     /// Returns whether the caller may see a tool, prompt or resource of this server itself.
@@ -588,14 +587,17 @@ impl Catalog {
     #[must_use]
     pub fn listing_of(&self, upstream: &Upstream) -> Arc<Listing> {
         let listing = upstream.listing();
-        let Some(restriction) = &self.restriction else { return listing };
+        let Some(sees) = &self.restriction else { return listing };
         let number = upstream.number();
-        let sees = |kind: ItemKind, name: &str| restriction.lists(kind, number, name);
         Arc::new(Listing {
-            tools: kept(&listing.tools, |tool| sees(ItemKind::Tool, &tool.name)),
-            prompts: kept(&listing.prompts, |prompt| sees(ItemKind::Prompt, &prompt.name)),
+            tools: kept(&listing.tools, |tool| sees.lists(ItemKind::Tool, number, &tool.name)),
+            prompts: kept(&listing.prompts, |prompt| {
+                sees.lists(ItemKind::Prompt, number, &prompt.name)
+            }),
             resources: kept(&listing.resources, |it| self.may_read(number, &it.uri)),
-            templates: kept(&listing.templates, |it| sees(ItemKind::Resource, &it.uri_template)),
+            templates: kept(&listing.templates, |it| {
+                sees.lists(ItemKind::Resource, number, &it.uri_template)
+            }),
             ..Listing::clone(&listing)
         })
     }

@@ -109,13 +109,20 @@ impl Policy {
         for kind in KINDS {
             for (index, rule) in self.rules.iter().enumerate() {
                 let place = format!("{}.{}", place(index), kind.setting());
-                let is_about = |upstream: &str| rule.is_about(upstream);
-                check_items(rule.access(kind), kind, &is_about, &place, known, &mut warnings);
+                let access = rule.access(kind);
+                check_items(access, kind, &|it| rule.is_about(it), &place, known, &mut warnings);
             }
             for (name, profile) in &self.profiles {
                 let place = format!("profiles.{name}.{}", kind.setting());
-                let is_about = |upstream: &str| profile.includes_upstream(upstream);
-                check_items(profile.access(kind), kind, &is_about, &place, known, &mut warnings);
+                let access = profile.access(kind);
+                check_items(
+                    access,
+                    kind,
+                    &|it| profile.includes_upstream(it),
+                    &place,
+                    known,
+                    &mut warnings,
+                );
             }
         }
         warnings
