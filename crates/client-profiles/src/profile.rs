@@ -66,6 +66,8 @@ pub struct ClientProfile {
     pub max_tools: Option<u64>,
     /// Whether the client reads every page of a list.
     pub reads_pages: bool,
+    /// Whether the client keeps definitions of tools from its model until the model looks for them.
+    pub defers_tools: bool,
     /// The first version of the client that this profile is not for. `None` means every version
     /// without a profile of its own.
     pub before: Option<String>,
@@ -98,6 +100,7 @@ impl Default for ClientProfile {
             max_schema_bytes: None,
             max_tools: None,
             reads_pages: true,
+            defers_tools: false,
             before: None,
             source: String::new(),
             read: String::new(),

@@ -81,6 +81,11 @@ pub struct ClientSettings {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "schema", schemars(example = false))]
     pub reads_pages: Option<bool>,
+    /// Whether the client keeps definitions of tools from its model until the model looks for them.
+    /// `tools.search.mode = "auto"` leaves such a client its whole list.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "schema", schemars(example = true))]
+    pub defers_tools: Option<bool>,
 }
 
 impl ClientSettings {
@@ -121,6 +126,7 @@ impl ClientSettings {
             max_schema_bytes,
             max_tools,
             reads_pages,
+            defers_tools,
         } = self.clone();
         ClientProfile {
             shows: shows.unwrap_or(profile.shows),
@@ -140,6 +146,7 @@ impl ClientSettings {
             max_schema_bytes: max_schema_bytes.or(profile.max_schema_bytes),
             max_tools: max_tools.or(profile.max_tools),
             reads_pages: reads_pages.unwrap_or(profile.reads_pages),
+            defers_tools: defers_tools.unwrap_or(profile.defers_tools),
             ..profile
         }
     }
