@@ -107,7 +107,7 @@ pub mod sections {
         server::{ServerConfig, TlsConfig},
         testing::TestingConfig,
         tool_overrides::{FixedArguments, ToolName},
-        tools::ToolsConfig,
+        tools::{ToolSearchConfig, ToolSearchMode, ToolsConfig},
         upstream::{Prefix, ToolConfig, UpstreamConfig},
     };
 }

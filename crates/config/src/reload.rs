@@ -27,7 +27,7 @@ impl ServerSwitches {
 
 /// Settings that take effect while the server runs, or the beginnings of their names. Those of
 /// single upstreams, `mcp_servers`, are not among the settings that are compared.
-const IN_PLACE: [&str; 19] = [
+const IN_PLACE: [&str; 21] = [
     "artifacts.policies",
     "ask.servers",
     "ask.timeout_ms",
@@ -48,6 +48,8 @@ const IN_PLACE: [&str; 19] = [
     "profiles",
     // The task that watches the files reads it.
     "server.reload_on_change",
+    "tools.search.always",
+    "tools.search.threshold_tokens",
 ];
 
 impl Config {
@@ -124,6 +126,9 @@ mod tests {
         let switched_on = ["auth.tokens.a.env", "auth.tokens.a.groups", "auth.tokens.a.scopes"];
         check("", tokens, &switched_on);
         check("mcp_servers.a.command = 'x'", "mcp_servers.b.command = 'y'", &[]);
+        let search = "tools.search = { mode = 'auto', always = ['a'], threshold_tokens = 5 }";
+        check(search, "tools.search.mode = 'auto'", &[]);
+        check("", search, &["tools.search.mode"]);
         let tls = "server.tls = { certificate = 'c', key = 'k' }";
         check("", tls, &["server.tls.certificate", "server.tls.key"]);
     }

@@ -87,7 +87,7 @@ pub(crate) struct RequestEvent<'a> {
     /// The upstream's own name of the tool or prompt.
     #[serde(skip_serializing_if = "Option::is_none")]
     tool: Option<&'a str>,
-    /// The name that the client gave.
+    /// The name that the client gave; for a call within another one, that of the inner call.
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -166,7 +166,12 @@ impl<'a> RequestEvent<'a> {
             method: cx.method(),
             upstream: call.map(|call| &*call.upstream),
             tool: call.and_then(|call| call.name.as_deref()),
-            name: target.name.as_deref(),
+            name: end
+                .notes
+                .arguments
+                .as_ref()
+                .and(end.notes.name.as_deref())
+                .or(target.name.as_deref()),
             uri: target.uri.as_deref(),
             arguments,
             rule: end.notes.rule.as_deref(),

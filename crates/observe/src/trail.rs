@@ -165,11 +165,14 @@ impl AuditTrail {
         if self.detail == ArgumentDetail::None {
             return None;
         }
-        let arguments = cx.param("arguments")?;
-        if arguments.get().len() > MAX_BYTES {
-            return to_raw_value(&json!({"omitted_bytes": arguments.get().len()})).ok();
+        let arguments = match &end.notes.arguments {
+            Some(inner) => inner,
+            None => cx.param("arguments")?.get(),
+        };
+        if arguments.len() > MAX_BYTES {
+            return to_raw_value(&json!({"omitted_bytes": arguments.len()})).ok();
         }
-        let value: Value = serde_json::from_str(arguments.get()).ok()?;
+        let value: Value = serde_json::from_str(arguments).ok()?;
         let Value::Object(members) = &value else { return None };
         if self.detail == ArgumentDetail::Keys {
             let keys = members.keys().take(MAX_KEYS);
@@ -179,7 +182,7 @@ impl AuditTrail {
         }
         let mut hidden = end.notes.secret_names.clone();
         self.hidden_names(&value, &mut hidden);
-        let shown = json_without_secrets(arguments.get(), &hidden, "[redacted]");
+        let shown = json_without_secrets(arguments, &hidden, "[redacted]");
         // A line of the log has no line ends.
         let shown: Value = serde_json::from_str(&shown).ok()?;
         to_raw_value(&shown).ok()

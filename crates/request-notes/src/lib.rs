@@ -36,6 +36,8 @@ pub struct NoteSheet {
 pub struct Notes {
     /// The name of the tool or prompt for all clients, if a client calls it by another one.
     pub name: Option<String>,
+    /// The arguments of the tool as JSON, if the call came within a call of another tool.
+    pub arguments: Option<Arc<str>>,
     /// Names of arguments that the schema of the tool marks as secret.
     pub secret_names: Vec<String>,
     /// The calls of upstreams, in the order of their ends.

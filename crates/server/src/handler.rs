@@ -20,7 +20,7 @@ use marquetry_projections::{
     may_select,
 };
 use marquetry_protocol::{
-    RpcError,
+    Era, RpcError,
     server::{
         Handler, HeaderArguments, Peer, Reply, RequestContext, ServerDescription, ToolHeaders,
         fair::Full, page,
@@ -35,6 +35,7 @@ use marquetry_protocol::{
 };
 use marquetry_request_notes::{Refusal, note};
 use marquetry_savings::{Saving, Savings};
+use marquetry_search_tools::{CALL, Origin, SEARCH as FIND, ToolSearch, not_found, target};
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
@@ -50,6 +51,9 @@ use crate::{
 
 /// Member of a failed call's `_meta` that names the upstream and the kind of the failure.
 pub(crate) const UPSTREAM: &str = "marquetry/upstream";
+
+/// The name that the console's page gives itself as a client.
+const CONSOLE_CLIENT: &str = "marquetry-console";
 
 /// The handler of the one MCP server that agents see.
 pub(crate) struct GatewayHandler {
@@ -70,6 +74,8 @@ pub(crate) struct GatewayHandler {
     pub(crate) recorder: Recorder,
     /// Runs the programs of calls over their answers, if `artifacts.projections` is on.
     pub(crate) projections: Option<Projections>,
+    /// Two tools in place of a long list, if `tools.search` is on.
+    pub(crate) search: Arc<ToolSearch>,
     /// Counts what answers keep from models.
     pub(crate) savings: Savings,
     /// Limits the rate of each caller's tool calls.
@@ -104,7 +110,7 @@ impl ToolHeaders for GatewayHandler {
 
     async fn known(&self, tool: &str, sender: &Peer) -> Result<(), Full> {
         // Only an upstream may still be starting.
-        if self.built_ins.has(tool) || self.custom.has_tool(tool) {
+        if self.built_ins.has(tool) || self.custom.has_tool(tool) || self.search.has(tool) {
             return Ok(());
         }
         self.gateway.tool_known(tool, sender).await
@@ -143,17 +149,16 @@ impl Handler for GatewayHandler {
     ) -> Result<ListToolsResult, RpcError> {
         self.gateway.list_ready(List::Tools, cx).await?;
         let catalog = self.gateway.view(cx);
-        let count = self.listed_tools(&catalog).count();
         let client = self.clients.of(cx);
+        let shown = self.shown_tools(&catalog, &client, cx);
+        let count = shown.len();
         client.check_number_of_tools(count);
         let (range, next_cursor) =
             if client.reads_pages() { self.page(count, cursor)? } else { (0..count, None) };
         let names = client.tool_names(self.listed_names(&catalog));
-        let tools = self
-            .listed_tools(&catalog)
-            .skip(range.start)
-            .take(range.len())
-            .map(|tool| self.with_selection(tool.clone(), &catalog, &client, cx))
+        let tools = shown[range]
+            .iter()
+            .map(|&tool| self.with_selection(tool.clone(), &catalog, &client, cx))
             .map(|tool| client.listed(tool, &names))
             .collect();
         Ok(ListToolsResult { tools, next_cursor })
@@ -165,13 +170,17 @@ impl Handler for GatewayHandler {
         cx: &RequestContext,
     ) -> Result<Reply, RpcError> {
         let _in_flight = self.calls.token();
+        let refusal = self.unwrap_call(&mut params, cx).await;
         let catalog = self.gateway.view(cx);
         if let Some(name) = self.own_name(&params.name, &catalog, &self.clients.of(cx)) {
             params.name = name;
         }
         let mut record =
             self.recorder.begin(&params, || self.input_schema_of(&params.name, &catalog), cx);
-        let answer = self.answer(params, cx, &mut record).await;
+        let answer = match refusal {
+            Some(refusal) => Reply::json(&refusal),
+            None => self.answer(params, cx, &mut record).await,
+        };
         record.end(&answer);
         answer
     }
@@ -410,6 +419,9 @@ impl GatewayHandler {
         if let Some(reply) = self.built_ins.call(&params, cx).await {
             return reply;
         }
+        if params.name == FIND && self.search.has(FIND) {
+            return self.find_tools(&params, cx).await;
+        }
         let name = params.name.clone();
         let arguments = params.arguments.clone();
         let no_ui = ToolUi::default();
@@ -551,6 +563,83 @@ impl GatewayHandler {
             || self.custom.resources().any(|resource| resource.uri == uri)
     }
 
+    /// Returns the tools that `tools/list` shows a client: all, or two in place of a long list.
+    fn shown_tools<'a>(
+        &'a self,
+        catalog: &'a Arc<Catalog>,
+        client: &Client,
+        cx: &RequestContext,
+    ) -> Vec<&'a Tool> {
+        let all: Vec<&Tool> = self.listed_tools(catalog).collect();
+        if is_for_people(cx) {
+            return all;
+        }
+        let profile = client.profile();
+        let client = marquetry_search_tools::Client {
+            defers_tools: profile.defers_tools,
+            max_tools: profile.max_tools,
+        };
+        self.search.shown(catalog, &all, client).unwrap_or(all)
+    }
+
+    /// Replaces a call of `call_tool` by the call that it describes. Returns the answer if that is
+    /// not possible. Only listed tools can be called in this way.
+    async fn unwrap_call(
+        &self,
+        params: &mut CallToolParams,
+        cx: &RequestContext,
+    ) -> Option<CallToolResult> {
+        if params.name != CALL || !self.search.has(CALL) {
+            return None;
+        }
+        let mut call = match target(params) {
+            Ok(call) => call,
+            Err(refusal) => return Some(*refusal),
+        };
+        // The protocol waits only for the upstream of the name that it sees.
+        if let Err(error) = self.gateway.list_ready(List::Tools, cx).await {
+            return Some(CallToolResult::error(error.message.clone()));
+        }
+        let catalog = self.gateway.view(cx);
+        if let Some(name) = self.own_name(&call.name, &catalog, &self.clients.of(cx)) {
+            call.name = name;
+        }
+        let tools: Vec<&Tool> = self.listed_tools(&catalog).collect();
+        let refusal = not_found(&call.name, &tools);
+        if refusal.is_none() {
+            note(|notes| {
+                let arguments = call.arguments.as_deref().map_or("{}", RawValue::get);
+                notes.arguments = Some(arguments.into());
+            });
+            *params = call;
+        }
+        refusal
+    }
+
+    /// Answers a search over the tools that the caller would list without it.
+    async fn find_tools(
+        &self,
+        params: &CallToolParams,
+        cx: &RequestContext,
+    ) -> Result<Reply, RpcError> {
+        self.gateway.list_ready(List::Tools, cx).await?;
+        let catalog = self.gateway.view(cx);
+        let tools: Vec<&Tool> = self.listed_tools(&catalog).collect();
+        let found =
+            self.search.answer(params, &catalog, &tools, |name| self.origin(name, &catalog));
+        Reply::json(&found.await)
+    }
+
+    /// Returns the server of a tool and its name there.
+    fn origin(&self, tool: &str, catalog: &Catalog) -> Origin {
+        let of_upstream = catalog.tool(tool).and_then(|route| {
+            let upstream = self.gateway.upstream(route.to.upstream)?;
+            Some(Origin { server: upstream.name().to_owned(), name: route.to.name.clone() })
+        });
+        of_upstream
+            .unwrap_or_else(|| Origin { server: SERVER_NAME.to_owned(), name: tool.to_owned() })
+    }
+
     fn listed_names<'a>(&'a self, catalog: &'a Catalog) -> impl Iterator<Item = &'a str> {
         self.listed_tools(catalog).map(|tool| tool.name.as_str())
     }
@@ -662,6 +751,9 @@ impl GatewayHandler {
         } else {
             text.push_str("They can be read as resources.");
         }
+        if self.search.has(FIND) {
+            text.push_str(&format!(" If {FIND} is listed, it finds the tools that are not."));
+        }
         if let Some(more) = Knowledge::instructions(|tool| self.has_own_tool(tool, view)) {
             text.push_str("\n\n");
             text.push_str(&more);
@@ -676,6 +768,15 @@ impl GatewayHandler {
     fn listing_of(&self, upstream: usize, cx: &RequestContext) -> Arc<Listing> {
         let upstream = self.gateway.upstream(upstream);
         upstream.map(|it| self.gateway.view(cx).listing_of(&it)).unwrap_or_default()
+    }
+}
+
+/// Returns whether a request comes from the console or the REST facade. People see all tools.
+fn is_for_people(cx: &RequestContext) -> bool {
+    match cx.client() {
+        Some(client) => client.name == CONSOLE_CLIENT,
+        // In a session, every client of MCP has said its name.
+        None => cx.revision().era() == Era::Session,
     }
 }
 

@@ -12,6 +12,7 @@ use marquetry_gateway::{Applied, Gateway};
 use marquetry_inbound_tls::{Refresh, Tls};
 use marquetry_oauth::server::ReplaceableAuthenticator;
 use marquetry_observe::ServerMetrics;
+use marquetry_search_tools::ToolSearch;
 use serde_json::json;
 use tokio::time::MissedTickBehavior;
 use tokio_util::sync::CancellationToken;
@@ -90,6 +91,7 @@ pub(crate) struct Reloader {
     /// Whose tokens are those of `[auth]`; none without it.
     pub(crate) access: Option<Arc<ReplaceableAuthenticator>>,
     pub(crate) tls: Option<Arc<Tls>>,
+    pub(crate) search: Arc<ToolSearch>,
     pub(crate) source: Option<Arc<dyn ConfigSource>>,
     pub(crate) metrics: Option<Arc<ServerMetrics>>,
     /// Cancelled when the server shuts down.
@@ -184,6 +186,10 @@ impl Reloader {
             reloaded.upstreams = self.gateway.apply(options.upstreams);
             reloaded.for_next_start = state.started_with.settings_for_next_start(&config);
             state.watches_files = config.server.reload_on_change;
+            // The names of the two tools are reserved at the start, so the mode stays.
+            let mut search = config.tools.search.options();
+            search.mode = state.started_with.tools.search.options().mode;
+            self.search.set_options(search);
             self.refresh_tls();
             source.applied(&config);
         }

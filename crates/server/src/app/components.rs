@@ -24,6 +24,7 @@ use marquetry_protocol::{
     types::Tool,
 };
 use marquetry_savings::Savings;
+use marquetry_search_tools::ToolSearch;
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
@@ -75,6 +76,7 @@ pub(super) struct Components {
     /// Tool calls in flight.
     calls: TaskTracker,
     savings: Savings,
+    search: Arc<ToolSearch>,
     observation: Observation,
     /// Cancelled when the server shuts down.
     stop: CancellationToken,
@@ -110,6 +112,7 @@ impl Components {
             .with_engine(config.plantuml.engine_options());
         let artifacts = artifact_tools(&config, store.clone(), changes.clone(), recorder.clone());
         let savings = Savings::start(config.artifacts.savings_database.as_deref());
+        let search = Arc::new(ToolSearch::new(config.tools.search.options()));
         let metadata = metadata_routes(access.resource_server.clone());
         let reloadable = access.reloadable.clone();
         let authenticator = access.with_logins(console.as_ref());
@@ -131,6 +134,7 @@ impl Components {
             admin_routes,
             calls: TaskTracker::new(),
             savings,
+            search,
             observation,
             stop: CancellationToken::new(),
         })
@@ -203,6 +207,7 @@ impl Components {
             limits: self.config.limits.clone(),
             recorder: self.recorder.clone(),
             projections: self.config.artifacts.projections.then(Projections::default),
+            search: self.search.clone(),
             savings: self.savings.clone(),
             call_rate: CallRate::new(&self.config.limits),
         };
@@ -244,6 +249,7 @@ impl Components {
             console: self.console.clone(),
             access: self.reloadable.clone(),
             tls,
+            search: self.search.clone(),
             source,
             metrics: self.observation.metrics.clone(),
             stop: self.stop.clone(),

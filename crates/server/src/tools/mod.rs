@@ -6,7 +6,7 @@ mod listing;
 use std::sync::Arc;
 
 use marquetry_artifact_tools::{ArtifactTools, DELETE, LIST, QUERY, READ, SEARCH};
-use marquetry_config::Config;
+use marquetry_config::{Config, sections::ToolSearchMode};
 use marquetry_plantuml_tools::{
     CHECK, DECODE, DiagramError, Diagrams, ENCODE, RENDER, has_no_text,
 };
@@ -15,6 +15,7 @@ use marquetry_protocol::{
     server::{Reply, RequestContext, Toolbox},
     types::{CallToolParams, CallToolResult, Tool},
 };
+use marquetry_search_tools::{CALL, SEARCH as FIND};
 use serde_json::json;
 
 pub(crate) use self::custom::CustomTools;
@@ -75,6 +76,9 @@ impl BuiltIns {
             names.extend([LIST, READ, SEARCH, QUERY, DELETE]);
         }
         names.extend(Knowledge::reserved_tools(config));
+        if config.tools.search.mode != ToolSearchMode::Off {
+            names.extend([FIND, CALL]);
+        }
         names
     }
 

@@ -40,6 +40,7 @@ mod shell;
 mod shutdown;
 mod support;
 mod test_command;
+mod tool_search;
 mod tools;
 mod traces;
 mod upstream;
