@@ -94,7 +94,19 @@ impl Config {
     /// # Errors
     /// Returns an error if a pattern or a name cannot be used.
     pub fn access_policy(&self) -> Result<Policy, ConfigError> {
-        self.read_policy().map_err(|(key, problem)| self.fault(&key, problem.to_string()))
+        self.read_policy().map_err(|(key, problem)| self.policy_fault(&key, problem.to_string()))
+    }
+
+    /// Returns an error about a setting of the policy, with the position of its rule if its own is
+    /// not known.
+    fn policy_fault(&self, key: &str, problem: String) -> ConfigError {
+        let mut known = key;
+        while !self.positions.0.contains_key(known)
+            && let Some((parent, _)) = known.rsplit_once('.')
+        {
+            known = parent;
+        }
+        ConfigError { key: Some(key.to_owned()), ..self.fault(known, problem) }
     }
 
     fn read_policy(&self) -> Result<Policy, PolicyFault> {
@@ -142,7 +154,7 @@ impl Config {
     pub fn policy_warnings(&self) -> Vec<String> {
         let Ok(policy) = self.read_policy() else { return Vec::new() };
         let warnings = policy.warnings(&self.policy_inventory()).into_iter();
-        warnings.map(|it| self.fault(&it.place, it.problem).to_string()).collect()
+        warnings.map(|it| self.policy_fault(&it.place, it.problem).to_string()).collect()
     }
 }
 
@@ -260,6 +272,7 @@ mod tests {
         );
         let warnings = config.policy_warnings();
         assert_eq!(warnings.len(), 2, "{warnings:?}");
+        assert!(warnings[0].starts_with("t.toml:"), "{warnings:?}");
         assert!(warnings[0].ends_with("\"cj\" matches no token; did you mean \"ci\"?"));
         assert!(warnings[1].ends_with("\"githab\" matches no server; did you mean \"github\"?"));
     }
