@@ -746,7 +746,7 @@ impl GatewayHandler {
     /// into `limits.max_instructions_bytes`.
     fn instructions(&self, view: &Catalog) -> String {
         let mut text = "Large and binary tool answers are saved as artifacts: the answer then names each artifact and shows what fits. ".to_owned();
-        if self.has_own_tool(READ, view) {
+        if [LIST, SEARCH, QUERY, READ].iter().all(|tool| self.has_own_tool(tool, view)) {
             text.push_str(&format!("{LIST} lists them, {SEARCH} and {QUERY} find what is in them, {READ} reads them in parts."));
         } else {
             text.push_str("They can be read as resources.");

@@ -199,7 +199,7 @@ resources = { allow = ['repo://acme/**'], deny = ['repo://acme/secret/**'] }
 [[policy.rules]]
 principals = ['dee']
 upstreams = ['marquetry']
-tools = { allow = ['encode*', 'list_artifacts'] }
+tools = { allow = ['encode*', 'list_artifacts', 'read_artifact'] }
 ";
 
 /// States the rules again, in another way.
@@ -209,7 +209,10 @@ fn may_see(user: &str, upstream: &str, name: &str) -> bool {
     match user {
         "ann" => true,
         "bob" => upstream == "git" && OF_BOB.contains(&name),
-        "dee" => upstream == "marquetry" && ["encodePlantUML", "list_artifacts"].contains(&name),
+        "dee" => {
+            let own = ["encodePlantUML", "list_artifacts", "read_artifact"];
+            upstream == "marquetry" && own.contains(&name)
+        }
         _ => false,
     }
 }
@@ -446,7 +449,8 @@ async fn denied_is_not_there_at_any_door() {
         }
         // What else speaks of upstreams.
         let instructions = agent.session.server().instructions.clone().unwrap_or_default();
-        for (upstream, text) in [("git", "# git\n"), ("files", "# files\n"), ("", "read_artifact")]
+        for (upstream, text) in
+            [("git", "# git\n"), ("files", "# files\n"), ("", "search_artifact")]
         {
             let may_see = user == "ann" || (user == "bob" && upstream == "git");
             if instructions.contains(text) != may_see {
