@@ -25,8 +25,7 @@ impl Channel {
     pub(super) fn new(server: Server, client: Peer) -> (Self, mpsc::Receiver<Outgoing>) {
         let limits = server.limits();
         let conversation = Conversation::new(None, limits.max_in_flight);
-        let conversation = conversation.in_profile(client.profile.clone());
-        Self::of(server, conversation, client)
+        Self::of(server, conversation.of_peer(&client), client)
     }
 
     /// Creates a channel for a conversation.

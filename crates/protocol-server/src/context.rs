@@ -32,7 +32,7 @@ use super::{
     ask::stateless::Rounds,
     conversation::{ClientFacts, Conversation, ConversationId},
     fair::{FairLimiter, ReturnableSlot},
-    notifier::{Announcer, Notifier},
+    notifier::{Announcer, Notifier, Recipient},
     outgoing::{Outgoing, detached},
     tasks::{Job, Tasks},
 };
@@ -210,6 +210,12 @@ impl RequestContext {
         let error = RpcError::insufficient_scope(scopes.iter().map(String::as_str));
         _ = self.inner.required_scopes.set(scopes);
         error
+    }
+
+    /// Returns the client as one that listens for announcements.
+    pub(super) fn recipient(&self) -> Recipient {
+        let Conversation { principal, profile, .. } = &*self.request().conversation;
+        Recipient { principal: principal.clone(), profile: profile.clone() }
     }
 
     pub(super) fn required_scopes(&self) -> Option<Arc<[String]>> {

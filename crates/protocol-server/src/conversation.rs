@@ -11,10 +11,8 @@ use marquetry_protocol_wire::{
 };
 use tokio_util::sync::CancellationToken;
 
-#[cfg(feature = "http")]
-use super::Peer;
 use super::{
-    Principal, ask::session::Questions, in_flight::InFlight, notifier::Listener,
+    Peer, Principal, ask::session::Questions, in_flight::InFlight, notifier::Listener,
     subscriptions::Subscriptions,
 };
 
@@ -87,22 +85,8 @@ impl Conversation {
 
 impl Conversation {
     /// Sets the owner and the profile.
-    #[cfg(feature = "http")]
     pub(super) fn of_peer(self, peer: &Peer) -> Self {
-        self.of(peer.principal.clone()).in_profile(peer.profile.clone())
-    }
-
-    /// Sets the owner.
-    #[cfg(feature = "http")]
-    pub(super) fn of(mut self, principal: Option<Arc<Principal>>) -> Self {
-        self.principal = principal;
-        self
-    }
-
-    /// Sets the profile of the server.
-    pub(super) fn in_profile(mut self, profile: Option<Arc<str>>) -> Self {
-        self.profile = profile;
-        self
+        Self { principal: peer.principal.clone(), profile: peer.profile.clone(), ..self }
     }
 
     /// Ends the conversation: cancels requests in flight and drops waiting messages.

@@ -21,7 +21,7 @@ use super::{
     conversation::{ClientFacts, Conversation},
     fair::{ReturnableSlot, Slot},
     method_table::MethodCall,
-    notifier::{Filter, Listener, Recipient},
+    notifier::{Filter, Listener},
     observe::observed,
     outgoing::{Outgoing, counted, detached},
     subscriptions::Subscriptions,
@@ -74,7 +74,7 @@ impl Server {
                 methods: Vec::new(),
                 subscriptions: subscriptions.clone(),
             },
-            Recipient::owned(peer.principal.clone(), peer.profile.clone()),
+            cx.recipient(),
         );
         subscriptions.add(uri, self.shared.handler.subscribe(uri, &cx)).await?;
         Ok(Watch { listener, end, shutdown: self.shared.shutdown.clone(), _slot: slot })

@@ -57,10 +57,8 @@ pub trait Handler: Send + Sync + 'static {
         self.describe()
     }
 
-    /// Describes the server to the client of one request, an `initialize` or `server/discover`. A
-    /// handler overrides it when its instructions depend on the sender. By default it calls
-    /// [`Self::describe_for`]. The capabilities are those of `client`: at `initialize`, the context
-    /// has none yet.
+    /// Describes the server to the sender of a request; by default as [`Self::describe_for`] does.
+    /// The capabilities are those of `client`: at `initialize`, the context has none yet.
     fn describe_to(&self, client: &ClientCapabilities, cx: &RequestContext) -> ServerDescription {
         let _ = cx;
         self.describe_for(client)

@@ -10,7 +10,7 @@ use serde_json::{json, value::to_raw_value};
 
 use super::{
     Reply, RequestContext, Server,
-    notifier::{Filter, Recipient, tagged},
+    notifier::{Filter, tagged},
     outgoing::Outgoing,
     subscriptions::Subscriptions,
     task_methods, tasks,
@@ -76,7 +76,7 @@ pub(super) async fn listen(
         methods.into_iter().filter_map(|(wanted, method)| wanted.then_some(method)).collect();
     let id = cx.id();
     let filter = Filter::Listen { id: id.clone(), methods, subscriptions };
-    let listener = server.notifier().listen(filter, Recipient::of(cx));
+    let listener = server.notifier().listen(filter, cx.recipient());
 
     let watch = tasks.watch(wanted.task_ids.iter().cloned());
 

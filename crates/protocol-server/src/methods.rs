@@ -24,7 +24,7 @@ use super::{
     conversation::{ClientFacts, SessionFacts},
     listen::listen,
     method_table::{Method, MethodCall, MethodTable},
-    notifier::{Filter, Recipient},
+    notifier::Filter,
     reply::keep_object_schemas,
     subscriptions::Subscriptions,
     task_methods,
@@ -348,10 +348,10 @@ async fn initialize(call: MethodCall) -> Result<Reply, RpcError> {
     let facts = SessionFacts {
         revision,
         client: client.clone(),
-        listener: call.server.notifier().listen(
-            Filter::Session { subscriptions: subscriptions.clone() },
-            Recipient::of(&call.cx),
-        ),
+        listener: call
+            .server
+            .notifier()
+            .listen(Filter::Session { subscriptions: subscriptions.clone() }, call.cx.recipient()),
         subscriptions,
     };
     if call.cx.request().conversation.session.set(facts).is_err() {

@@ -17,7 +17,7 @@ use serde_json::{
 };
 use tokio::sync::Notify;
 
-use super::{Principal, RequestContext, subscriptions::Subscriptions};
+use super::{Principal, subscriptions::Subscriptions};
 
 const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
@@ -125,16 +125,6 @@ pub struct Recipient {
     pub principal: Option<Arc<Principal>>,
     /// The profile of the server that it has selected.
     pub profile: Option<Arc<str>>,
-}
-
-impl Recipient {
-    pub(super) fn owned(principal: Option<Arc<Principal>>, profile: Option<Arc<str>>) -> Self {
-        Self { principal, profile }
-    }
-
-    pub(super) fn of(cx: &RequestContext) -> Self {
-        Self::owned(cx.principal().cloned(), cx.request().conversation.profile.clone())
-    }
 }
 
 /// The clients for an announcement.
@@ -353,25 +343,13 @@ mod tests {
         let alice = Arc::new(Principal::new(None, "alice"));
         let bob = Arc::new(Principal::new(None, "bob"));
         let listeners = [Some(alice.clone()), Some(alice.clone()), Some(bob), None]
-            .map(|principal| notifier.listen(session(), Recipient::owned(principal, None)));
+            .map(|principal| notifier.listen(session(), Recipient { principal, profile: None }));
         notifier.resources_changed_for(Some(&alice));
         assert_eq!(listeners.each_ref().map(waiting), [1, 1, 0, 0]);
         notifier.resources_changed_for(None);
         assert_eq!(listeners.each_ref().map(waiting), [1, 1, 0, 1]);
         notifier.resources_changed();
         assert_eq!(listeners.each_ref().map(waiting), [1, 1, 1, 1]);
-    }
-
-    #[tokio::test]
-    async fn a_change_reaches_the_selected_clients_alone() {
-        let notifier = Notifier::new(8);
-        let listeners = [None, Some("reading".into())]
-            .map(|profile| notifier.listen(session(), Recipient::owned(None, profile)));
-        notifier.tools_changed_if(|recipient| recipient.profile.as_deref() == Some("reading"));
-        assert_eq!(listeners.each_ref().map(waiting), [0, 1]);
-        notifier.prompts_changed_if(|recipient| recipient.profile.is_none());
-        notifier.resources_changed_if(|_| false);
-        assert_eq!(listeners.each_ref().map(waiting), [1, 1]);
     }
 
     #[tokio::test]

@@ -82,17 +82,13 @@ where
 ///
 /// # Errors
 /// Returns an error as [`serve_pipe`] does.
-pub async fn serve_pipe_of<R, W>(
+pub async fn serve_pipe_of(
     client: Peer,
     server: &Server,
-    reader: R,
-    writer: W,
+    reader: impl AsyncRead + Unpin + Send,
+    writer: impl AsyncWrite + Unpin + Send + 'static,
     stop: CancellationToken,
-) -> io::Result<()>
-where
-    R: AsyncRead + Unpin + Send,
-    W: AsyncWrite + Unpin + Send + 'static,
-{
+) -> io::Result<()> {
     let limits = server.limits();
     let (pipe, queue) = Channel::new(server.clone(), client);
     // Dropping this future ends the conversation, too.

@@ -39,10 +39,8 @@ pub(super) fn step_up(
     scopes: &[String],
     json: Bytes,
 ) -> Response {
-    let challenge = match authenticator {
-        Some(authenticator) => authenticator.step_up(scopes),
-        None => insufficient_scope(scopes),
-    };
+    let challenge =
+        authenticator.map_or_else(|| insufficient_scope(scopes), |it| it.step_up(scopes));
     let denial = Denial { status: StatusCode::FORBIDDEN, challenge, message: String::new() };
     let mut response = answered(denial.status, json);
     response.headers_mut().insert(header::WWW_AUTHENTICATE, denial.www_authenticate());

@@ -242,21 +242,6 @@ mod tests {
         Sessions::new(Shares::new(&limits).sessions, idle)
     }
 
-    #[test]
-    fn a_session_stays_in_its_profile() {
-        let sessions = sessions(4, 4, Duration::from_mins(1));
-        let reading = peer(None).in_profile("reading".into());
-        let opened = Conversation::new(None, 8).of_peer(&reading);
-        sessions.insert("a".into(), Arc::new(opened), Caller::Local, replay()).unwrap();
-        insert(&sessions, "b", None).unwrap();
-        let writing = peer(None).in_profile("writing".into());
-        let found = |id: &str| {
-            [&reading, &writing, &peer(None)].map(|sender| sessions.get(id, sender).is_some())
-        };
-        assert_eq!([found("a"), found("b")], [[true, false, false], [false, false, true]]);
-        assert!(!sessions.end("a", &writing) && sessions.end("a", &reading));
-    }
-
     fn peer(of: Option<&Arc<Principal>>) -> Peer {
         Peer::new(of.cloned(), None)
     }
@@ -270,7 +255,7 @@ mod tests {
     }
 
     fn insert(sessions: &Sessions, id: &str, of: Option<&Arc<Principal>>) -> Result<(), Full> {
-        let conversation = Conversation::new(None, 8).of(of.cloned());
+        let conversation = Conversation::new(None, 8).of_peer(&peer(of));
         sessions.insert(id.into(), Arc::new(conversation), Caller::new(of, None), replay())
     }
 }
