@@ -20,11 +20,11 @@ use crate::{
     listing::Listing,
     names::NameError,
     overrides::{ShownTool, shown_tools},
+    restriction::Restriction,
     template::UriPattern,
     tool_names::{ORIGINAL_NAME_KEY, RenamedTool, ToolNames},
     upstream::Upstream,
     uris::{is_reserved, uri_with_server},
-    view::Restriction,
     views::ViewRoutes,
 };
 

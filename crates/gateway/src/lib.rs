@@ -27,6 +27,7 @@ mod parked_calls;
 mod pin_keeper;
 mod pins;
 mod restart;
+mod restriction;
 mod routes;
 mod stale;
 mod start_report;

@@ -20,7 +20,10 @@ use marquetry_protocol::{
 };
 use marquetry_request_notes::{Refusal, note};
 
-use super::{Catalog, Gateway, List, Listing, Route, Upstream, UpstreamState};
+use super::{
+    Catalog, Gateway, List, Listing, Route, Upstream, UpstreamState,
+    restriction::{Restriction, item},
+};
 
 /// Maximum number of views in the cache.
 const MAX_VIEWS: usize = 256;
@@ -43,14 +46,6 @@ struct CachedViews {
     catalog: Arc<Catalog>,
     views: HashMap<Grants, Arc<Catalog>>,
     entries: usize,
-}
-
-/// What restricts a catalog to the view of a caller.
-pub(crate) struct Restriction {
-    policy: Arc<Policy>,
-    grants: Grants,
-    /// The names of the upstreams, by their numbers.
-    names: Vec<String>,
 }
 
 impl Views {
@@ -91,24 +86,6 @@ impl CachedViews {
         }
         self.entries += entries;
         self.views.insert(grants, view);
-    }
-}
-
-impl Restriction {
-    fn name(&self, upstream: usize) -> &str {
-        self.names.get(upstream).map_or("", String::as_str)
-    }
-
-    fn decide(&self, item: &Item<'_>) -> Decision {
-        self.policy.decide(&self.grants, item)
-    }
-
-    fn shows_upstream(&self, upstream: usize) -> bool {
-        self.policy.shows_upstream(&self.grants, self.name(upstream))
-    }
-
-    fn lists(&self, kind: ItemKind, upstream: usize, name: &str) -> bool {
-        self.decide(&item(kind, self.name(upstream), name)).is_listed()
     }
 }
 
@@ -655,14 +632,6 @@ fn with_variable(template: &str, name: &str, value: &str) -> String {
 /// Returns the entries for which `is_kept` returns true.
 fn kept<T: Clone>(entries: &[T], is_kept: impl Fn(&T) -> bool) -> Vec<T> {
     entries.iter().filter(|entry| is_kept(entry)).cloned().collect()
-}
-
-fn item<'a>(kind: ItemKind, upstream: &'a str, name: &'a str) -> Item<'a> {
-    match kind {
-        ItemKind::Prompt => Item::prompt(upstream, name),
-        ItemKind::Resource => Item::resource(upstream, name),
-        _ => Item::tool(upstream, name),
-    }
 }
 
 /// Returns a principal in a profile as rules know it.
