@@ -131,8 +131,8 @@ impl Config {
         known.with_principals(tokens.map(String::as_str).chain(["local", "console"]))
     }
 
-    /// Returns the names of the servers, each with the beginning that agents see before the names of
-    /// its tools.
+    /// Returns the names of the servers, each with the beginning that the names of its tools have
+    /// for agents.
     pub fn server_prefixes(&self) -> impl Iterator<Item = (&str, String)> {
         let separator = self.gateway.separator.as_str();
         self.mcp_servers.iter().map(move |(name, server)| {

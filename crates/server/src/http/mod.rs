@@ -73,9 +73,9 @@ pub(crate) struct Routes {
     pub(crate) console: Option<(Console, Arc<ServerBackend>)>,
 }
 
-/// Returns the router of `/`, `/mcp`, `/mcp/profiles/{name}`, `/sse`, `/messages`, `/mcp/v1/…`, `/media/…`, `/api/tools`,
-/// `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`, of the console, and of the metadata for
-/// clients that log in.
+/// Returns the router of `/`, `/mcp`, `/mcp/profiles/{name}`, `/sse`, `/messages`, `/mcp/v1/…`,
+/// `/media/…`, `/api/tools`, `/api/tools/{name}`, `/healthz`, `/livez`, `/readyz`, of the console,
+/// and of the metadata for clients that log in.
 pub(crate) fn router(routes: Routes) -> Router {
     /// Body of a request without a token: the code of a login.
     const MAX_OPEN_BODY_BYTES: usize = 4 << 10;
