@@ -313,7 +313,6 @@ mod tests {
     fn a_server_without_upstreams_and_audit_log_has_metrics() {
         let metrics = ServerMetrics::new("1.2.3");
         metrics.reloaded(false);
-        metrics.set_pins_changed(2);
         metrics.set_tls_not_after(Duration::from_secs(7));
         metrics.token_refused();
         let text = metrics.write(Format::Prometheus);
@@ -321,7 +320,6 @@ mod tests {
             "marquetry_build_info{version=\"1.2.3\"} 1\n",
             "marquetry_config_reloads_total{result=\"failed\"} 1\n",
             "marquetry_config_reloads_total{result=\"ok\"} 0\n",
-            "marquetry_pins_changed 2\n",
             "marquetry_tls_not_after_timestamp_seconds 7\n",
             "marquetry_denied_total{reason=\"token\"} 1\n",
             "marquetry_audit_up 1\n",
