@@ -63,53 +63,6 @@ function savingsTable(rows) {
   );
 }
 
-const WHAT = {
-  "elicitation/create": "asks",
-  "sampling/createMessage": "asks a model",
-  "roots/list": "asks for the folders of the client",
-};
-
-const DECISIONS = [
-  ["once", "Allow once"],
-  ["session", "Allow for this session"],
-  ["always", "Always allow"],
-  ["decline", "Decline"],
-];
-
-/** A question of a server, which its client answers. */
-function upstreamQuestion(it) {
-  return h(
-    "p",
-    badge("input_required", "question"),
-    " ",
-    h("strong", it.server),
-    ` ${WHAT[it.method] ?? it.method}`,
-    it.message ? [": ", h("q", visible(it.message))] : ".",
-    " ",
-    it.call ? link(to("calls", it.call), it.tool ?? "Its call") : null,
-  );
-}
-
-/** A call that a person must allow, with the ways to answer. */
-function approval(it) {
-  const said = h("p", { role: "status" });
-  const choose = async (decision) => {
-    try {
-      fill(said, (await post(`approvals/${it.approval}`, { decision })).said);
-    } catch (error) {
-      fill(said, failure(error));
-    }
-  };
-  const choices = DECISIONS.map(([name, title]) => [button(title, () => choose(name), { class: "small" }), " "]);
-  return h(
-    "div",
-    h("p", badge("input_required", "question"), " A call of ", h("strong", it.server), " waits for you."),
-    h("pre", { tabIndex: 0, "aria-label": "Call" }, visible(it.message)),
-    h("p", choices),
-    said,
-  );
-}
-
 /** The questions of servers that wait for an answer; `fits` chooses them. They come and go with the events. */
 export function openQuestions(context, open, fits = () => true) {
   const box = h("section.card", { role: "status", "aria-label": "Open questions", hidden: true });
@@ -120,9 +73,11 @@ export function openQuestions(context, open, fits = () => true) {
     fill(
       box,
       h("h2", "Waiting for an answer"),
-      found
-        .slice(0, 20)
-        .map((it) => (it.approval ? approval(it) : upstreamQuestion(it))),
+      found.slice(0, 20).map((it) => {
+        const shown = h("div");
+        import("./open-question.js").then(({ show }) => fill(shown, show(it)));
+        return shown;
+      }),
       found.length > 20 ? h("p.muted", `and ${found.length - 20} more`) : null,
       h("p.muted", "The client that made a call answers, too."),
     );

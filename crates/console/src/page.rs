@@ -49,6 +49,7 @@ pub(crate) const FILES: &[File] = files! {
     "json.js" "text/javascript; charset=utf-8",
     "messages.js" "text/javascript; charset=utf-8",
     "model.js" "text/javascript; charset=utf-8",
+    "open-question.js" "text/javascript; charset=utf-8",
     "questions.js" "text/javascript; charset=utf-8",
     "result.js" "text/javascript; charset=utf-8",
     "scenario.js" "text/javascript; charset=utf-8",
