@@ -34,6 +34,9 @@ def check_same_bytes(packages: Packages, folder: Path) -> None:
         formats.append("deb")
     program = Path("/bin/true").resolve()
     for name in ("first", "second"):
+        # An image, which the formula and the installer must not take for an archive.
+        (folder / name).mkdir()
+        (folder / name / f"marquetry-{packages.version}-image-linux-amd64.tar.gz").touch()
         # Another umask, and another time of the files on the way.
         command = f"umask {'022' if name == 'first' else '077'}; exec \"$0\" \"$@\""
         arguments = [RELEASE, "--binary", program, "--printer", packages.binary, "--out", folder / name, *formats]

@@ -59,7 +59,7 @@ class Made:
 
 def archives(build: Build) -> list[Made]:
     """Returns the archives of this version in the output folder."""
-    pattern = re.compile(rf"marquetry-{re.escape(build.version)}-(\w+-[\w-]+)\.(tar\.gz|zip)")
+    pattern = re.compile(rf"marquetry-{re.escape(build.version)}-((?:x86_64|aarch64)-[\w-]+)\.(tar\.gz|zip)")
     made = []
     for path in sorted(build.out.iterdir()):
         if match := pattern.fullmatch(path.name):

@@ -23,6 +23,9 @@ NODE = "22.23.5"
 NPM = "11.21.2"
 UV = "0.13.9"
 
+# Of the base, Debian 12.
+GLIBC = (2, 36)
+
 CPUS = {"x64": ("x86_64", "amd64"), "arm64": ("aarch64", "arm64")}
 
 
@@ -39,6 +42,9 @@ def make_node_uv(build: Build) -> list[Path]:
 def _image(build: Build, stage: str, name: str) -> Path:
     if build.target.os != "linux" or build.target.libc != "glibc":
         raise NotMade("images are of Debian, for programs of Linux with glibc")
+    if build.target.needs > GLIBC:
+        needed = ".".join(map(str, build.target.needs))
+        raise NotMade(f"the program needs glibc {needed}, and Debian 12 has {'.'.join(map(str, GLIBC))}")
     if platform.machine() != CPUS[build.target.cpu][0]:
         raise NotMade(f"the program is for {build.target.cpu}; this machine builds images for {platform.machine()}")
     # The builder with its images is shared by both, and removed with the folder.
