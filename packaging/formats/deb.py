@@ -40,8 +40,9 @@ def make(build: Build) -> list[Path]:
             path.chmod(0o755)
         os.utime(path, (build.time, build.time))
     file = build.out / f"marquetry_{build.version}-1_{ARCHITECTURES[build.target.cpu]}.deb"
-    # Debian 11 cannot read zstd, the default of newer systems.
-    options = ["--root-owner-group", "--uniform-compression", "-Zxz", f"-z{build.level}"]
+    # Debian 11 cannot read zstd, the default of newer systems. xz takes seconds even at its lowest level.
+    format = "gzip" if build.level == 1 else "xz"
+    options = ["--root-owner-group", "--uniform-compression", f"-Z{format}", f"-z{build.level}"]
     command = ["dpkg-deb", *options, "--build", tree, file]
     environment = {**os.environ, "SOURCE_DATE_EPOCH": str(build.time)}
     subprocess.run(command, check=True, env=environment, stdout=subprocess.DEVNULL)
