@@ -7,10 +7,7 @@ import { callTool, findings, openPage, startBrowser, startServer } from "./suppo
 let server;
 let browser;
 before(async () => {
-  [server, browser] = await Promise.all([
-    startServer({ config: "[ask.servers]\nlab = ['echo']\n" }),
-    startBrowser(),
-  ]);
+  [server, browser] = await Promise.all([startServer({ config: "[ask.servers]\nlab = ['echo']\n" }), startBrowser()]);
 });
 after(async () => {
   await browser?.close();
@@ -25,7 +22,7 @@ test("a call that needs a person is allowed on the first page", { timeout: 60_00
   assert.match(refused.result.content[0].text, /this client cannot ask/);
   const call = page.getByLabel("Call", { exact: true });
   await call.waitFor();
-  assert.match(await call.innerText(), /may the tool "echo" of the server "lab" be called\?[^]*text: <b>hi<\/b>$/);
+  assert.match(await call.innerText(), /may the tool "echo" of the server "lab" be called\?[\s\S]*text: <b>hi<\/b>$/);
   assert.deepEqual(await findings(page), []);
   await page.getByRole("button", { name: "Allow once" }).click();
   await call.waitFor({ state: "hidden" });
