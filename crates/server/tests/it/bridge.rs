@@ -614,8 +614,9 @@ async fn a_call_that_waits_for_its_agent_counts_as_in_flight() {
     let server = Running::start(&format!("{limits}{}", web.toml("web", SESSION))).await;
     let agent = ByHand::of_user(&server, None).await;
     let asked = agent.round("web__form", json!({})).await.unwrap();
-    let (_, full) = rpc_error(agent.round("web__form", json!({})).await);
-    assert!(full.contains("limits.max_in_flight_per_upstream"), "{full}");
+    let full = agent.round("web__form", json!({})).await.unwrap();
+    assert_eq!(full["isError"], true, "{full}");
+    assert!(full.to_string().contains("limits.max_in_flight_per_upstream"), "{full}");
     // Its next round needs no second slot, and the last round frees the slot.
     let answered = agent.round("web__form", ByHand::answers(&asked)).await.unwrap();
     assert_eq!(answered["content"][0]["text"], "{}", "{answered}");
