@@ -13,8 +13,8 @@ use marquetry_protocol::{
     Revision, RpcError,
     client::{CallOptions, Client, ClientOptions, RevisionChoice},
     server::{
-        ChangeListener, Handler, Notifier, Principal, Reply, RequestContext, Server,
-        ServerDescription, serve_pipe,
+        ChangeListener, ConversationId, Handler, Notifier, Principal, Reply, RequestContext,
+        Server, ServerDescription, serve_pipe,
     },
     types::{CallToolParams, ListChanged, ListToolsResult, ResourcesCapability, Root, Tool},
 };
@@ -73,6 +73,9 @@ impl ChangeListener for Changes {
     fn resource_updated_for(&self, uri: &str, _: Option<&Principal>) {
         self.resource_updated(uri);
     }
+    fn resource_updated_in(&self, uri: &str, client: ConversationId) {
+        self.announce(|notifier| notifier.resource_updated_in(uri, client));
+    }
 }
 
 struct Front(Arc<Gateway>);
@@ -108,7 +111,7 @@ impl Handler for Front {
         self.0.subscribe(uri, cx).await
     }
 
-    async fn unsubscribe(&self, uri: &str) {
+    async fn unsubscribe(&self, uri: &str, _: ConversationId) {
         self.0.unsubscribe(uri).await;
     }
 }

@@ -30,7 +30,8 @@ use super::states::States;
 use super::{
     Caller, Principal, RequestMemory,
     ask::stateless::Rounds,
-    conversation::{ClientFacts, Conversation, ConversationId},
+    conversation::{ClientFacts, Conversation},
+    conversation_id::ConversationId,
     fair::{FairLimiter, ReturnableSlot},
     notifier::{Announcer, Notifier, Recipient},
     outgoing::{Outgoing, detached},
@@ -215,7 +216,11 @@ impl RequestContext {
     /// Returns the client as one that listens for announcements.
     pub(super) fn recipient(&self) -> Recipient {
         let Conversation { principal, profile, .. } = &*self.request().conversation;
-        Recipient { principal: principal.clone(), profile: profile.clone() }
+        Recipient {
+            principal: principal.clone(),
+            profile: profile.clone(),
+            client: self.conversation(),
+        }
     }
 
     pub(super) fn required_scopes(&self) -> Option<Arc<[String]>> {

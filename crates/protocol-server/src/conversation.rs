@@ -1,9 +1,6 @@
 //! State that all messages of one client share.
 
-use std::sync::{
-    Arc, Mutex, OnceLock,
-    atomic::{AtomicU64, Ordering},
-};
+use std::sync::{Arc, Mutex, OnceLock};
 
 use marquetry_protocol_wire::{
     Revision,
@@ -12,8 +9,8 @@ use marquetry_protocol_wire::{
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    Peer, Principal, ask::session::Questions, in_flight::InFlight, notifier::Listener,
-    subscriptions::Subscriptions,
+    Peer, Principal, ask::session::Questions, conversation_id::ConversationId, in_flight::InFlight,
+    notifier::Listener, subscriptions::Subscriptions,
 };
 
 /// The messages of one pipe, of one HTTP session, or of all stateless HTTP requests.
@@ -34,18 +31,6 @@ pub(super) struct Conversation {
     pub(super) log_level: Mutex<LogLevel>,
     /// Cancelled when the conversation ends, to end everything that would run for ever.
     pub(super) ending: CancellationToken,
-}
-
-/// Identifies a client of the server: one pipe, one HTTP session, or one stateless HTTP request,
-/// whose client is unknown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct ConversationId(u64);
-
-impl ConversationId {
-    fn next() -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        Self(NEXT.fetch_add(1, Ordering::Relaxed))
-    }
 }
 
 /// The description that a client gives of itself. Shared, because it has many members, which are

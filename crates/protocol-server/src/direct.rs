@@ -60,13 +60,14 @@ impl Server {
     pub async fn watch(&self, peer: Peer, uri: &str) -> Result<Watch, RpcError> {
         let slot = self.shared.shares.listening.enter(&peer.caller, 1).await;
         let slot = slot.map_err(|full| RpcError::too_many_requests(full.to_string()))?;
-        let subscriptions = Subscriptions::new(self.shared.handler.clone(), 1);
         let time_left = peer.principal.as_deref().and_then(Principal::time_left);
         let end = time_left.and_then(|left| Instant::now().checked_add(left));
         let capabilities = ClientCapabilities::default();
         let memory = self.memory_of(&peer.caller);
         let method = "resources/subscribe";
         let cx = self.direct_context(&peer, method, None, capabilities, Weak::new(), memory);
+        let handler = self.shared.handler.clone();
+        let subscriptions = Subscriptions::new(handler, cx.conversation(), 1);
         // It listens before it is subscribed, so that no change is missed in between.
         let listener = self.notifier().listen(
             Filter::Listen {

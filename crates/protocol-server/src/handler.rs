@@ -16,7 +16,8 @@ use serde_json::Value;
 #[cfg(feature = "http")]
 use super::{HeaderArguments, Peer, fair::Full};
 use super::{
-    context::RequestContext, reply::Reply, subscriptions::Unsubscribe, tasks::TaskOptions,
+    context::RequestContext, conversation_id::ConversationId, reply::Reply,
+    subscriptions::Unsubscribe, tasks::TaskOptions,
 };
 
 /// The server's name, capabilities and instructions.
@@ -216,10 +217,11 @@ pub trait Handler: Send + Sync + 'static {
         }
     }
 
-    /// Ends a client's subscription to the resource, also when the client has disconnected.
-    async fn unsubscribe(&self, uri: &str) {
+    /// Ends a client's subscription to the resource, also when the client has disconnected. The
+    /// request that subscribed had the same [`RequestContext::conversation`] `client`.
+    async fn unsubscribe(&self, uri: &str, client: ConversationId) {
         if let Some(inner) = self.inner() {
-            inner.unsubscribe(uri).await;
+            inner.unsubscribe(uri, client).await;
         }
     }
 
@@ -284,8 +286,8 @@ pub trait ToolHeaders: Send + Sync {
 
 #[async_trait]
 impl Unsubscribe for Arc<dyn Handler> {
-    async fn unsubscribe(&self, uri: &str) {
-        Handler::unsubscribe(&**self, uri).await;
+    async fn unsubscribe(&self, uri: &str, client: ConversationId) {
+        Handler::unsubscribe(&**self, uri, client).await;
     }
 }
 

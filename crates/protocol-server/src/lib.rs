@@ -6,6 +6,7 @@ mod call;
 mod channel;
 mod context;
 mod conversation;
+mod conversation_id;
 mod direct;
 #[cfg(feature = "http")]
 mod event_id;
@@ -59,7 +60,7 @@ pub use marquetry_protocol_wire::{SchemaError, ToolSchema};
 pub use self::handler::ToolHeaders;
 pub use self::{
     context::RequestContext,
-    conversation::ConversationId,
+    conversation_id::ConversationId,
     direct::{DirectCall, Watch},
     handler::{Handler, ServerDescription},
     limits::Limits,

@@ -56,8 +56,11 @@ pub(super) async fn listen(
     wanted.tools_list_changed &= has.tools.is_some_and(|tools| tools.list_changed);
     wanted.prompts_list_changed &= has.prompts.is_some_and(|prompts| prompts.list_changed);
     wanted.resources_list_changed &= has.resources.is_some_and(|resources| resources.list_changed);
-    let subscriptions =
-        Subscriptions::new(server.shared.handler.clone(), server.limits().max_subscriptions);
+    let subscriptions = Subscriptions::new(
+        server.shared.handler.clone(),
+        cx.conversation(),
+        server.limits().max_subscriptions,
+    );
     // Resources without subscriptions are left out of the accepted ones.
     let mut agreed_uris = Vec::new();
     for uri in std::mem::take(&mut wanted.resource_subscriptions) {

@@ -342,7 +342,8 @@ async fn initialize(call: MethodCall) -> Result<Reply, RpcError> {
     let params: InitializeParams = call.params()?;
     let revision = Revision::negotiate(&params.protocol_version);
     let handler = call.server.shared.handler.clone();
-    let subscriptions = Subscriptions::new(handler, call.server.limits().max_subscriptions);
+    let subscriptions =
+        Subscriptions::new(handler, call.cx.conversation(), call.server.limits().max_subscriptions);
     let client =
         Arc::new(ClientFacts { info: Some(params.client_info), capabilities: params.capabilities });
     let facts = SessionFacts {

@@ -17,7 +17,7 @@ use serde_json::{
 };
 use tokio::sync::Notify;
 
-use super::{Principal, subscriptions::Subscriptions};
+use super::{Principal, conversation_id::ConversationId, subscriptions::Subscriptions};
 
 const PROMPTS_CHANGED: &str = "notifications/prompts/list_changed";
 const RESOURCES_CHANGED: &str = "notifications/resources/list_changed";
@@ -50,6 +50,9 @@ pub trait ChangeListener: Send + Sync + 'static {
     fn resource_updated(&self, uri: &str);
     /// Announces to one principal that the resource `uri` has changed.
     fn resource_updated_for(&self, uri: &str, principal: Option<&Principal>);
+    /// Announces to one client that the resource `uri` has changed. The request that subscribed had
+    /// the same [`RequestContext::conversation`](super::RequestContext::conversation) `client`.
+    fn resource_updated_in(&self, uri: &str, client: ConversationId);
 }
 
 impl ChangeListener for () {
@@ -60,6 +63,7 @@ impl ChangeListener for () {
     fn resources_changed_for(&self, _principal: Option<&Principal>) {}
     fn resource_updated(&self, _uri: &str) {}
     fn resource_updated_for(&self, _uri: &str, _principal: Option<&Principal>) {}
+    fn resource_updated_in(&self, _uri: &str, _client: ConversationId) {}
 }
 
 /// Announcements that wait for one client. An announcement is never queued twice: one is enough to
@@ -118,13 +122,15 @@ struct Announcement<'a> {
 }
 
 /// A client that listens for announcements.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Recipient {
     /// The principal of the client, if it is authenticated, as it was when it began to listen.
     pub principal: Option<Arc<Principal>>,
     /// The profile of the server that it has selected.
     pub profile: Option<Arc<str>>,
+    /// The client, as in its requests.
+    pub(super) client: ConversationId,
 }
 
 /// The clients for an announcement.
@@ -134,6 +140,8 @@ enum Audience<'a> {
     Of(Option<&'a Principal>),
     /// Clients for which this returns true.
     If(&'a dyn Fn(&Recipient) -> bool),
+    /// One client.
+    In(ConversationId),
 }
 
 impl Notifier {
@@ -199,6 +207,11 @@ impl Notifier {
         self.announce_update(uri, Audience::Of(principal));
     }
 
+    /// Announces a change of the resource `uri` to one client, if it is subscribed.
+    pub fn resource_updated_in(&self, uri: &str, client: ConversationId) {
+        self.announce_update(uri, Audience::In(client));
+    }
+
     fn announce_update(&self, uri: &str, audience: Audience<'_>) {
         const METHOD: &str = "notifications/resources/updated";
         let params = JsonObject::from_iter([("uri".to_owned(), uri.into())]);
@@ -254,6 +267,7 @@ impl Listener {
                 Principal::is_same(*principal, self.recipient.principal.as_deref())
             }
             Audience::If(reaches) => reaches(&self.recipient),
+            Audience::In(client) => *client == self.recipient.client,
         };
         if !is_reached {
             return;
@@ -312,7 +326,7 @@ mod tests {
     #[tokio::test]
     async fn the_same_announcement_waits_once() {
         let notifier = Notifier::new(8);
-        let listener = notifier.listen(session(), Recipient::default());
+        let listener = notifier.listen(session(), recipient(None));
         notifier.tools_changed();
         notifier.tools_changed();
         notifier.prompts_changed();
@@ -328,8 +342,8 @@ mod tests {
         let notifier = Notifier::new(8);
         let methods = vec!["notifications/prompts/list_changed"];
         let listener = notifier.listen(
-            Filter::Listen { id: 7.into(), methods, subscriptions: Subscriptions::none() },
-            Recipient::default(),
+            Filter::Listen { id: 7.into(), methods, subscriptions: Subscriptions::of(&[]) },
+            recipient(None),
         );
         notifier.tools_changed();
         notifier.prompts_changed();
@@ -343,7 +357,7 @@ mod tests {
         let alice = Arc::new(Principal::new(None, "alice"));
         let bob = Arc::new(Principal::new(None, "bob"));
         let listeners = [Some(alice.clone()), Some(alice.clone()), Some(bob), None]
-            .map(|principal| notifier.listen(session(), Recipient { principal, profile: None }));
+            .map(|principal| notifier.listen(session(), recipient(principal)));
         notifier.resources_changed_for(Some(&alice));
         assert_eq!(listeners.each_ref().map(waiting), [1, 1, 0, 0]);
         notifier.resources_changed_for(None);
@@ -353,13 +367,25 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn an_update_for_one_client_reaches_it_alone() {
+        let notifier = Notifier::new(8);
+        let anna = Arc::new(Principal::new(None, "anna"));
+        let recipients = [0; 2].map(|_| recipient(Some(anna.clone())));
+        let clients = recipients.each_ref().map(|recipient| recipient.client);
+        let listeners = recipients.map(|recipient| notifier.listen(session(), recipient));
+        notifier.resource_updated_in("note://a", clients[0]);
+        notifier.resource_updated_in("note://b", clients[1]);
+        assert_eq!(listeners.each_ref().map(waiting), [1, 0]);
+    }
+
+    #[tokio::test]
     async fn the_queue_is_bounded_and_the_departed_are_forgotten() {
         let notifier = Notifier::new(1);
-        let listener = notifier.listen(session(), Recipient::default());
+        let listener = notifier.listen(session(), recipient(None));
         notifier.tools_changed();
         notifier.resources_changed();
         assert_eq!(listener.queue.lock().unwrap().len(), 1);
-        let many = Notifier::new(100).listen(session(), Recipient::default());
+        let many = Notifier::new(100).listen(session(), recipient(None));
         (0..9_u8).for_each(|number| many.push(vec![number; MAX_QUEUED_BYTES / 4]));
         assert_eq!((waiting(&many), many.next().await[0]), (4, 5));
         drop(listener);
@@ -367,11 +393,15 @@ mod tests {
         assert!(notifier.listeners.lock().unwrap().is_empty());
     }
 
+    fn recipient(principal: Option<Arc<Principal>>) -> Recipient {
+        Recipient { principal, profile: None, client: ConversationId::next() }
+    }
+
     fn waiting(listener: &Arc<Listener>) -> usize {
         listener.queue.lock().unwrap().len()
     }
 
     fn session() -> Filter {
-        Filter::Session { subscriptions: Subscriptions::none() }
+        Filter::Session { subscriptions: Subscriptions::of(&["note://a"]) }
     }
 }

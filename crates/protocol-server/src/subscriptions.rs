@@ -8,11 +8,15 @@ use std::{
 use async_trait::async_trait;
 use marquetry_protocol_wire::RpcError;
 
+use crate::conversation_id::ConversationId;
+
 /// The resources that one session, or one `subscriptions/listen`, is subscribed to. Dropping it
 /// unsubscribes from all of them.
 pub(super) struct Subscriptions {
     /// [`None`] only in tests.
     handler: Option<Box<dyn Unsubscribe>>,
+    /// The client, as in the requests that subscribe.
+    client: ConversationId,
     uris: Mutex<HashSet<String>>,
     max: usize,
 }
@@ -20,18 +24,24 @@ pub(super) struct Subscriptions {
 /// Ends subscriptions at their handler.
 #[async_trait]
 pub(super) trait Unsubscribe: Send + Sync {
-    async fn unsubscribe(&self, uri: &str);
+    async fn unsubscribe(&self, uri: &str, client: ConversationId);
 }
 
 impl Subscriptions {
-    pub(super) fn new(handler: impl Unsubscribe + 'static, max: usize) -> Arc<Self> {
+    pub(super) fn new(
+        handler: impl Unsubscribe + 'static,
+        client: ConversationId,
+        max: usize,
+    ) -> Arc<Self> {
         let handler: Box<dyn Unsubscribe> = Box::new(handler);
-        Arc::new(Self { handler: Some(handler), uris: Mutex::default(), max })
+        Arc::new(Self { handler: Some(handler), client, uris: Mutex::default(), max })
     }
 
     #[cfg(test)]
-    pub(super) fn none() -> Arc<Self> {
-        Arc::new(Self { handler: None, uris: Mutex::default(), max: 0 })
+    pub(super) fn of(uris: &[&str]) -> Arc<Self> {
+        let client = ConversationId::next();
+        let uris = uris.iter().map(|&uri| uri.to_owned()).collect();
+        Arc::new(Self { handler: None, client, uris: Mutex::new(uris), max: 0 })
     }
 
     pub(super) fn contains(&self, uri: &str) -> bool {
@@ -65,7 +75,7 @@ impl Subscriptions {
         if !is_new {
             // Two concurrent subscriptions to the same resource: the handler gets two starts, so it
             // must get one end now.
-            handler.unsubscribe(uri).await;
+            handler.unsubscribe(uri, self.client).await;
         }
         Ok(())
     }
@@ -74,7 +84,7 @@ impl Subscriptions {
     pub(super) async fn remove(&self, uri: &str) {
         let was_there = self.uris.lock().unwrap_or_else(PoisonError::into_inner).remove(uri);
         let Some(handler) = self.handler.as_ref().filter(|_| was_there) else { return };
-        handler.unsubscribe(uri).await;
+        handler.unsubscribe(uri, self.client).await;
     }
 }
 
@@ -82,6 +92,7 @@ impl Drop for Subscriptions {
     fn drop(&mut self) {
         let uris = std::mem::take(self.uris.get_mut().unwrap_or_else(PoisonError::into_inner));
         let Some(handler) = self.handler.take() else { return };
+        let client = self.client;
         if uris.is_empty() {
             return;
         }
@@ -89,7 +100,7 @@ impl Drop for Subscriptions {
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             runtime.spawn(async move {
                 for uri in uris {
-                    handler.unsubscribe(&uri).await;
+                    handler.unsubscribe(&uri, client).await;
                 }
             });
         }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use marquetry_artifact_tools::ChangedFor;
-use marquetry_protocol::server::{ChangeListener, Principal};
+use marquetry_protocol::server::{ChangeListener, ConversationId, Principal};
 use tokio::sync::Notify;
 
 /// Changes without a notification yet. Repeated changes of one list or resource give one
@@ -25,6 +25,8 @@ pub(crate) struct Changes {
     pub(crate) updated: Pending<String, ()>,
     /// Single resources with subscribers, by URI and principal.
     pub(crate) own_updated: Pending<(String, Option<String>), Option<Principal>>,
+    /// Single resources with subscribers, by URI and subscriber.
+    pub(crate) updated_in: Pending<(String, ConversationId), ()>,
 }
 
 impl Changes {
@@ -67,6 +69,10 @@ impl ChangeListener for Changes {
     fn resource_updated_for(&self, uri: &str, principal: Option<&Principal>) {
         let key = (uri.to_owned(), principal.map(Principal::id));
         self.own_updated.push(key, principal.cloned());
+    }
+
+    fn resource_updated_in(&self, uri: &str, client: ConversationId) {
+        self.updated_in.push((uri.to_owned(), client), ());
     }
 }
 

@@ -22,8 +22,8 @@ use marquetry_projections::{
 use marquetry_protocol::{
     Era, RpcError,
     server::{
-        Handler, HeaderArguments, Peer, Reply, RequestContext, ServerDescription, ToolHeaders,
-        fair::Full, page,
+        ConversationId, Handler, HeaderArguments, Peer, Reply, RequestContext, ServerDescription,
+        ToolHeaders, fair::Full, page,
     },
     types::{
         CallToolParams, CallToolResult, ClientCapabilities, CompleteParams, CompleteReference,
@@ -347,7 +347,7 @@ impl Handler for GatewayHandler {
         self.gateway.subscribe(uri, cx).await
     }
 
-    async fn unsubscribe(&self, uri: &str) {
+    async fn unsubscribe(&self, uri: &str, _: ConversationId) {
         if self.knowledge.owns(uri) {
             self.knowledge.unwatch(uri);
         } else {

@@ -8,7 +8,7 @@ use marquetry_protocol::{
     Revision, RpcError,
     client::{Client, ClientOptions, HttpTarget, RevisionChoice},
     server::{
-        Handler, Limits, Reply, RequestContext, Server, ServerDescription,
+        ConversationId, Handler, Limits, Reply, RequestContext, Server, ServerDescription,
         http::{HttpEndpoint, HttpOptions, LegacySseEndpoint, RequestBody, serve},
         page, serve_pipe,
     },
@@ -141,7 +141,7 @@ impl Handler for Everything {
         if uri == "test://one" { Ok(()) } else { Err(RpcError::resource_not_found(uri)) }
     }
 
-    async fn unsubscribe(&self, _: &str) {
+    async fn unsubscribe(&self, _: &str, _: ConversationId) {
         _ = self.cancelled.send(());
     }
 

@@ -59,6 +59,11 @@ pub(super) async fn announce(
                     notifier.resource_updated_for(uri, principal.as_ref());
                 }
             }
+            updates = changes.updated_in.take() => {
+                for (uri, client) in updates.keys() {
+                    notifier.resource_updated_in(uri, *client);
+                }
+            }
             () = stop.cancelled() => return,
         }
     }

@@ -16,7 +16,7 @@ use axum::{body::Body, extract::Request, response::Response, routing::any};
 use marquetry_protocol::{
     RpcError,
     server::{
-        Handler, Reply, RequestContext, Server, ServerDescription, TaskOptions,
+        ConversationId, Handler, Reply, RequestContext, Server, ServerDescription, TaskOptions,
         http::{HttpEndpoint, HttpOptions, ServeOptions, serve},
     },
     types::{
@@ -399,7 +399,7 @@ impl Handler for Asking {
         Ok(())
     }
 
-    async fn unsubscribe(&self, uri: &str) {
+    async fn unsubscribe(&self, uri: &str, _: ConversationId) {
         let mut subscribed = self.shared.subscribed.lock().unwrap();
         if let Some(count) = subscribed.get_mut(uri) {
             *count -= 1;

@@ -7,7 +7,7 @@ use marquetry_protocol::{
     Revision, RpcError,
     client::{Client, ClientError, ClientOptions, HttpTarget, RevisionChoice},
     server::{
-        Handler, Reply, RequestContext, Server, ServerDescription,
+        ConversationId, Handler, Reply, RequestContext, Server, ServerDescription,
         http::{HttpEndpoint, HttpOptions, ServeOptions, serve},
     },
     types::{
@@ -159,7 +159,7 @@ impl Handler for Shop {
         Ok(())
     }
 
-    async fn unsubscribe(&self, _: &str) {}
+    async fn unsubscribe(&self, _: &str, _: ConversationId) {}
 }
 
 impl Shop {
