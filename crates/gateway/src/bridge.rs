@@ -17,6 +17,7 @@ use std::{collections::BTreeMap, pin::pin, sync::Arc, time::Duration};
 
 use futures_util::FutureExt as _;
 use marquetry_apps_ext::types::{declare_client, is_ui_enabled};
+use marquetry_in_flight::{Entry, Owner, Target};
 use marquetry_protocol::{
     Era, RpcError,
     client::{AnswerMemory, CallOptions, Client, ClientError},
@@ -38,13 +39,10 @@ use super::{
     asker::{Agent, AskVia, Asker, PendingQuestion, for_agent},
     call_events::CallEvents,
     connection::Connection,
-    in_flight::Entry,
     observer::CallObserver,
     options::Sampler,
     own_keys,
-    owner::Owner,
     parked_calls::{Handle, ParkedCalls},
-    turns::Target,
     upstream_set::InUse,
     watched_progress::WatchedProgress,
 };

@@ -9,6 +9,7 @@ use std::{
 use futures_util::{FutureExt as _, future::join_all};
 use marquetry_apps_ext::types::{ToolUi, is_ui_enabled};
 use marquetry_artifacts::Settings;
+use marquetry_in_flight::{Owner, Target};
 use marquetry_nearest::nearest;
 use marquetry_policy::ItemKind;
 use marquetry_protocol::{
@@ -39,10 +40,8 @@ use super::{
     },
     limited::Limited,
     observer::{CallObserver, Observed},
-    owner::Owner,
     routes,
     trace::with_traceparent,
-    turns::Target,
     upstream_set::InUse,
     uris::is_reserved,
     url_elicitation::Visits,

@@ -6,6 +6,7 @@ use std::{
 };
 
 use async_trait::async_trait;
+use marquetry_in_flight::InFlight;
 use marquetry_protocol::{
     RpcError,
     client::{ClientHandler, ServerNotification},
@@ -18,8 +19,7 @@ use tokio::sync::Notify;
 
 use super::{
     Gateway, Upstream,
-    asker::{ConnectionEvents, QuestionKind, ROOTS, list_of_roots, or_empty},
-    in_flight::InFlight,
+    asker::{Asker, ConnectionEvents, QuestionKind, ROOTS, list_of_roots, or_empty},
     observer::Observed,
 };
 
@@ -43,7 +43,7 @@ impl ConnectionEvents for Connection {
 }
 
 impl Connection {
-    fn in_flight(&self) -> Option<Arc<InFlight>> {
+    fn in_flight(&self) -> Option<Arc<InFlight<Asker>>> {
         Some(self.upstream.upgrade()?.in_flight.clone())
     }
 }

@@ -6,10 +6,9 @@ use std::{
     sync::Arc,
 };
 
+use marquetry_in_flight::Owner;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-
-use crate::owner::Owner;
 
 /// The URIs of the resource links in tool answers, with the index of their upstream, separately for
 /// each owner: no other user may follow a link.

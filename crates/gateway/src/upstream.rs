@@ -11,6 +11,7 @@ use std::{
 };
 
 use marquetry_apps_ext::types::declare_client;
+use marquetry_in_flight::InFlight;
 use marquetry_protocol::{
     client::{
         Client, ClientError, ClientHandler, ClientOptions, HttpTarget, RevisionChoice, Stderr,
@@ -27,9 +28,9 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tracing::Level;
 
 use super::{
+    asker::Asker,
     environment,
     freshness::{Freshness, List},
-    in_flight::InFlight,
     limited::Limited,
     listing::Listing,
     names::Namer,
@@ -74,7 +75,7 @@ pub struct Upstream {
     /// Bounds the requests in flight there, and shares them between callers.
     pub(super) slots: FairLimiter,
     /// The calls in flight there.
-    pub(super) in_flight: Arc<InFlight>,
+    pub(super) in_flight: Arc<InFlight<Asker>>,
     /// Locked while a subscription begins or ends, so that our state matches that of the upstream.
     pub(super) subscribing: tokio::sync::Mutex<()>,
     /// The log level that was set, if any.

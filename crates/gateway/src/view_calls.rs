@@ -2,6 +2,7 @@
 
 use std::sync::PoisonError;
 
+use marquetry_in_flight::Owner;
 use marquetry_policy::ItemKind;
 use marquetry_protocol::{
     RpcError, error_code,
@@ -11,7 +12,7 @@ use marquetry_protocol::{
 };
 use percent_encoding::percent_decode_str;
 
-use super::{Gateway, List, Route, owner::Owner};
+use super::{Gateway, List, Route};
 
 /// The request header that limits `resources/read`, the lists of resources and the list of prompts
 /// to one server. Its value is the server's name in percent-encoding. A host sends it with the

@@ -1,6 +1,6 @@
 //! Remembers which calls an upstream asks during, and for whose calls others no longer wait.
 //!
-//! [`InFlight`](super::in_flight) applies the rules; this module is its memory:
+//! [`InFlight`](crate::InFlight) applies the rules; this module is its memory:
 //! - Calls of a tool or prompt during which the upstream has asked are asking for ten minutes. If
 //!   calls of several tools were in flight, each of them is suspected, for one minute.
 //! - An owner whose asking call made others wait for all of their time is skipped for a minute.
@@ -35,13 +35,17 @@ const MAX_OWNERS: usize = 256;
 
 /// The method of a request and, for a tool or a prompt, its name at the upstream.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Target {
-    pub(super) method: &'static str,
-    pub(super) name: Option<Arc<str>>,
+pub struct Target {
+    /// The method.
+    pub method: &'static str,
+    /// The name of the tool or prompt.
+    pub name: Option<Arc<str>>,
 }
 
 impl Target {
-    pub(super) fn new(method: &'static str, name: Option<&str>) -> Self {
+    /// Creates the target of a request.
+    #[must_use]
+    pub fn new(method: &'static str, name: Option<&str>) -> Self {
         Self { method, name: name.map(Arc::from) }
     }
 }

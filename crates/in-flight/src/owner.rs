@@ -4,7 +4,7 @@ use marquetry_protocol::server::{Caller, ConversationId, RequestContext};
 
 /// The user that calls and links belong to, as far as requests tell users apart.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Owner {
+pub enum Owner {
     /// An authenticated principal; or a client without a token and a session, by its address.
     Caller(Caller),
     /// One session of a client without a token: behind a proxy, several users have one address.
@@ -13,7 +13,8 @@ pub(crate) enum Owner {
 
 impl Owner {
     /// Returns the owner of a request.
-    pub(crate) fn of(cx: &RequestContext) -> Self {
+    #[must_use]
+    pub fn of(cx: &RequestContext) -> Self {
         // A stateless request is a conversation of its own, which owns nothing beyond itself.
         match (cx.principal(), cx.announcer()) {
             (None, Some(_)) => Self::Session(cx.conversation()),

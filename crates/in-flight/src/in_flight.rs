@@ -18,8 +18,7 @@ use std::{
 use marquetry_protocol::{RpcError, server::ConversationId};
 use tokio::{sync::Notify, time::Instant};
 
-use super::{
-    asker::Asker,
+use crate::{
     owner::Owner,
     turns::{PATIENCE, Target, Turns},
 };
@@ -31,15 +30,15 @@ const LATE_QUESTIONS: Duration = Duration::from_secs(5);
 
 /// The agent of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Agent {
+pub enum Agent {
     /// All calls of a session have the same agent.
     Session(ConversationId),
     /// A call, by its number: without a session, each call may have another agent.
     Call(u64),
 }
 
-/// The calls in flight at one upstream.
-pub(crate) struct InFlight<A = Asker> {
+/// The calls in flight at one upstream, each with an `A` that asks its agent.
+pub struct InFlight<A> {
     table: Mutex<CallTable<A>>,
     changed: Notify,
 }
@@ -85,14 +84,17 @@ impl UnansweredCall {
 }
 
 /// A call that is about to start.
-pub(super) struct Entry {
-    pub(super) session: Option<ConversationId>,
-    pub(super) owner: Owner,
-    pub(super) target: Target,
+pub struct Entry {
+    /// The session of its agent. `None` if it has none.
+    pub session: Option<ConversationId>,
+    /// The user of its agent.
+    pub owner: Owner,
+    /// What is called.
+    pub target: Target,
 }
 
 /// A call in flight, until it is dropped.
-pub(super) struct InFlightCall<A = Asker> {
+pub struct InFlightCall<A> {
     calls: Arc<InFlight<A>>,
     number: u64,
     answered: bool,
@@ -124,7 +126,7 @@ impl<A> Default for InFlight<A> {
 
 impl<A> InFlight<A> {
     /// Adds a call as soon as it has to wait for no other call, after at most `patience`.
-    pub(super) async fn enter(
+    pub async fn enter(
         self: &Arc<Self>,
         entry: Entry,
         asker: &Arc<A>,
@@ -172,7 +174,7 @@ impl<A> InFlight<A> {
 
     /// Resets the state for a new process: it does not know the unanswered calls of the old one,
     /// and has asked nothing yet.
-    pub(super) fn reset(&self) {
+    pub fn reset(&self) {
         let mut table = self.table();
         table.unanswered.clear();
         table.turns = Turns::default();
@@ -186,10 +188,7 @@ impl<A> InFlight<A> {
     ///
     /// # Errors
     /// Returns an error if there is no such agent, or several. The upstream gets the error.
-    pub(super) fn only_agent(
-        &self,
-        can_ask: impl Fn(&A) -> bool,
-    ) -> Result<(Agent, Arc<A>), RpcError> {
+    pub fn only_agent(&self, can_ask: impl Fn(&A) -> bool) -> Result<(Agent, Arc<A>), RpcError> {
         let mut table = self.table();
         table.forget_expired();
         let CallTable { open, turns, .. } = &mut *table;
@@ -210,7 +209,7 @@ impl<A> InFlight<A> {
     }
 
     /// Passes the only agent's asker to `to`. Returns false if there is not exactly one agent.
-    pub(super) fn with_only_agent(&self, to: impl FnOnce(&A)) -> bool {
+    pub fn with_only_agent(&self, to: impl FnOnce(&A)) -> bool {
         let mut table = self.table();
         table.forget_expired();
         // Not recorded as a question: upstreams also log during calls that ask nothing, so it says
@@ -225,7 +224,7 @@ impl<A> InFlight<A> {
     }
 
     /// Completes when the agent has no call in flight any more.
-    pub(super) async fn all_ended(&self, agent: Agent) {
+    pub async fn all_ended(&self, agent: Agent) {
         loop {
             // Before the table is read, as in `enter`.
             let changed = self.changed.notified();
@@ -372,7 +371,7 @@ impl<A> Drop for WaitingCall<'_, A> {
 
 impl<A> InFlightCall<A> {
     /// Ends the call after its answer: the upstream cannot ask for it any more.
-    pub(super) fn answered(mut self) {
+    pub fn answered(mut self) {
         self.answered = true;
     }
 }
