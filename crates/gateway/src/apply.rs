@@ -101,6 +101,7 @@ impl Gateway {
         *self.upstreams.write().unwrap_or_else(PoisonError::into_inner) = UpstreamSet::new(all);
         for upstream in started.iter().filter(|upstream| upstream.is_started()) {
             self.tasks.spawn(supervise(gateway.clone(), upstream.clone()));
+            self.resume_instances(upstream);
         }
         for upstream in replaced {
             let number = upstream.number();

@@ -383,7 +383,10 @@ impl Gateway {
             tracing::info_span!("request", upstream = upstream.name(), method = target.method);
         let (client, result) =
             self.request(&upstream, target, params, None, cx).instrument(span).await?;
-        Ok(if is_stateless(&client) { Reply::complete(result) } else { Reply::raw(result) })
+        let reply =
+            if is_stateless(&client) { Reply::complete(result) } else { Reply::raw(result) };
+        // An instance calls public what is the same for its own callers.
+        Ok(if upstream.instances.is_some() { reply.private() } else { reply })
     }
 
     /// Returns the client of an upstream. If the upstream was ready and its connection was lost,
@@ -456,6 +459,8 @@ impl Gateway {
         span: Option<TraceContext>,
         cx: &RequestContext,
     ) -> Result<(Client, Box<RawValue>), CallFailure> {
+        let instance = self.enter_instance(upstream, cx)?;
+        let upstream = instance.as_ref().unwrap_or(upstream);
         let client = self.ready_client(upstream, cx).await?;
         let params = to_raw_value(params)
             .and_then(|params| match span {
@@ -518,7 +523,7 @@ impl Gateway {
             Err(ClientError::Rpc(error)) => {
                 upstream.answered();
                 tracing::debug!(ms, code = error.code, "refused by the upstream");
-                self.pages.required(upstream.number(), &error, cx.announcer());
+                self.pages.required(upstream.source(), &error, cx.announcer());
                 let era = cx.revision().era();
                 Err(CallFailure::Rpc(error_for_agent(upstream, error, era)))
             }

@@ -33,7 +33,7 @@ pub(crate) struct Connection {
 impl ConnectionEvents for Connection {
     fn page_opened(&self, id: String, announcer: Announcer) {
         if let (Some(gateway), Some(upstream)) = (self.gateway.upgrade(), self.upstream.upgrade()) {
-            gateway.pages.opened(upstream.number(), id, announcer);
+            gateway.pages.opened(upstream.source(), id, announcer);
         }
     }
 
@@ -104,7 +104,7 @@ impl ClientHandler for Connection {
                 tracing::debug!(target: "marquetry::upstream", upstream = upstream.name(), forwarded, "{params}");
             }
             "notifications/elicitation/complete" => {
-                gateway.pages.done(upstream.number(), notification);
+                gateway.pages.done(upstream.source(), notification);
             }
             "notifications/resources/updated" => {
                 #[derive(Deserialize)]
@@ -114,7 +114,7 @@ impl ClientHandler for Connection {
                 let params = notification.params.as_deref();
                 let updated = params.map(|params| serde_json::from_str(params.get()));
                 if let Some(Ok(Updated { uri })) = updated {
-                    gateway.resource_updated(upstream.number(), &uri);
+                    gateway.resource_updated(&upstream, &uri);
                 }
             }
             _ => {}
@@ -131,8 +131,11 @@ pub(crate) struct Pages {
     pub(super) finished: Notify,
 }
 
+/// An upstream by its number, or an instance by that and its own number.
+type PageSource = (usize, Option<u32>);
+
 struct Page {
-    upstream: usize,
+    source: PageSource,
     id: String,
     announcer: Announcer,
 }
@@ -142,18 +145,18 @@ impl Pages {
         Self { open: Mutex::default(), max, finished: Notify::new() }
     }
 
-    pub(super) fn opened(&self, upstream: usize, id: String, announcer: Announcer) {
+    pub(super) fn opened(&self, source: PageSource, id: String, announcer: Announcer) {
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|page| page.announcer.is_connected());
         if open.len() >= self.max {
             open.pop_front();
         }
-        open.push_back(Page { upstream, id, announcer });
+        open.push_back(Page { source, id, announcer });
     }
 
     /// Notifies the agent whose user is done with a page, and forgets the page (2025-11-25,
     /// `notifications/elicitation/complete`).
-    fn done(&self, upstream: usize, notification: &ServerNotification) {
+    fn done(&self, source: PageSource, notification: &ServerNotification) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
         struct Done {
@@ -164,7 +167,7 @@ impl Pages {
         self.finished.notify_waiters();
         let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.retain(|page| {
-            let is_it = page.upstream == upstream && page.id == elicitation_id;
+            let is_it = page.source == source && page.id == elicitation_id;
             if is_it {
                 page.announcer.notify(&notification.method, params);
             }
@@ -174,7 +177,12 @@ impl Pages {
 
     /// Remembers the pages that an error of an upstream names (-32042, "URL elicitation required",
     /// 2025-11-25).
-    pub(super) fn required(&self, upstream: usize, error: &RpcError, announcer: Option<Announcer>) {
+    pub(super) fn required(
+        &self,
+        source: PageSource,
+        error: &RpcError,
+        announcer: Option<Announcer>,
+    ) {
         #[derive(Deserialize)]
         struct Data {
             elicitations: Vec<Elicitation>,
@@ -191,7 +199,7 @@ impl Pages {
         };
         let Ok(Data { elicitations }) = serde_json::from_str(data.get()) else { return };
         for elicitation in elicitations {
-            self.opened(upstream, elicitation.elicitation_id, announcer.clone());
+            self.opened(source, elicitation.elicitation_id, announcer.clone());
         }
     }
 }

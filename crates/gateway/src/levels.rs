@@ -7,10 +7,11 @@ use std::{
     time::Duration,
 };
 
+use marquetry_in_flight::Owner;
 use marquetry_protocol::{
     Era,
     client::{CallOptions, Client},
-    server::{Announcer, ConversationId, RequestContext},
+    server::{Announcer, Caller, ConversationId, RequestContext},
     types::LogLevel,
 };
 use serde_json::{json, value::to_raw_value};
@@ -23,21 +24,34 @@ const LEVEL_PATIENCE: Duration = Duration::from_secs(1);
 /// The levels that sessions have asked for.
 #[derive(Default)]
 pub(crate) struct Levels {
-    sessions: Mutex<HashMap<ConversationId, (Announcer, LogLevel)>>,
+    sessions: Mutex<HashMap<ConversationId, SessionLevel>>,
+}
+
+struct SessionLevel {
+    announcer: Announcer,
+    caller: Caller,
+    level: LogLevel,
 }
 
 impl Levels {
-    fn set(&self, session: ConversationId, announcer: Announcer, level: LogLevel) {
+    fn set(&self, session: ConversationId, level: SessionLevel) {
         let mut sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        sessions.retain(|_, (announcer, _)| announcer.is_connected());
-        sessions.insert(session, (announcer, level));
+        sessions.retain(|_, it| it.announcer.is_connected());
+        sessions.insert(session, level);
     }
 
-    /// Returns the lowest level that an agent has asked for, if any has.
-    fn lowest(&self) -> Option<LogLevel> {
+    /// Returns the lowest level that an agent of the upstream has asked for, if any has.
+    fn lowest(&self, upstream: &Upstream) -> Option<LogLevel> {
         let sessions = self.sessions.lock().unwrap_or_else(PoisonError::into_inner);
-        let open = sessions.values().filter(|(announcer, _)| announcer.is_connected());
-        open.map(|(_, level)| *level).min()
+        let open = sessions.iter().filter(|(session, it)| {
+            let is_meant = match upstream.instance.as_ref().map(|instance| &instance.owner) {
+                None => true,
+                Some(Owner::Session(owner)) => owner == *session,
+                Some(Owner::Caller(owner)) => *owner == it.caller,
+            };
+            is_meant && it.announcer.is_connected()
+        });
+        open.map(|(_, it)| it.level).min()
     }
 }
 
@@ -45,21 +59,31 @@ impl Gateway {
     /// Sets the log level of a session's agent.
     pub async fn set_log_level(&self, level: LogLevel, cx: &RequestContext) {
         let Some(announcer) = cx.announcer() else { return };
-        self.levels.set(cx.conversation(), announcer, level);
-        let Some(lowest) = self.levels.lowest() else { return };
-        let upstreams = self.upstreams();
-        let ready = upstreams.iter().filter_map(|upstream| match upstream.state() {
-            UpstreamState::Ready(client) => Some((upstream, client)),
+        let caller = cx.caller().clone();
+        self.levels.set(cx.conversation(), SessionLevel { announcer, caller, level });
+        // An upstream with instances is not called itself.
+        let own = self
+            .upstreams()
+            .iter()
+            .filter_map(|upstream| match &upstream.instances {
+                None => Some(upstream.clone()),
+                Some(instances) => instances.existing(cx),
+            })
+            .collect::<Vec<_>>();
+        let ready = own.iter().filter_map(|upstream| match upstream.state() {
+            UpstreamState::Ready(client) => Some((upstream, client, self.levels.lowest(upstream)?)),
             _ => None,
         });
-        let all = ready.map(async |(upstream, client)| upstream.want_level(&client, lowest).await);
+        let all = ready.map(async |(upstream, client, lowest)| {
+            upstream.want_level(&client, lowest).await;
+        });
         futures_util::future::join_all(all).await;
     }
 
     /// Sets the level of an upstream that has just started.
     pub(super) async fn set_level_again(&self, upstream: &Upstream, client: &Client) {
         upstream.forget_level();
-        if let Some(lowest) = self.levels.lowest() {
+        if let Some(lowest) = self.levels.lowest(upstream) {
             upstream.want_level(client, lowest).await;
         }
     }

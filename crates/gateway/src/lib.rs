@@ -13,6 +13,9 @@ mod catalog;
 mod connection;
 mod environment;
 mod freshness;
+mod instance_id;
+mod instance_table;
+mod instances;
 mod levels;
 mod limited;
 mod listing;
@@ -67,13 +70,14 @@ pub use self::{
     call_error::{CallFailure, FailureKind, Unreachable},
     catalog::{Catalog, RefusedName, Route, ToolRoute},
     freshness::List,
+    instance_table::InstanceCount,
     limited::Limited,
     listing::Listing,
     names::{NameError, Namer},
     observer::{Observed, Observer, Origin},
     options::{
-        DirectAccess, GatewayLimits, GatewayOptions, HttpAccess, Sampler, ToolCapture, Transport,
-        UpstreamOptions,
+        DirectAccess, GatewayLimits, GatewayOptions, HttpAccess, Isolation, Sampler, ToolCapture,
+        Transport, UpstreamOptions,
     },
     pin_keeper::{PinListener, PinReport, Unpinned},
     restart::RestartRefused,
@@ -87,6 +91,7 @@ pub use self::{
 use self::{
     bridge::Call,
     connection::Pages,
+    instances::InstanceSubscribers,
     levels::Levels,
     parked_calls::ParkedCalls,
     pin_keeper::PinKeeper,
@@ -126,6 +131,7 @@ pub struct Gateway {
     /// Pages that users were sent to.
     pages: Pages,
     subscriptions: Subscriptions,
+    instance_subscribers: InstanceSubscribers,
     levels: Levels,
     me: Weak<Self>,
     started_at: Instant,
@@ -172,6 +178,7 @@ impl Gateway {
             parked: Arc::new(ParkedCalls::new(&limits)),
             pages: Pages::new(limits.max_url_elicitations),
             subscriptions: Subscriptions::default(),
+            instance_subscribers: InstanceSubscribers::default(),
             levels: Levels::default(),
             me: me.clone(),
             started_at: Instant::now(),

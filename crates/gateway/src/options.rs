@@ -229,6 +229,27 @@ pub struct UpstreamOptions {
     pub sampler: Option<Arc<dyn Sampler>>,
     /// The answer to its `roots/list`, at any time. `None`: the agent of a call answers.
     pub roots: Option<Vec<Root>>,
+    /// Which callers share one connection.
+    pub isolation: Isolation,
+    /// The most instances at one time, if callers do not share one connection: 16.
+    pub max_instances: usize,
+    /// Time without a request and without a subscription after which an instance ends: 10 minutes.
+    pub instance_idle: Duration,
+}
+
+/// Which callers share one connection to an upstream, and with it the upstream's state.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Isolation {
+    /// All callers.
+    #[default]
+    Shared,
+    /// The sessions and requests of one principal. Callers without a token are told apart by their
+    /// addresses.
+    Principal,
+    /// The requests of one session. Stateless requests of one principal count as a session, as do
+    /// all requests of a pipe; others are refused.
+    Session,
 }
 
 impl UpstreamOptions {
@@ -253,6 +274,9 @@ impl UpstreamOptions {
             max_calls_per_minute: None,
             sampler: None,
             roots: None,
+            isolation: Isolation::Shared,
+            max_instances: 16,
+            instance_idle: Duration::from_mins(10),
         }
     }
 }
@@ -264,6 +288,8 @@ impl UpstreamOptions {
             && self.is_disabled == other.is_disabled
             && self.inherit_env == other.inherit_env
             && self.revision == other.revision
+            && self.isolation == other.isolation
+            && self.max_instances == other.max_instances
             && self.transport.connects_like(&other.transport)
     }
 
@@ -283,6 +309,7 @@ impl UpstreamOptions {
             && self.call_timeout == other.call_timeout
             && self.longest_call == other.longest_call
             && self.max_calls_per_minute == other.max_calls_per_minute
+            && self.instance_idle == other.instance_idle
             && uris(self) == uris(other)
     }
 }

@@ -1,6 +1,6 @@
 //! Restarts an upstream on request.
 
-use super::{Gateway, UpstreamState, supervise::supervise};
+use super::{Gateway, UpstreamState, instance_table::Instances, supervise::supervise};
 
 /// Why an upstream is not started again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -17,7 +17,8 @@ pub enum RestartRefused {
 impl Gateway {
     /// Ends the connection of the upstream `name` and starts it again at once, also if it was given
     /// up. Returns when the restart is ordered; [`Upstream::states`](super::Upstream::states) shows
-    /// its progress. Calls in flight behave as after a lost connection.
+    /// its progress. Calls in flight behave as after a lost connection. Its instances start again,
+    /// too.
     ///
     /// # Errors
     /// Returns an error if there is no such upstream, it is disabled or cannot be used, it is
@@ -48,6 +49,9 @@ impl Gateway {
                 Ok(())
             }
             UpstreamState::Ready(_) | UpstreamState::BackingOff { .. } => {
+                for instance in upstream.instances.iter().flat_map(Instances::all) {
+                    instance.restart.notify_waiters();
+                }
                 // Wakes the supervisor if it waits. Unlike `notify_one`, this stores no permit,
                 // which would cause another restart later.
                 upstream.restart.notify_waiters();

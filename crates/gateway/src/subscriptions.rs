@@ -10,7 +10,7 @@ use marquetry_policy::ItemKind;
 use marquetry_protocol::{
     Era, RpcError,
     client::{Client, ClientError},
-    server::RequestContext,
+    server::{ConversationId, RequestContext},
 };
 
 use super::{CallFailure, Gateway, Route, Unreachable, Upstream, UpstreamState};
@@ -52,6 +52,9 @@ impl Gateway {
                 .renamed_resource(uri)
                 .unwrap_or_else(|| Route { upstream, name: uri.to_owned() });
             view.check_scopes(ItemKind::Resource, &at, cx)?;
+            if let Some(subscribed) = self.subscribe_at_instance(&at, uri, cx).await {
+                return subscribed;
+            }
             // A resource of another upstream with the same URI is another resource.
             let subscribed = self.subscriptions.route_of(uri);
             if let Some(subscribed) = subscribed.filter(|subscribed| *subscribed != at) {
@@ -83,27 +86,41 @@ impl Gateway {
         uri: &str,
         cx: &RequestContext,
     ) -> Result<(), RpcError> {
+        self.subscribe_first(upstream, &at.name, cx).await?;
+        self.subscriptions.add(uri, at);
+        Ok(())
+    }
+
+    /// Subscribes at an upstream to the resource with this URI there.
+    pub(super) async fn subscribe_first(
+        &self,
+        upstream: &Upstream,
+        uri: &str,
+        cx: &RequestContext,
+    ) -> Result<(), RpcError> {
         let client = self.ready_client(upstream, cx).await?;
         if !supports_subscriptions(&client) {
             let mut error = RpcError::method_not_found(cx.method());
             error.message = format!("upstream '{}' has no subscriptions", upstream.name());
             return Err(error);
         }
-        match client.subscribe(&at.name).await {
-            Ok(()) => {}
-            Err(ClientError::Rpc(error)) => return Err(error),
+        match client.subscribe(uri).await {
+            Ok(()) => Ok(()),
+            Err(ClientError::Rpc(error)) => Err(error),
             Err(error) => {
                 let state = upstream.state();
                 let failed = Unreachable::during_call(upstream, &state, &error);
-                return Err(CallFailure::Unreachable(failed).into());
+                Err(CallFailure::Unreachable(failed).into())
             }
         }
-        self.subscriptions.add(uri, at);
-        Ok(())
     }
 
-    /// Ends the subscription of an agent to a resource.
-    pub async fn unsubscribe(&self, uri: &str) {
+    /// Ends the subscription of an agent to a resource. The request that subscribed had the same
+    /// conversation `client`.
+    pub async fn unsubscribe(&self, uri: &str, client: ConversationId) {
+        if self.unsubscribe_at_instance(uri, client).await {
+            return;
+        }
         // The resource stays with its upstream as long as this agent is counted.
         let Some(at) = self.subscriptions.route_of(uri) else { return };
         let Some(upstream) = self.enter(at.upstream) else {
@@ -137,7 +154,11 @@ impl Gateway {
 
     /// Announces that a resource has changed. A change below a subscribed resource, such as a file
     /// in a folder, counts as a change of it.
-    pub(super) fn resource_updated(&self, index: usize, uri: &str) {
+    pub(super) fn resource_updated(&self, upstream: &Upstream, uri: &str) {
+        if upstream.instance.is_some() {
+            return self.instance_resource_updated(upstream, uri);
+        }
+        let index = upstream.number();
         let slashes = uri.match_indices('/').map(|(at, _)| at);
         let parents = slashes.rev().flat_map(|at| [&uri[..=at], &uri[..at]]);
         let subscriptions = self.subscriptions.lock();

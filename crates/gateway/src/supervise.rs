@@ -66,7 +66,11 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, upstream: Arc<Upstream>) {
                 upstream.set_started(started_at.elapsed());
                 let ready_since = Instant::now();
                 let client = running.client.clone();
-                let end = Box::pin(watch(&gateway, &upstream, running)).await;
+                let end = if upstream.instance.is_some() {
+                    Box::pin(watch_instance(&gateway, &upstream, running)).await
+                } else {
+                    Box::pin(watch(&gateway, &upstream, running)).await
+                };
                 client.close().await;
                 let problem = match end {
                     End::Stopping => break,
@@ -114,8 +118,10 @@ pub(super) async fn supervise(gateway: Arc<Gateway>, upstream: Arc<Upstream>) {
         if options.restart_max_failures > 0 && failures >= options.restart_max_failures {
             tracing::error!(upstream = name, failures, problem, "gave up on the upstream");
             upstream.set_state(UpstreamState::Failed { problem, stderr });
-            upstream.set_listing(Listing::default());
-            gateway.relist();
+            if upstream.instance.is_none() {
+                upstream.set_listing(Listing::default());
+                gateway.relist();
+            }
             upstream.settle_all();
             return;
         }
@@ -160,8 +166,9 @@ async fn start(
 ) -> Result<RunningUpstream, ClientError> {
     let until = tokio::time::Instant::now().checked_add(upstream.start_timeout());
     let connection = Connection { gateway: gateway.me.clone(), upstream: Arc::downgrade(upstream) };
+    let children = upstream.instance.as_ref().map_or(&gateway.tasks, |it| &it.children);
     let client = upstream
-        .connect(Arc::new(connection), &gateway.options, &gateway.tasks)
+        .connect(Arc::new(connection), &gateway.options, children)
         .instrument(span(upstream))
         .await?;
     // Subscribe before the lists are fetched, so that no change in between is missed.
@@ -174,7 +181,8 @@ async fn start(
         problem: None,
         skipped: Vec::new(),
     };
-    if client.server().capabilities.tools.is_none() {
+    // The lists of an instance are shown to no caller.
+    if client.server().capabilities.tools.is_none() || upstream.instance.is_some() {
         return Ok(running);
     }
     match fetch_first_tools(upstream, &client, until).await {
@@ -288,6 +296,34 @@ async fn watch(gateway: &Gateway, upstream: &Upstream, running: RunningUpstream)
         problem = session.refresh_tools() => End::Failed(problem),
         () = session.request_missing_tools() => unreachable!("the loop never ends"),
         () = session.refresh_other_lists() => unreachable!("the loop never ends"),
+        () = restoration => unreachable!("the loop never ends"),
+    }
+}
+
+/// Lets requests use an instance until it ends, and returns why.
+async fn watch_instance(gateway: &Gateway, upstream: &Upstream, running: RunningUpstream) -> End {
+    let RunningUpstream { client, notifications, .. } = running;
+    tracing::info!(upstream = upstream.name(), "an instance is ready");
+    upstream.take_answered();
+    upstream.in_flight.reset();
+    // Before requests come: the first subscription may be what has started the instance.
+    let subscribed = gateway.instance_subscribers.resources(upstream);
+    upstream.set_state(UpstreamState::Ready(client.clone()));
+    let stale = StaleMarks::default();
+    let lacks_tools = AtomicBool::new(false);
+    let session =
+        Session { gateway, upstream, client: &client, stale: &stale, lacks_tools: &lacks_tools };
+    let restoration = async {
+        gateway.set_level_again(upstream, &client).await;
+        gateway.subscribe_instance_again(upstream, &client, &subscribed).await;
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        biased;
+        () = upstream.stopping.cancelled() => End::Stopping,
+        () = upstream.restart.notified() => End::Restarted,
+        reason = client.closed() => End::Failed(reason.to_string()),
+        problem = session.listen(notifications) => End::Failed(problem),
         () = restoration => unreachable!("the loop never ends"),
     }
 }

@@ -11,8 +11,9 @@ use std::{
 };
 
 use marquetry_apps_ext::types::declare_client;
-use marquetry_in_flight::InFlight;
+use marquetry_in_flight::{InFlight, Owner};
 use marquetry_protocol::{
+    Era,
     client::{
         Client, ClientError, ClientHandler, ClientOptions, HttpTarget, RevisionChoice, Stderr,
         StdioCommand,
@@ -31,11 +32,13 @@ use super::{
     asker::Asker,
     environment,
     freshness::{Freshness, List},
+    instance_id::for_instance,
+    instance_table::{InstanceCount, InstanceOf, Instances},
     limited::Limited,
     listing::Listing,
     names::Namer,
     observer::{Observed, Observer},
-    options::{GatewayLimits, GatewayOptions, Transport, UpstreamOptions},
+    options::{GatewayLimits, GatewayOptions, Isolation, Transport, UpstreamOptions},
     own_keys,
     pin_keeper::{PinKeeper, PinnedListing},
     start_report::{StartFailure, StartReport},
@@ -93,6 +96,10 @@ pub struct Upstream {
     pub(super) uses: TaskTracker,
     /// Cancelled when it is to end: it was replaced, or the gateway stops.
     pub(super) stopping: CancellationToken,
+    /// The upstreams that answer for single callers or sessions, unless all share this one.
+    pub(super) instances: Option<Instances<Self>>,
+    /// Set if it is one of those.
+    pub(super) instance: Option<InstanceOf>,
 }
 
 /// The options of an upstream, and the names that follow from them.
@@ -135,6 +142,17 @@ fn environment_of(
     variables
 }
 
+/// Returns the state of an upstream before its start.
+fn first_state(options: &UpstreamOptions) -> UpstreamState {
+    match &options.transport {
+        _ if options.is_disabled => UpstreamState::Disabled,
+        Transport::Unusable { problem } => {
+            UpstreamState::Failed { problem: problem.clone(), stderr: Vec::new() }
+        }
+        _ => UpstreamState::Starting,
+    }
+}
+
 fn slots(limits: &GatewayLimits) -> FairLimiter {
     FairLimiter::new(FairBounds {
         what: "requests are in flight",
@@ -161,29 +179,53 @@ impl Upstream {
         gateway: &GatewayOptions,
         stopping: &CancellationToken,
     ) -> Self {
-        let state = match &options.transport {
-            _ if options.is_disabled => UpstreamState::Disabled,
-            Transport::Unusable { problem } => {
-                UpstreamState::Failed { problem: problem.clone(), stderr: Vec::new() }
-            }
-            _ => UpstreamState::Starting,
-        };
-        let is_cached = gateway.tool_cache.is_some() && matches!(state, UpstreamState::Starting);
+        let is_cached = gateway.tool_cache.is_some()
+            && matches!(first_state(&options), UpstreamState::Starting);
         let tool_cache = is_cached
             .then(|| ToolCache::of(&options, gateway, environment_of(&options, gateway)))
             .flatten();
+        Self::build(number, options, tool_cache, None, gateway, stopping)
+    }
+
+    /// Creates an instance of this upstream without starting it. Requests wait for its first start.
+    pub(super) fn new_instance(&self, owner: Owner, id: String, gateway: &GatewayOptions) -> Self {
+        let options = self.settings().options.clone();
+        let instance = Some(InstanceOf::new(owner, id));
+        let new = Self::build(self.number, options, None, instance, gateway, &self.stopping);
+        new.set_returning(true);
+        // What this one has learned need not be tried again: some servers of the session era answer
+        // `server/discover` late or never, or exit.
+        let is_session_era = match self.state() {
+            UpstreamState::Ready(client) => client.server().revision.era() == Era::Session,
+            _ => self.begins_with_initialize.load(Ordering::Relaxed),
+        };
+        new.begins_with_initialize.store(is_session_era, Ordering::Relaxed);
+        new
+    }
+
+    fn build(
+        number: usize,
+        options: UpstreamOptions,
+        tool_cache: Option<ToolCache>,
+        instance: Option<InstanceOf>,
+        gateway: &GatewayOptions,
+        stopping: &CancellationToken,
+    ) -> Self {
+        let state = first_state(&options);
         let cached_tools =
             tool_cache.as_ref().and_then(|cache| cache.load(gateway.limits.max_upstream_list));
         let has_cached_tools = cached_tools.is_some();
         let listing = Listing { tools: cached_tools.unwrap_or_default(), ..Listing::default() };
         let mut lists = PinnedListing::new(listing);
-        lists.compare(&options.name, options.pins, gateway.pin_keeper.as_deref(), false);
+        // Callers see the lists of the upstream itself alone, so only these have pins.
+        let pin_keeper = gateway.pin_keeper.clone().filter(|_| instance.is_none());
+        lists.compare(&options.name, options.pins, pin_keeper.as_deref(), false);
         Self {
             number,
             name: options.name.clone(),
             state: watch::Sender::new(state),
             lists: RwLock::new(lists),
-            pin_keeper: gateway.pin_keeper.clone(),
+            pin_keeper,
             freshness: Freshness::new(gateway.list_refetch),
             starts: AtomicU32::new(0),
             start_report: Mutex::default(),
@@ -203,6 +245,8 @@ impl Upstream {
             has_cached_tools: AtomicBool::new(has_cached_tools),
             uses: TaskTracker::new(),
             stopping: stopping.child_token(),
+            instances: if instance.is_none() { Instances::of(&options) } else { None },
+            instance,
             settings: RwLock::new(Arc::new(UpstreamSettings::new(options))),
         }
     }
@@ -224,10 +268,14 @@ impl Upstream {
         let mut settings = self.settings.write().unwrap_or_else(PoisonError::into_inner);
         let differ = !settings.options.is_shown_like(&options);
         let has_other_pins = settings.options.pins != options.pins;
-        *settings = Arc::new(UpstreamSettings::new(options));
+        *settings = Arc::new(UpstreamSettings::new(options.clone()));
         drop(settings);
         if has_other_pins {
             self.compare_again(true);
+        }
+        // Afterwards: an instance that comes meanwhile has the new ones already.
+        for instance in self.instances.iter().flat_map(Instances::all) {
+            instance.set_options(options.clone());
         }
         differ
     }
@@ -260,6 +308,20 @@ impl Upstream {
         }
         let is_up = matches!(old.state(), UpstreamState::Ready(_));
         self.set_returning(is_up || old.is_returning.load(Ordering::Relaxed));
+    }
+
+    /// Returns the number of its instances; `None` if all callers share it.
+    #[must_use]
+    pub fn instances(&self) -> Option<InstanceCount> {
+        let instances = self.instances.as_ref()?;
+        let all = instances.all();
+        let ready = all.iter().filter(|it| matches!(it.state(), UpstreamState::Ready(_))).count();
+        Some(InstanceCount { ready, not_ready: all.len() - ready, max: instances.max })
+    }
+
+    /// Returns a key that tells apart upstreams and their instances.
+    pub(super) fn source(&self) -> (usize, Option<u32>) {
+        (self.number, self.instance.as_ref().map(|it| it.number))
     }
 
     /// Returns its name.
@@ -523,10 +585,16 @@ impl Upstream {
         may_change && !self.begins_with_initialize.fetch_not(Ordering::Relaxed)
     }
 
-    /// Returns the number of restarts.
+    /// Returns the number of restarts, with those of its instances.
     #[must_use]
     pub fn restarts(&self) -> u32 {
-        self.starts.load(Ordering::Relaxed).saturating_sub(1)
+        let own = self.starts.load(Ordering::Relaxed).saturating_sub(1);
+        let Some(instances) = &self.instances else { return own };
+        // Locked meanwhile, so that an instance that ends counts once.
+        let table = instances.table();
+        let ended = instances.ended_restarts.load(Ordering::Relaxed);
+        let running = table.running.values().map(|running| running.upstream.restarts());
+        running.fold(own.saturating_add(ended), u32::saturating_add)
     }
 
     pub(crate) fn start_timeout(&self) -> Duration {
@@ -558,7 +626,13 @@ impl Upstream {
         children: &TaskTracker,
     ) -> Result<Client, ClientError> {
         let settings = self.settings();
-        let own = &settings.options;
+        let filled;
+        let own = if settings.options.isolation == Isolation::Shared {
+            &settings.options
+        } else {
+            filled = for_instance(&settings.options, self.instance.as_ref().map(|it| &*it.id));
+            &filled
+        };
         self.starts.fetch_add(1, Ordering::Relaxed);
         let limits = &gateway.limits;
         // The agent of a call determines which questions are answered; if the agent lacks a
@@ -603,6 +677,7 @@ impl Upstream {
                 self.stderr.begin_run();
                 let logger = StderrLogger {
                     upstream: self.name.clone(),
+                    instance: self.instance.as_ref().map(|it| it.number),
                     rate: LogLimit::new(limits.max_log_lines_per_second),
                     repeated: LogLimit::new(limits.max_log_lines_per_second),
                     log: self.stderr.clone(),
@@ -635,6 +710,8 @@ impl Upstream {
 /// Logs standard error of a program at a bounded rate, and keeps the last lines.
 struct StderrLogger {
     upstream: String,
+    /// The number of the instance, if it is one.
+    instance: Option<u32>,
     rate: LogLimit,
     /// A separate rate for lines that are logged at debug level: they are rarely shown, and must
     /// not use up the rate of the others.
@@ -648,19 +725,19 @@ struct StderrLogger {
 impl StderrLogger {
     fn log(&self, line: &str) {
         let line = &*without_known_secrets(line);
-        let upstream = &self.upstream;
+        let Self { upstream, instance, .. } = self;
         let is_repeated = self.log.take(line) != Level::INFO;
         if is_repeated || self.stopping.is_cancelled() {
             if self.repeated.admit().is_some() {
                 self.observe(line);
-                tracing::debug!(target: "marquetry::upstream", upstream, "{line}");
+                tracing::debug!(target: "marquetry::upstream", upstream, instance, "{line}");
             }
             return;
         }
         let Some(suppressed) = self.rate.admit() else { return };
         self.log_suppressed(suppressed);
         self.observe(line);
-        tracing::info!(target: "marquetry::upstream", upstream, "{line}");
+        tracing::info!(target: "marquetry::upstream", upstream, instance, "{line}");
     }
 
     fn observe(&self, line: &str) {
@@ -695,6 +772,7 @@ mod tests {
     fn lines_that_are_not_shown_leave_the_rate_to_others() {
         let logger = StderrLogger {
             upstream: "a".to_owned(),
+            instance: None,
             rate: LogLimit::new(1),
             repeated: LogLimit::new(1),
             log: Arc::default(),
@@ -713,6 +791,7 @@ mod tests {
     fn lines_written_while_the_server_stops_are_logged_for_debugging() {
         let logger = StderrLogger {
             upstream: "a".to_owned(),
+            instance: None,
             rate: LogLimit::new(1),
             repeated: LogLimit::new(1),
             log: Arc::default(),

@@ -36,6 +36,20 @@ impl UpstreamSet {
 pub(crate) struct InUse {
     upstream: Arc<Upstream>,
     _token: TaskTrackerToken,
+    /// If it is an instance: keeps the upstream that it belongs to.
+    _reference: Option<TaskTrackerToken>,
+}
+
+impl InUse {
+    /// Returns an instance of the upstream `reference`, with a token of its own.
+    pub(crate) fn of_instance(
+        instance: Arc<Upstream>,
+        token: TaskTrackerToken,
+        reference: &Self,
+    ) -> Self {
+        let reference = Some(reference.uses.token());
+        Self { upstream: instance, _token: token, _reference: reference }
+    }
 }
 
 impl Deref for InUse {
@@ -63,7 +77,7 @@ impl Gateway {
         let upstream = upstreams.get(number)?.clone();
         // Under the lock: an upstream that is replaced afterwards waits for this request.
         let token = upstream.uses.token();
-        Some(InUse { upstream, _token: token })
+        Some(InUse { upstream, _token: token, _reference: None })
     }
 
     /// Returns the name of the upstream with this number.

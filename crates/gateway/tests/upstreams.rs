@@ -111,8 +111,8 @@ impl Handler for Front {
         self.0.subscribe(uri, cx).await
     }
 
-    async fn unsubscribe(&self, uri: &str, _: ConversationId) {
-        self.0.unsubscribe(uri).await;
+    async fn unsubscribe(&self, uri: &str, client: ConversationId) {
+        self.0.unsubscribe(uri, client).await;
     }
 }
 

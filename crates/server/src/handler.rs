@@ -347,11 +347,11 @@ impl Handler for GatewayHandler {
         self.gateway.subscribe(uri, cx).await
     }
 
-    async fn unsubscribe(&self, uri: &str, _: ConversationId) {
+    async fn unsubscribe(&self, uri: &str, client: ConversationId) {
         if self.knowledge.owns(uri) {
             self.knowledge.unwatch(uri);
         } else {
-            self.gateway.unsubscribe(uri).await;
+            self.gateway.unsubscribe(uri, client).await;
         }
     }
 
