@@ -9,6 +9,8 @@ mod clients;
 mod corpus;
 mod diagrams;
 mod finding;
+#[cfg(target_os = "linux")]
+mod isolation;
 mod knowledge;
 mod matrix;
 mod programs;

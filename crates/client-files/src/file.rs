@@ -20,7 +20,7 @@ use crate::{
     expand::{Sources, Variables},
     form::{Form, from_codex, from_yaml},
     json::{Members, Scalar, json_members, lenient, lenient_list, offset_in, without_comments},
-    transport::{Transport, TransportError, TransportFault, TransportParts},
+    transport::{INSTANCE_ID, Transport, TransportError, TransportFault, TransportParts},
 };
 
 /// The servers of a file.
@@ -125,6 +125,8 @@ pub struct ReadOptions<'a> {
     pub secrets: Option<&'a Secrets>,
     /// How `${VAR}` and similar references are treated.
     pub references: References,
+    /// Whether [`INSTANCE_ID`](crate::transport::INSTANCE_ID) stays, for a gateway.
+    pub keeps_instance: bool,
 }
 
 /// How references to variables and secrets are treated.
@@ -149,6 +151,7 @@ impl<'a> ReadOptions<'a> {
             ask: &|_| None,
             secrets: None,
             references: References::Replace,
+            keeps_instance: false,
         }
     }
 }
@@ -190,8 +193,16 @@ impl ClientFile {
         only: Option<&str>,
         options: &ReadOptions<'_>,
     ) -> Result<Self, ConfigError> {
-        let ReadOptions { file, variables, disabled, switched, ask, secrets, references } =
-            *options;
+        let ReadOptions {
+            file,
+            variables,
+            disabled,
+            switched,
+            ask,
+            secrets,
+            references,
+            keeps_instance,
+        } = *options;
         let reader = Reader { text, file, form, references };
         let mut warnings = Vec::new();
         let root: IndexMap<String, &RawValue> = serde_json::from_str(text).map_err(|error| {
@@ -239,6 +250,9 @@ impl ClientFile {
         let mut sources = Sources::new(variables);
         if let Some(secrets) = secrets {
             sources = sources.with_secrets(secrets);
+        }
+        if keeps_instance {
+            sources = sources.keeping(INSTANCE_ID);
         }
 
         for other in sections.iter().filter(|path| path.join(".") != section) {

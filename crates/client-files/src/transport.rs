@@ -7,6 +7,9 @@ use marquetry_protocol::client::parse_server_url;
 
 use marquetry_secrets::expand::{ExpandError, Sources};
 
+/// The reference to the id of an instance of a server, `${instance:id}`. The gateway replaces it.
+pub const INSTANCE_ID: &str = "instance:id";
+
 /// The transport of a server: a program or a URL.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Transport {
@@ -133,6 +136,23 @@ impl Transport {
                 }
             }
             Self::Unusable { .. } | Self::NotGiven => {}
+        }
+    }
+
+    /// Returns whether a string has the reference [`INSTANCE_ID`].
+    #[must_use]
+    pub fn names_instance(&self) -> bool {
+        let reference = format!("${{{INSTANCE_ID}}}");
+        match self {
+            Self::Stdio { command, args, env, cwd } => {
+                let cwd = cwd.as_ref().and_then(|cwd| cwd.to_str()).unwrap_or_default();
+                let texts = args.iter().chain(env.values()).map(String::as_str);
+                texts.chain([command.as_str(), cwd]).any(|text| text.contains(&reference))
+            }
+            Self::Http { url, headers, .. } => {
+                url.contains(&reference) || headers.values().any(|it| it.contains(&reference))
+            }
+            Self::Unusable { .. } | Self::NotGiven => false,
         }
     }
 

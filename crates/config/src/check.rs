@@ -5,7 +5,10 @@ use std::io;
 use marquetry_artifact_bucket::{AddressError, BucketAddress, BucketSettings};
 use marquetry_protocol::client::Network;
 
-use crate::{Config, ConfigError, Transport, artifacts::StoreKind, gateway::SettingProblem};
+use crate::{
+    Config, ConfigError, Transport, artifacts::StoreKind, gateway::SettingProblem,
+    upstream::IsolationSetting,
+};
 
 impl Config {
     /// Checks the settings after every source was read.
@@ -41,6 +44,7 @@ impl Config {
         faults.extend(self.client_faults());
         faults.extend(self.pin_faults());
         faults.extend(self.override_faults());
+        faults.extend(self.isolation_faults());
         faults.extend(self.incomplete.iter().filter_map(|(name, error)| {
             let upstream = self.mcp_servers.get(name)?;
             (upstream.transport == Transport::NotGiven && !upstream.disabled).then(|| error.clone())
@@ -55,6 +59,17 @@ impl Config {
                 let problem = format!("is too small; expected a number from {least} on");
                 self.fault(&format!("clients.{name}.{key}"), problem)
             })
+        })
+    }
+
+    /// Returns an error for each server whose callers share a process that is to know its instance.
+    fn isolation_faults(&self) -> impl Iterator<Item = ConfigError> {
+        let servers = self.mcp_servers.iter().filter(|(_, server)| {
+            server.isolation == IsolationSetting::Shared && server.transport.names_instance()
+        });
+        servers.map(|(name, _)| {
+            let problem = "must be \"principal\" or \"session\", since a value of this server has ${instance:id}";
+            self.fault(&format!("mcp_servers.{name}.isolation"), problem.to_owned())
         })
     }
 

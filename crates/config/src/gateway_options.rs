@@ -85,6 +85,9 @@ impl Config {
         };
         options.max_calls_per_minute = upstream.max_calls_per_minute;
         options.longest_call = Duration::from_millis(gateway.max_call_ms);
+        options.isolation = upstream.isolation.into();
+        options.max_instances = upstream.max_instances.get();
+        options.instance_idle = Duration::from_millis(upstream.instance_idle_ms.get());
         options.roots = upstream.roots.as_ref().map(|roots| {
             roots.iter().map(|root| Root { uri: root.uri().to_owned(), name: None }).collect()
         });
@@ -219,6 +222,8 @@ impl HttpAccess for ConfiguredAccess {
 
 #[cfg(test)]
 mod tests {
+    use marquetry_gateway::Isolation;
+
     use super::*;
 
     #[test]
@@ -243,6 +248,10 @@ mod tests {
             (upstream.start_timeout, upstream.call_timeout, &upstream.separator),
             (new.start_timeout, new.call_timeout, &new.separator)
         );
+        assert_eq!(
+            (upstream.isolation, upstream.max_instances, upstream.instance_idle),
+            (new.isolation, new.max_instances, new.instance_idle)
+        );
     }
 
     #[test]
@@ -254,6 +263,35 @@ mod tests {
         assert_eq!(capture.default, None);
         assert_eq!(capture.tools["captured"].as_ref().unwrap().mcp_tool_llm_return_max_bytes, 9);
         assert_eq!(capture.tools["raw"], None);
+    }
+
+    #[test]
+    fn an_isolated_server_may_name_its_instance() {
+        let text = "[mcp_servers.a]\ncommand = 'x'\nenv.FILE = '/srv/${instance:id}'\n\
+                    isolation = 'session'\nmax_instances = 3\ninstance_idle_ms = 5";
+        let config = Config::from_toml(text, "test").unwrap();
+        config.check().unwrap();
+        let options = config.gateway_options(&[]);
+        let upstream = &options.upstreams[0];
+        assert_eq!((upstream.isolation, upstream.max_instances), (Isolation::Session, 3));
+        assert_eq!(upstream.instance_idle, Duration::from_millis(5));
+        let marquetry_gateway::Transport::Stdio { env, .. } = &upstream.transport else { panic!() };
+        assert_eq!(env["FILE"], "/srv/${instance:id}", "the gateway replaces it");
+
+        let file = r#"{"mcpServers":{"b":{"url":"http://h/${instance:id}","headers":{"X":"${instance:id}"}}}}"#;
+        let mut config = Config::from_toml("mcp_servers.b.isolation = 'principal'", "t").unwrap();
+        config.add_mcp_json(file, "mcp.json").unwrap();
+        config.check().unwrap();
+        let options = config.gateway_options(&[]);
+        let marquetry_gateway::Transport::Http { url, .. } = &options.upstreams[0].transport else {
+            panic!("{:?}", options.upstreams[0])
+        };
+        assert_eq!(url, "http://h/${instance:id}");
+
+        let shared = text.replace("'session'", "'shared'");
+        let error = Config::from_toml(&shared, "test").unwrap().check().unwrap_err().to_string();
+        assert!(error.contains("mcp_servers.a.isolation"), "{error}");
+        assert!(error.contains("\"principal\" or \"session\""), "{error}");
     }
 
     #[test]

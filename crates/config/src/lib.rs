@@ -108,7 +108,7 @@ pub mod sections {
         testing::TestingConfig,
         tool_overrides::{FixedArguments, ToolName},
         tools::{ToolSearchConfig, ToolSearchMode, ToolsConfig},
-        upstream::{Prefix, ToolConfig, UpstreamConfig},
+        upstream::{IsolationSetting, Prefix, ToolConfig, UpstreamConfig},
     };
 }
 
@@ -478,6 +478,7 @@ impl Config {
             switched: &|name| self.switches.get(name),
             ask,
             secrets: Some(secrets),
+            keeps_instance: true,
             ..ReadOptions::new(file)
         };
         let ClientFile { servers, mut warnings, .. } = ClientFile::read(text, &options)?;

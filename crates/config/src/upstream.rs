@@ -1,7 +1,7 @@
 //! One upstream: its transport, the names of its tools, and the capture of its answers.
 
 use std::{
-    num::{NonZeroU32, NonZeroU64},
+    num::{NonZeroU32, NonZeroU64, NonZeroUsize},
     path::PathBuf,
 };
 
@@ -10,9 +10,9 @@ use marquetry_artifacts::settings::Capture;
 use marquetry_client_files::{
     ToolLists, Transport,
     expand::Sources,
-    transport::{TransportError, TransportParts},
+    transport::{INSTANCE_ID, TransportError, TransportParts},
 };
-use marquetry_gateway::{Namer, ToolFilter, names::is_name_char};
+use marquetry_gateway::{Isolation, Namer, ToolFilter, names::is_name_char};
 use marquetry_pins::PinMode;
 use marquetry_protocol::Revision;
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
@@ -61,7 +61,43 @@ pub struct UpstreamConfig {
     pub sampling: bool,
     /// The roots that it gets, instead of those of the client of a call.
     pub roots: Option<Vec<RootSetting>>,
+    /// Which callers share one process or connection.
+    pub isolation: IsolationSetting,
+    /// The most processes or connections at one time, if callers do not share one.
+    pub max_instances: NonZeroUsize,
+    /// Time after which an unused one ends.
+    pub instance_idle_ms: NonZeroU64,
 }
+
+/// Which callers share one process of an upstream, or one connection to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum IsolationSetting {
+    /// All callers.
+    #[default]
+    Shared,
+    /// The callers with tokens of one principal; without a token, those of one address.
+    Principal,
+    /// The requests of one session.
+    Session,
+}
+
+impl From<IsolationSetting> for Isolation {
+    fn from(setting: IsolationSetting) -> Self {
+        match setting {
+            IsolationSetting::Shared => Self::Shared,
+            IsolationSetting::Principal => Self::Principal,
+            IsolationSetting::Session => Self::Session,
+        }
+    }
+}
+
+/// Default of `max_instances`.
+const MAX_INSTANCES: NonZeroUsize = NonZeroUsize::new(16).unwrap();
+
+/// Default of `instance_idle_ms`: ten minutes.
+const INSTANCE_IDLE_MS: NonZeroU64 = NonZeroU64::new(600_000).unwrap();
 
 /// Settings of one tool of an upstream.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -168,13 +204,16 @@ impl UpstreamConfig {
             max_calls_per_minute: None,
             sampling: false,
             roots: None,
+            isolation: IsolationSetting::default(),
+            max_instances: MAX_INSTANCES,
+            instance_idle_ms: INSTANCE_IDLE_MS,
         }
     }
 
     /// Replaces the variables and the references to secrets in every string of the transport, and
     /// checks the result.
     pub(crate) fn prepare(&mut self, sources: &Sources<'_>) -> Result<(), TransportError> {
-        self.transport.expand(sources)?;
+        self.transport.expand(&sources.keeping(INSTANCE_ID))?;
         for (name, tool) in &mut self.tools {
             tool.expand(name, sources)?;
         }
@@ -305,6 +344,21 @@ pub(crate) struct UpstreamTable {
     /// after its start, in place of the roots of the client. Absolute paths, or `file:` URIs.
     #[schemars(example = ["/srv/projects/shop"])]
     roots: Option<Vec<RootSetting>>,
+    /// Which callers share one process of this server, or one connection to it: "shared" for all,
+    /// "principal" for those of one principal (without a token: of one address), "session" for
+    /// those of one session. Otherwise the first call of each starts an instance of its own;
+    /// `${instance:id}` in `args`, `env`, `cwd`, `url` and `headers` is a text that tells the
+    /// instances apart.
+    #[schemars(example = &"principal")]
+    isolation: IsolationSetting,
+    /// With `isolation`: the most instances at one time; 16 by default. At the limit, the one that
+    /// has been idle the longest ends for a new one, and calls get an error if none is idle.
+    #[schemars(example = 16)]
+    max_instances: Option<NonZeroUsize>,
+    /// With `isolation`: time without a request and without a subscription after which an instance
+    /// ends, in milliseconds; 600000 by default.
+    #[schemars(example = 600_000)]
+    instance_idle_ms: Option<NonZeroU64>,
 }
 
 impl TryFrom<UpstreamTable> for UpstreamConfig {
@@ -335,6 +389,9 @@ impl TryFrom<UpstreamTable> for UpstreamConfig {
             max_calls_per_minute: table.max_calls_per_minute,
             sampling: table.sampling,
             roots: table.roots,
+            isolation: table.isolation,
+            max_instances: table.max_instances.unwrap_or(MAX_INSTANCES),
+            instance_idle_ms: table.instance_idle_ms.unwrap_or(INSTANCE_IDLE_MS),
             ..Self::new(if transport.is_empty() {
                 Transport::NotGiven
             } else {

@@ -75,13 +75,16 @@ pub fn input_variable(id: &str) -> String {
 pub struct Sources<'a> {
     variables: Variables<'a>,
     secrets: Result<&'a Secrets, &'static str>,
+    /// A reference that is not replaced.
+    kept: Option<&'static str>,
 }
 
 impl<'a> Sources<'a> {
     /// Creates sources that have variables and no secrets.
     #[must_use]
     pub fn new(variables: Variables<'a>) -> Self {
-        Self { variables, secrets: Err("secrets are not read for this setting") }
+        let secrets = Err("secrets are not read for this setting");
+        Self { variables, secrets, kept: None }
     }
 
     /// Adds a reader of secrets.
@@ -96,13 +99,19 @@ impl<'a> Sources<'a> {
         Self { secrets: Err(why), ..self }
     }
 
+    /// Leaves `${reference}` as it is: its value is known only later.
+    #[must_use]
+    pub fn keeping(self, reference: &'static str) -> Self {
+        Self { kept: Some(reference), ..self }
+    }
+
     /// Replaces the lookup of variables.
     #[must_use]
     pub fn with_variables<'b>(self, variables: Variables<'b>) -> Sources<'b>
     where
         'a: 'b,
     {
-        Sources { variables, secrets: self.secrets }
+        Sources { variables, secrets: self.secrets, kept: self.kept }
     }
 
     /// Returns the lookup of variables.
@@ -146,6 +155,9 @@ impl<'a> Sources<'a> {
     }
 
     fn value(&self, inside: &str) -> Result<String, ExpandError> {
+        if self.kept == Some(inside) {
+            return Ok(format!("${{{inside}}}"));
+        }
         let secret = match self.secrets {
             Ok(secrets) => secrets.resolve(inside),
             Err(why) => Reference::parse(inside).map(|reference| {
@@ -290,6 +302,14 @@ mod tests {
         let error = sources.expand("${file:}").unwrap_err();
         assert_eq!(error.to_string(), "${file:} has no path; expected ${file:PATH}");
         assert!(error.is_missing_value());
+    }
+
+    #[test]
+    fn one_reference_is_kept() {
+        let sources = Sources::new(&variable).keeping("instance:id");
+        assert_eq!(sources.expand("${A}-${instance:id}").unwrap(), "alpha-${instance:id}");
+        assert!(sources.expand("${instance:name}").is_err());
+        assert!(expand("${instance:id}", &variable).is_err());
     }
 
     #[test]

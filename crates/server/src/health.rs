@@ -247,6 +247,10 @@ impl Health {
         report["transport"] = json!(transports.get(upstream.name()));
         report["tools"] = json!(catalog.tools_of(index));
         report["restarts"] = json!(upstream.restarts());
+        if let Some(count) = upstream.instances() {
+            report["instances"] =
+                json!({"ready": count.ready, "not_ready": count.not_ready, "max": count.max});
+        }
         let refused: Vec<Value> = catalog
             .refused
             .iter()

@@ -112,7 +112,9 @@ impl GaugeSource for Gauges {
         let enabled = upstreams.iter().filter(|it| !matches!(it.state(), UpstreamState::Disabled));
         let gauges = enabled.map(|it| {
             let is_up = matches!(it.state(), UpstreamState::Ready(_)) && it.doubt().is_none();
-            UpstreamGauges::new(it.name(), is_up, it.restarts().into())
+            let mut gauges = UpstreamGauges::new(it.name(), is_up, it.restarts().into());
+            gauges.instances += it.instances().map_or(0, |count| count.ready);
+            gauges
         });
         gauges.collect()
     }

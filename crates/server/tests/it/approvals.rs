@@ -309,6 +309,27 @@ async fn a_person_who_never_answers_refuses() {
     world.stop().await;
 }
 
+#[tokio::test]
+async fn an_open_question_holds_no_instance() {
+    let one_instance = "isolation = 'session'\nmax_instances = 1\n";
+    let world = World::with("[ask]\nwhen = 'destructive'\n", one_instance).await;
+    let silent = Person::who("silence");
+    let other = Person::who("once");
+    let asked = world.agent(Revision::V2025_11_25, &silent, None).await;
+    let agent = world.agent(Revision::V2025_11_25, &other, None).await;
+    let waiting = call(&asked, "files__delete", json!({}));
+    let calls = async {
+        until("the question is open", async || silent.asked() == 1).await;
+        assert!(text_of(&agent, "files__delete", json!({})).await.starts_with("did delete"));
+        let open = world.open(None).await;
+        assert_eq!(world.decide(&open[0]["approval"], "once", None).await.0, 200);
+    };
+    let (answer, ()) = tokio::join!(waiting, calls);
+    assert_ne!(answer.unwrap()["isError"], true);
+    assert_eq!(world.files.calls().len(), 2);
+    world.stop().await;
+}
+
 /// A stateless agent that handles the rounds of `files__delete` itself.
 struct ByHand(Client);
 

@@ -16,7 +16,7 @@ use tokio::{
 };
 
 use crate::{
-    support::{Answer, Running, ask, call, token_of, users_toml, within},
+    support::{Answer, Running, ask, call, token_of, until, users_toml, within},
     upstream::child_toml,
 };
 
@@ -117,6 +117,31 @@ async fn requests_and_upstreams_are_counted() {
         (value(&text, "marquetry_audit_up"), value(&text, "marquetry_in_flight")),
         (1.0, 0.0)
     );
+    server.stop().await;
+}
+
+#[tokio::test]
+async fn instances_of_an_isolated_server_are_counted() {
+    let config = format!("{CONFIG}{}isolation = 'session'\n", child_toml("local"));
+    let server = Running::start(&config).await;
+    let address = serve_metrics(&server).await;
+    let mut agents = Vec::new();
+    for _ in 0..2 {
+        let agent = server.agent().await;
+        call(&agent, "local__echo", json!({"text": "a"})).await.unwrap();
+        agents.push(agent);
+    }
+    let counted = text(address).await;
+    let sample = "marquetry_instances{upstream=\"local\"}";
+    assert_eq!(value(&counted, sample), 3.0, "with the one for lists");
+    let health = server.http("GET", "/healthz", &[], b"").await.json();
+    let want = json!({"ready": 2, "not_ready": 0, "max": 16});
+    assert_eq!(health["upstreams"][0]["instances"], want);
+    for agent in agents {
+        agent.close().await;
+    }
+    until("they end with their sessions", async || value(&text(address).await, sample) == 1.0)
+        .await;
     server.stop().await;
 }
 
