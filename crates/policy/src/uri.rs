@@ -6,9 +6,33 @@ use percent_encoding::percent_decode_str;
 /// the form that a server makes of it that decodes everything before it looks at slashes and dots.
 pub(crate) fn forms(uri: &str) -> (String, Option<String>) {
     let normal = normalised(uri);
+    if let Some(above) = above_authority(uri) {
+        return (normal, Some(above));
+    }
     let decoded = decoded(&normal);
     let differs = decoded != normal;
     (normal, differs.then_some(decoded))
+}
+
+/// Returns the form of a URI whose dot segments lead above its path: that of a server that takes
+/// the authority for the first part of a path. `None` for every other URI.
+fn above_authority(uri: &str) -> Option<String> {
+    let (scheme, _) = split_scheme(uri);
+    let rest = slashes_decoded(split_scheme(uri).1);
+    let path = rest.strip_prefix("//")?;
+    let mut depth = 0_usize;
+    for segment in path.split('/').skip(1) {
+        match segment {
+            "" | "." => {}
+            ".." if depth == 0 => {
+                let joined = without_dot_segments(&without_double_slashes(path));
+                return Some(format!("{}://{joined}", scheme?.to_ascii_lowercase()));
+            }
+            ".." => depth -= 1,
+            _ => depth += 1,
+        }
+    }
+    None
 }
 
 /// Returns a URI with scheme and host in lower case, without default ports and dot segments, and
@@ -63,19 +87,9 @@ pub(crate) fn decoded_pattern(pattern: &str) -> Option<String> {
 
 /// Decodes everything, also what was encoded several times, and joins repeated slashes.
 fn decoded(uri: &str) -> String {
-    /// Servers decode once, proxies before them perhaps once more.
-    const MAX_ROUNDS: usize = 4;
     let (scheme, rest) = split_scheme(uri);
     let Some(scheme) = scheme else { return uri.to_owned() };
-    let mut text = rest.to_owned();
-    for _ in 0..MAX_ROUNDS {
-        let next = percent_decode_str(&text).decode_utf8_lossy().into_owned();
-        if next == text {
-            break;
-        }
-        text = next;
-    }
-    let text = text.replace('\\', "/");
+    let text = slashes_decoded(rest);
     let (authority, path) = match text.strip_prefix("//") {
         Some(rest) => {
             let end = rest.find('/').unwrap_or(rest.len());
@@ -83,15 +97,34 @@ fn decoded(uri: &str) -> String {
         }
         None => (None, &*text),
     };
-    let mut path = path.to_owned();
-    while path.contains("//") {
-        path = path.replace("//", "/");
-    }
-    let path = without_dot_segments(&path);
+    let path = without_dot_segments(&without_double_slashes(path));
     match authority {
         Some(authority) => format!("{scheme}://{}{path}", authority.to_lowercase()),
         None => format!("{scheme}:{path}"),
     }
+}
+
+/// Decodes a text until nothing is left to decode, with slashes for backslashes.
+fn slashes_decoded(text: &str) -> String {
+    /// Servers decode once, proxies before them perhaps once more.
+    const MAX_ROUNDS: usize = 4;
+    let mut text = text.to_owned();
+    for _ in 0..MAX_ROUNDS {
+        let next = percent_decode_str(&text).decode_utf8_lossy().into_owned();
+        if next == text {
+            break;
+        }
+        text = next;
+    }
+    text.replace('\\', "/")
+}
+
+fn without_double_slashes(path: &str) -> String {
+    let mut path = path.to_owned();
+    while path.contains("//") {
+        path = path.replace("//", "/");
+    }
+    path
 }
 
 /// Splits a URI behind its scheme.
@@ -179,7 +212,10 @@ mod tests {
             ("repo://acme/x/../secret/./a", "repo://acme/secret/a", None),
             ("repo://acme/%73ecret", "repo://acme/secret", None),
             ("repo://acme/x/%2e%2E/secret", "repo://acme/secret", None),
-            ("repo://acme/../../a", "repo://acme/a", None),
+            ("repo://acme/../../a", "repo://acme/a", Some("repo://a")),
+            ("DOC://pub/../secret/x", "doc://pub/secret/x", Some("doc://secret/x")),
+            ("doc://pub/a/%2e%2e/..%2fsecret", "doc://pub/a/..%2Fsecret", Some("doc://secret")),
+            ("doc://pub/a/../b", "doc://pub/b", None),
             ("repo://acme/a/..", "repo://acme/", None),
             (
                 "repo://acme/x%2f..%2fsecret",
