@@ -1,6 +1,7 @@
 //! A call that needs a decision.
 
-use serde_json::{Value, value::RawValue};
+use marquetry_protocol_wire::comparable;
+use serde_json::value::RawValue;
 
 /// A call that needs a decision: who makes it, and what it would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,37 +74,12 @@ impl CallToApprove {
     }
 }
 
-/// Hashes arguments. Clients may repeat a call with its members in another order.
+/// Hashes arguments. Clients may repeat a call with its members in another order. Arguments that
+/// parsers read differently must return as they were.
 fn hash(arguments: Option<&RawValue>) -> [u8; 32] {
-    let text = arguments.map_or("{}", RawValue::get);
-    let sorted = match serde_json::from_str::<Value>(text) {
-        // Numbers that do not fit, and members that are there twice, must return as they were.
-        Ok(value) if has_one_reading(text, &value) => sorted(value).to_string(),
-        _ => format!("as written: {text}"),
-    };
-    *blake3::hash(sorted.as_bytes()).as_bytes()
-}
-
-/// Returns whether a value has all that its text has: parsers disagree about the rest.
-fn has_one_reading(text: &str, value: &Value) -> bool {
-    // The value without blanks is as long as the text without them, unless a member was lost or a
-    // string or a number was written in another way. Then the text itself is hashed.
-    let blanks = text.bytes().filter(|byte| b" \t\r\n".contains(byte)).count();
-    let compact = value.to_string();
-    let blanks_within = compact.bytes().filter(|byte| *byte == b' ').count();
-    text.len() - blanks == compact.len() - blanks_within
-}
-
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(members) => {
-            let mut members: Vec<_> = members.into_iter().collect();
-            members.sort_by(|a, b| a.0.cmp(&b.0));
-            members.into_iter().map(|(name, value)| (name, sorted(value))).collect()
-        }
-        Value::Array(items) => items.into_iter().map(sorted).collect(),
-        scalar => scalar,
-    }
+    let Some(arguments) = arguments else { return *blake3::hash(b"{}").as_bytes() };
+    let text = comparable(arguments).unwrap_or_else(|| format!("as written: {}", arguments.get()));
+    *blake3::hash(text.as_bytes()).as_bytes()
 }
 
 #[cfg(test)]
@@ -127,6 +103,11 @@ mod tests {
             (r#"{"a":1,"a":2}"#, r#"{"a":2}"#),
             (r#"{"a":2,"a":1}"#, r#"{"a":1,"a":2}"#),
             (r#"{"a":1e999}"#, r#"{"a":2e999}"#),
+            (
+                r#"{"a":12345678901234567890123,"n":1e1}"#,
+                r#"{"a":12345678901234567890999,"n":1e1}"#,
+            ),
+            (r#"{"p":"safe","n":1000000000000.0}"#, r#"{"p":"/etc","p":"safe","n":1e12}"#),
             (r#"{"a":["x","y"]}"#, r#"{"a":["y","x"]}"#),
         ] {
             assert_ne!(of(a), of(b), "{a} {b}");

@@ -1,6 +1,7 @@
 #![doc = include_str!("../README.md")]
 
 pub mod auth;
+mod comparable;
 mod descriptions;
 pub mod downgrade;
 pub mod envelope;
@@ -35,6 +36,7 @@ pub mod types;
 #[cfg(feature = "schema")]
 pub use crate::tool_schema::{SchemaError, ToolSchema};
 pub use crate::{
+    comparable::comparable,
     descriptions::join_description_lines,
     envelope::{
         Batch, DEFAULT_MAX_NESTING, EnvelopeError, Incoming, Message, Notification, Request,

@@ -12,7 +12,7 @@ use std::{
 };
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
-use marquetry_protocol_wire::{Request, RpcError, members::Members, parsed_size};
+use marquetry_protocol_wire::{Request, RpcError, comparable, members::Members, parsed_size};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::sync::Notify;
@@ -177,17 +177,8 @@ pub(crate) fn about<'a>(
     method: &str,
     members: impl Iterator<Item = (&'a str, &'a RawValue)>,
 ) -> String {
-    let members: BTreeMap<&str, serde_json::Value> = members
+    let members: BTreeMap<&str, &RawValue> = members
         .filter(|(name, _)| !["_meta", "inputResponses", "requestState"].contains(name))
-        // Values that cannot be parsed, such as numbers out of range, must return as the same text,
-        // and so must those that would take much memory.
-        .map(|(name, value)| {
-            let text = value.get();
-            let is_small =
-                text.len() < MAX_PARSED / 64 || parsed_size(text.as_bytes()) < MAX_PARSED;
-            let read = is_small.then(|| serde_json::from_str(text).ok()).flatten();
-            (name, read.unwrap_or_else(|| serde_json::json!({ "as it was written": text })))
-        })
         .collect();
     let mut hasher = blake3::Hasher::new();
     // Answers of one principal must not serve another.
@@ -195,22 +186,19 @@ pub(crate) fn about<'a>(
     hasher.update(b"\0");
     hasher.update(method.as_bytes());
     hasher.update(b"\0");
-    // Clients may send the parameters in another order.
-    hasher.update(sorted(serde_json::Value::from_iter(members)).to_string().as_bytes());
-    hasher.finalize().to_hex().to_string()
-}
-
-fn sorted(value: serde_json::Value) -> serde_json::Value {
-    use serde_json::Value;
-    match value {
-        Value::Object(members) => {
-            let members: BTreeMap<String, Value> =
-                members.into_iter().map(|(name, value)| (name, sorted(value))).collect();
-            Value::from_iter(members)
-        }
-        Value::Array(items) => items.into_iter().map(sorted).collect(),
-        scalar => scalar,
+    for (name, value) in members {
+        // Clients may send members in another order. Values that parsers read differently, and
+        // those that would take much memory, must return as the same text.
+        let text = value.get();
+        let is_small = text.len() < MAX_PARSED / 64 || parsed_size(text.as_bytes()) < MAX_PARSED;
+        let compared = is_small.then(|| comparable(value)).flatten();
+        hasher.update(name.as_bytes());
+        hasher.update(b"\0");
+        hasher.update(if compared.is_some() { b"=" } else { b"~" });
+        hasher.update(compared.as_deref().unwrap_or(text).as_bytes());
+        hasher.update(b"\0");
     }
+    hasher.finalize().to_hex().to_string()
 }
 
 impl Sealer {
