@@ -6,6 +6,7 @@ mod event;
 mod file;
 mod open;
 mod question;
+mod rounds;
 mod sessions;
 mod when;
 

@@ -5,13 +5,14 @@ use std::{
     collections::BTreeMap,
     fmt,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Instant,
 };
 
 use tokio::sync::oneshot;
 
 use crate::{
     Answerer, ApprovalEvent, ApprovalOutcome, CallToApprove, Decision, DecisionFile,
-    DecisionFileError, Question, sessions::SessionDecisions,
+    DecisionFileError, Question, rounds::UsedRounds, sessions::SessionDecisions,
 };
 
 /// The most questions that wait for an answer.
@@ -38,6 +39,7 @@ pub struct Approvals {
     sessions: SessionDecisions,
     table: Mutex<Table>,
     listeners: Mutex<Vec<Listener>>,
+    rounds: UsedRounds,
 }
 
 type Listener = Arc<dyn Fn(&ApprovalEvent) + Send + Sync>;
@@ -112,6 +114,13 @@ pub enum AnswerRefused {
 }
 
 impl Approvals {
+    /// Returns whether a stateless client may go on with this state after a call that was allowed:
+    /// each state counts once, so that one decision leads to one run of the tool.
+    #[must_use]
+    pub fn may_go_on(&self, state: &str) -> bool {
+        self.rounds.is_first_use(state, Instant::now())
+    }
+
     /// Creates an empty table with these limits.
     #[must_use]
     pub fn new(limits: ApprovalLimits) -> Self {

@@ -241,7 +241,16 @@ impl Gateway {
             None => None,
             Some(Carried::Asked(asked)) => Some(asked),
             // The call was allowed in an earlier round.
-            Some(_) => return Ok(()),
+            Some(_) => {
+                let state = cx.param("requestState").map_or("", RawValue::get);
+                if approvals.approvals().may_go_on(state) {
+                    return Ok(());
+                }
+                note(|notes| notes.refusal = Some(Refusal::NotConfirmed));
+                return Err(CallFailure::NotAllowed(format!(
+                    "the tool '{tool}' of the server '{upstream}' was not called ({reason}): this round was answered already; call the tool anew"
+                )));
+            }
         };
         let arguments = params.arguments.as_deref();
         let mut secret_names = Vec::new();

@@ -28,6 +28,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     asking::AskingOverHttp,
+    scripted::{Scripted, complete, lists},
     support::{Running, call, rpc_error, text_of, token_of, until, users_toml, within},
 };
 
@@ -340,7 +341,16 @@ impl ByHand {
     }
 
     async fn round(&self, arguments: Value, more: Value) -> Result<Value, ClientError> {
-        let mut params = json!({ "name": "files__delete", "arguments": arguments });
+        self.round_of("files__delete", arguments, more).await
+    }
+
+    async fn round_of(
+        &self,
+        tool: &str,
+        arguments: Value,
+        more: Value,
+    ) -> Result<Value, ClientError> {
+        let mut params = json!({ "name": tool, "arguments": arguments });
         params.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         let params = to_raw_value(&params).unwrap();
         let options = CallOptions { pass_questions: true, ..CallOptions::default() };
@@ -383,6 +393,48 @@ async fn the_call_that_was_allowed_is_the_call_that_is_made() {
     let twice = agent.round(harmless, allowed).await.unwrap();
     assert_eq!(twice["resultType"], "input_required", "{twice}");
     assert_eq!(world.files.calls().len(), 1);
+    world.stop().await;
+}
+
+#[tokio::test]
+async fn one_decision_leads_to_one_run_of_a_tool_that_asks_more() {
+    let tools = json!([{ "name": "delete", "inputSchema": { "type": "object" } }]);
+    let asking = Scripted::start("2026-07-28", move |method, params| {
+        let listed = lists(method, &tools, &json!([]), &json!([]));
+        let answer = match params.get("requestState") {
+            Some(_) => complete(json!({ "content": [{ "type": "text", "text": "deleted" }] })),
+            None => json!({
+                "resultType": "input_required",
+                "inputRequests": { "sure": {
+                    "method": "elicitation/create",
+                    "params": { "mode": "form", "message": "Sure?", "requestedSchema": {
+                        "type": "object", "properties": {},
+                    } },
+                } },
+                "requestState": "mine",
+            }),
+        };
+        Ok(listed.map_or(answer, complete))
+    })
+    .await;
+    let world = World::with("[ask]\nwhen = 'always'\n", &asking.toml("asking")).await;
+    let agent = ByHand::of(&world, None).await;
+    let call = async |more: Value| agent.round_of("asking__delete", json!({}), more).await.unwrap();
+    let asked = call(json!({})).await;
+    let sure = call(answers(&asked, "once")).await;
+    assert!(sure.to_string().contains("Sure?"), "{sure}");
+    let (key, _) = sure["inputRequests"].as_object().unwrap().iter().next().unwrap();
+    let answer = json!({
+        "inputResponses": { (key): { "action": "accept", "content": {} } },
+        "requestState": sure["requestState"],
+    });
+    let first = call(answer.clone()).await;
+    assert_eq!(first["content"][0]["text"], "deleted", "{first}");
+    let again = call(answer).await;
+    assert!(again["isError"] == true && again.to_string().contains("answered already"), "{again}");
+    let runs =
+        asking.seen("tools/call").iter().filter(|it| it.get("requestState").is_some()).count();
+    assert_eq!(runs, 1);
     world.stop().await;
 }
 
