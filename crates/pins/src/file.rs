@@ -146,6 +146,10 @@ impl PinFile {
     /// Returns an error that names the file if it cannot be read, is damaged or too large, or (on
     /// Unix) can be written by other users.
     pub fn read(path: &Path) -> Result<Self, PinError> {
+        // Opening a pipe would wait for a writer.
+        if std::fs::metadata(path).is_ok_and(|metadata| !metadata.is_file()) {
+            return Err(damaged(path, "it is not a file"));
+        }
         let file = match File::open(path) {
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             file => file.map_err(|source| io_error(path, source))?,

@@ -31,6 +31,7 @@ mod stats;
 use std::{
     ffi::OsString,
     fmt::Display,
+    io::{self, Write as _},
     panic::{Location, PanicHookInfo},
     path::PathBuf,
     process::ExitCode,
@@ -147,7 +148,8 @@ fn print_error(message: &str) {
     if program_log::is_json() {
         program_log::emit("ERROR", message, &[]);
     } else {
-        eprintln!("error: {}", printable(message));
+        // Standard error may be closed.
+        _ = writeln!(io::stderr(), "error: {}", printable(message));
     }
 }
 
