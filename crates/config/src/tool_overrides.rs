@@ -5,6 +5,7 @@ use std::{fmt, sync::Arc};
 use indexmap::IndexMap;
 use marquetry_client_files::{expand::Sources, transport::TransportError};
 use marquetry_gateway::names::is_name_char;
+use marquetry_redact::{is_secret_name, remember_secrets};
 use marquetry_tool_overrides::ToolOverride;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -63,6 +64,10 @@ impl ToolConfig {
                     error,
                 })?;
                 *text = expanded.into_owned();
+                // A server may repeat it in an error.
+                if is_secret_name(name) {
+                    remember_secrets(std::slice::from_ref(text));
+                }
             }
         }
         Ok(())

@@ -1,11 +1,14 @@
 //! Errors of calls: which of them are the upstream's fault, and what the agent gets.
 
-use std::fmt;
+use std::{borrow::Cow, fmt};
 
 use marquetry_protocol::{Era, RpcError, client::ClientError, error_code};
 use marquetry_redact::without_known_secrets;
 use serde::{Deserialize, Serialize};
-use serde_json::{Value, json, value::to_raw_value};
+use serde_json::{
+    Value, json,
+    value::{RawValue, to_raw_value},
+};
 
 use super::{Upstream, UpstreamState, limited::Limited, stderr::last_lines};
 
@@ -166,6 +169,7 @@ pub(super) fn is_fault_of_upstream(error: &ClientError) -> bool {
 /// be errors of this server; only "missing capability" applies to the agent itself. In sessions all
 /// codes pass. Messages get the upstream's name, and so do pages to visit.
 pub(super) fn error_for_agent(upstream: &Upstream, mut error: RpcError, era: Era) -> RpcError {
+    hide_known_secrets(&mut error);
     let code = error.code;
     let is_reserved = (-32099..=-32020).contains(&code) && code != error_code::MISSING_CAPABILITY;
     match era {
@@ -182,6 +186,18 @@ pub(super) fn error_for_agent(upstream: &Upstream, mut error: RpcError, era: Era
             error.message = format!("upstream '{}': {}", upstream.name(), error.message);
             error
         }
+    }
+}
+
+/// Removes secrets of this server, which an upstream may repeat.
+fn hide_known_secrets(error: &mut RpcError) {
+    if let Cow::Owned(message) = without_known_secrets(&*error.message) {
+        error.message = message;
+    }
+    if let Some(data) = &error.data
+        && let Cow::Owned(text) = without_known_secrets(data.get())
+    {
+        error.data = RawValue::from_string(text).ok();
     }
 }
 

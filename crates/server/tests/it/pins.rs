@@ -328,3 +328,28 @@ async fn overrides_change_tools_and_their_calls() {
     let log = program.stop().await;
     assert!(!log.contains("hush-4711"), "{log}");
 }
+
+#[tokio::test]
+async fn a_server_that_repeats_a_fixed_secret_does_not_tell_it() {
+    let upstream = Scripted::start("2025-11-25", |method, params| match method {
+        "tools/call" => Err(json!({
+            "code": 400,
+            "message": format!("bad arguments: {}", params["arguments"]),
+            "data": { "arguments": params["arguments"] },
+        })),
+        "tools/list" => {
+            Ok(json!({ "tools": [{ "name": "query", "inputSchema": { "type": "object" } }] }))
+        }
+        _ => Ok(json!({ "prompts": [], "resources": [], "resourceTemplates": [] })),
+    })
+    .await;
+    let set = "[mcp_servers.db.tools.query.set]\npassword = 'quiet-4711-quiet'\n";
+    let program = Program::start(&format!("{}{set}", upstream.toml("db"))).await;
+    let agent = program.agent(SESSION).await;
+    let error = call(&agent, "db__query", json!({"sql": "SELECT 1"})).await.unwrap_err();
+    let said = format!("{error:?}");
+    assert!(said.contains("bad arguments") && said.contains("SELECT 1"), "{said}");
+    assert!(!said.contains("quiet-4711"), "{said}");
+    assert_eq!(upstream.seen("tools/call")[0]["arguments"]["password"], "quiet-4711-quiet");
+    assert!(!program.stop().await.contains("quiet-4711"));
+}
