@@ -54,6 +54,8 @@ pub(crate) const UPSTREAM: &str = "marquetry/upstream";
 
 /// The name that the console's page gives itself as a client.
 const CONSOLE_CLIENT: &str = "marquetry-console";
+/// The name that `marquetry call` and `marquetry tools` give themselves.
+const SHELL_CLIENT: &str = "marquetry-call";
 
 /// The handler of the one MCP server that agents see.
 pub(crate) struct GatewayHandler {
@@ -771,10 +773,11 @@ impl GatewayHandler {
     }
 }
 
-/// Returns whether a request comes from the console or the REST facade. People see all tools.
+/// Returns whether a request comes from the console, the REST facade or `marquetry call`. People
+/// see all tools.
 fn is_for_people(cx: &RequestContext) -> bool {
     match cx.client() {
-        Some(client) => client.name == CONSOLE_CLIENT,
+        Some(client) => [CONSOLE_CLIENT, SHELL_CLIENT].contains(&&*client.name),
         // In a session, every client of MCP has said its name.
         None => cx.revision().era() == Era::Session,
     }

@@ -87,6 +87,19 @@ fn a_tool_is_called_and_only_its_server_is_started() {
 }
 
 #[test]
+fn arguments_have_the_types_of_the_schema_also_with_tool_search() {
+    let folder = folder();
+    let path = folder.path();
+    fs::create_dir_all(path.join("config/marquetry")).unwrap();
+    fs::write(path.join("config/marquetry/marquetry.toml"), "[tools.search]\nmode = 'on'\n")
+        .unwrap();
+    let (stdout, stderr) = run(path, &["call", "good__echo", "tags=1"], 0);
+    assert_eq!(stdout, "{\"tags\":[\"1\"]}\n", "{stderr}");
+    run(path, &["call", "good__echo", "zz=1"], 2);
+    assert!(run(path, &["tools", "good"], 0).0.contains("good__echo"));
+}
+
+#[test]
 fn the_tools_of_one_server_are_listed() {
     let folder = folder();
     let path = folder.path();
