@@ -19,7 +19,6 @@ pub(super) struct Conversation {
     pub(super) session: OnceLock<SessionFacts>,
     pub(super) id: Option<Arc<str>>,
     /// The owner. Only HTTP checks it.
-    #[cfg_attr(not(feature = "http"), expect(dead_code, reason = "only HTTP uses it"))]
     pub(super) principal: Option<Arc<Principal>>,
     /// The selected profile of the server; see [`Peer::in_profile`](super::Peer::in_profile).
     pub(super) profile: Option<Arc<str>>,

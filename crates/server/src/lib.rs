@@ -1,8 +1,4 @@
 #![doc = include_str!("../README.md")]
-#![cfg_attr(
-    not(feature = "cli"),
-    expect(unused_imports, reason = "the command line alone uses some of it")
-)]
 
 mod app;
 mod approvals;
