@@ -99,6 +99,15 @@ impl AskRules {
         rules.all(|when| *when == AskWhen::Never)
     }
 
+    /// Returns the settings that demand questions, such as `ask.when = "always"`.
+    pub fn settings(&self) -> impl Iterator<Item = String> {
+        let general = ("ask.when".to_owned(), &self.general);
+        let servers = self.servers.iter().map(|(name, when)| (format!("ask.servers.{name}"), when));
+        let asking = std::iter::once(general).chain(servers);
+        let asking = asking.filter(|(_, when)| **when != AskWhen::Never);
+        asking.map(|(key, when)| format!("{key} = {when}"))
+    }
+
     /// Returns the setting that demands a question before a call of a server's tool.
     #[must_use]
     pub fn reason(&self, server: &str, tool: &str, hints: &ToolHints) -> Option<String> {

@@ -54,6 +54,16 @@ impl Default for AskConfig {
     }
 }
 
+impl AskConfig {
+    /// Returns the rules for all servers.
+    #[must_use]
+    pub fn rules(&self) -> AskRules {
+        let rules = AskRules::new(self.when.0.clone());
+        let servers = self.servers.iter();
+        servers.fold(rules, |rules, (server, when)| rules.with_server(server, when.0.clone()))
+    }
+}
+
 /// The calls before which a person is asked, as a setting.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct AskSetting(pub AskWhen);
@@ -148,10 +158,7 @@ impl Config {
     /// Returns the rules for questions; `None` if no call needs one, by these rules or by those for
     /// callers.
     fn ask_rules(&self) -> Option<Arc<dyn ApprovalRules>> {
-        let rules = AskRules::new(self.ask.when.0.clone());
-        let servers = self.ask.servers.iter();
-        let rules =
-            servers.fold(rules, |rules, (server, when)| rules.with_server(server, when.0.clone()));
+        let rules = self.ask.rules();
         let mut callers = self.policy.rules.iter();
         let asks = !rules.never_ask() || callers.any(|rule| rule.ask.0 != AskWhen::Never);
         asks.then(|| Arc::new(rules) as _)

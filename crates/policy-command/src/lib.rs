@@ -3,9 +3,16 @@
 use std::path::{Path, PathBuf};
 
 use clap::{Args, Subcommand, ValueEnum};
-use marquetry_config::ConfigError;
-use marquetry_policy::{Caller, Grants, Item, ItemKind, OWN_UPSTREAM, Patterns, Policy, Rule};
+use marquetry_approvals::{AskRules, AskWhen, ToolHints};
+use marquetry_config::{Config, ConfigError};
+use marquetry_nearest::nearest;
+use marquetry_policy::{
+    Access, Caller, Grants, Item, ItemKind, OWN_UPSTREAM, Patterns, Policy, Profile, Rule,
+};
 use marquetry_printable::printable_line;
+
+/// The principal of a person who logs in to the console with the printed link.
+const CONSOLE: &str = "console";
 
 /// Arguments of `marquetry policy`.
 #[derive(Args)]
@@ -16,7 +23,8 @@ pub struct PolicyArgs {
 
 #[derive(Subcommand)]
 enum PolicyCommand {
-    /// Print which rule decides whether a caller may use a tool, or all rules of a caller.
+    /// Print which rule decides whether a caller may use a tool, and which setting demands a
+    /// question to a person first; or all rules of a caller.
     ///
     /// Decides by the configuration alone, and starts no server.
     #[command(after_help = "\
@@ -74,6 +82,8 @@ pub struct PolicySettings {
     policy: Policy,
     servers: Vec<KnownServer>,
     tokens: Vec<Caller>,
+    own_tools: Option<Vec<String>>,
+    ask: AskRules,
 }
 
 /// A server of the configuration.
@@ -111,43 +121,91 @@ impl PolicySettings {
         self.tokens.extend(tokens);
         self
     }
+
+    /// Sets the tools of this server itself. Other names are refused.
+    #[must_use]
+    pub fn with_own_tools(self, tools: impl IntoIterator<Item = impl Into<String>>) -> Self {
+        Self { own_tools: Some(tools.into_iter().map(Into::into).collect()), ..self }
+    }
+
+    /// Sets the rules of `[ask]`.
+    #[must_use]
+    pub fn with_ask(self, ask: AskRules) -> Self {
+        Self { ask, ..self }
+    }
+
+    fn has_own_tool(&self, name: &str) -> bool {
+        self.own_tools.iter().flatten().any(|tool| tool == name)
+    }
+}
+
+/// What the command prints.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct PolicyReport {
+    /// Lines for standard output.
+    pub text: String,
+    /// Warnings for standard error.
+    pub warnings: Vec<String>,
 }
 
 /// Runs the command with the settings of the files that the user named, and returns what it prints.
+/// `own_tools` returns the tools that this server itself has with these settings.
 ///
 /// # Errors
-/// Returns an error if the files cannot be read or used, or there is no such profile.
-pub fn run(arguments: &PolicyArgs) -> Result<String, String> {
-    explain(arguments, |file, servers| configured(file, servers).map_err(|it| it.to_string()))
+/// Returns an error if the files cannot be read or used, or there is no such profile, server or
+/// tool of this server itself.
+pub fn run(
+    arguments: &PolicyArgs,
+    own_tools: impl FnOnce(&Config) -> Vec<&'static str>,
+) -> Result<PolicyReport, String> {
+    explain(arguments, |file, servers| {
+        configured(file, servers, own_tools).map_err(|it| it.to_string())
+    })
 }
 
-fn configured(file: Option<&Path>, servers: &[PathBuf]) -> Result<PolicySettings, ConfigError> {
+fn configured(
+    file: Option<&Path>,
+    servers: &[PathBuf],
+    own_tools: impl FnOnce(&Config) -> Vec<&'static str>,
+) -> Result<PolicySettings, ConfigError> {
     let mut config = marquetry_config::load(file)?.config;
     for servers in servers {
         config.add_mcp_json_file(servers)?;
     }
+    config = config.with_user_folders();
     let servers = config.server_prefixes().map(|(name, head)| KnownServer::new(name, head));
-    let settings = PolicySettings::new(config.access_policy()?).with_servers(servers);
-    Ok(settings.with_tokens(config.token_callers()))
+    Ok(PolicySettings::new(config.access_policy()?)
+        .with_servers(servers)
+        .with_tokens(config.token_callers())
+        .with_own_tools(own_tools(&config))
+        .with_ask(config.ask.rules()))
 }
 
 /// Runs the command, and returns what it prints. `load` returns the settings of the files that the
 /// user named.
 ///
 /// # Errors
-/// Returns an error if the settings cannot be loaded, or there is no such profile.
+/// Returns an error if the settings cannot be loaded, or there is no such profile, server or tool
+/// of this server itself.
 pub fn explain(
     arguments: &PolicyArgs,
     load: impl FnOnce(Option<&Path>, &[PathBuf]) -> Result<PolicySettings, String>,
-) -> Result<String, String> {
+) -> Result<PolicyReport, String> {
     let PolicyCommand::Explain(arguments) = &arguments.command;
     let settings = load(arguments.config.as_deref(), &arguments.mcp_config)?;
     if let Some(profile) = &arguments.profile
         && !settings.policy.has_profile(profile)
     {
-        return Err(format!("there is no profile {profile:?}; add [profiles.{profile}]"));
+        let known: Vec<&str> = settings.policy.profiles().collect();
+        let meant = did_you_mean(profile, &known);
+        return Err(format!("there is no profile {profile:?}{meant}; add [profiles.{profile}]"));
     }
     let known = settings.tokens.iter().find(|token| token.principal() == arguments.principal);
+    let warning = match known {
+        Some(_) => None,
+        None => principal_warning(&settings, &arguments.principal),
+    };
     let caller = known.cloned().unwrap_or_else(|| Caller::new(&arguments.principal));
     let caller = caller
         .with_scopes(arguments.scope.iter().cloned())
@@ -156,23 +214,92 @@ pub fn explain(
         Some(profile) => caller.in_profile(profile),
         None => caller,
     };
-    Ok(match &arguments.item {
-        Some(item) => of_item(&settings, &caller, arguments.kind, item),
+    let mut text = match &arguments.item {
+        Some(item) => of_item(&settings, &caller, arguments.kind, item)?,
         None => of_caller(&settings, &caller),
-    })
+    };
+    if let Some(name) = &arguments.profile
+        && let Some(profile) = settings.policy.profile(name)
+    {
+        let line = format!("profiles.{name}  {}", profile_in_words(profile));
+        text.push_str(&format!("{}\n", printable_line(&line)));
+    }
+    Ok(PolicyReport { text, warnings: warning.into_iter().collect() })
+}
+
+/// Warns of a name that no token has. An issuer's callers are not known here.
+fn principal_warning(settings: &PolicySettings, name: &str) -> Option<String> {
+    if name == Caller::LOCAL || name == CONSOLE || name.contains(' ') {
+        return None;
+    }
+    let known: Vec<&str> = settings.tokens.iter().map(Caller::principal).collect();
+    let meant = did_you_mean(name, &known);
+    let end = if meant.is_empty() { "." } else { "" };
+    Some(format!(
+        "no token {name:?} in [auth.tokens]{meant}{end} A caller of auth.issuer is \"ISSUER SUBJECT\""
+    ))
+}
+
+/// Returns a question with the known name that was probably meant, or nothing.
+fn did_you_mean(name: &str, known: &[&str]) -> String {
+    let meant = nearest(name, known).map(|it| format!("; did you mean {it:?}?"));
+    meant.unwrap_or_default()
 }
 
 /// Explains the decision about one item.
-fn of_item(settings: &PolicySettings, caller: &Caller, kind: Kind, text: &str) -> String {
-    let (server, name) = server_and_name(settings, kind, text);
+fn of_item(
+    settings: &PolicySettings,
+    caller: &Caller,
+    kind: Kind,
+    text: &str,
+) -> Result<String, String> {
+    let (server, name) = server_and_name(settings, kind, text)?;
     let item = match kind {
         Kind::Tool => Item::tool(server, name),
         Kind::Prompt => Item::prompt(server, name),
         Kind::Resource => Item::resource(server, name),
     };
     let explanation = settings.policy.explain(caller, &item);
-    let line = format!("{} {} of {server}: {explanation}", item.kind(), item.name());
-    format!("{}\n", printable_line(&line))
+    let mut line = format!("{} {} of {server}: {explanation}", item.kind(), item.name());
+    // The tools of this server itself are called without a question.
+    if kind == Kind::Tool && server != OWN_UPSTREAM && explanation.decision.is_allowed() {
+        let grants = settings.policy.grants(caller);
+        line.push_str(&question_in_words(settings, &grants, &item).unwrap_or_default());
+    }
+    Ok(format!("{}\n", printable_line(&line)))
+}
+
+/// Returns the part of a sentence about the question to a person before a call of a tool; `None` if
+/// no setting demands one.
+fn question_in_words(
+    settings: &PolicySettings,
+    grants: &Grants,
+    tool: &Item<'_>,
+) -> Option<String> {
+    let harmless =
+        ToolHints { read_only: Some(true), destructive: Some(false), open_world: Some(false) };
+    if let Some(setting) = asking_setting(settings, grants, tool, &harmless) {
+        return Some(format!("; and a person is asked first: {setting}"));
+    }
+    // Without annotations, MCP assumes the worst of a tool.
+    let setting = asking_setting(settings, grants, tool, &ToolHints::default())?;
+    let when = setting.rsplit_once(" = ").map_or("this", |(_, when)| when).trim_matches('"');
+    Some(format!(
+        "; and a person is asked first: {setting}; {when} depends on the tool's annotations"
+    ))
+}
+
+/// Returns the setting that demands a question before a call of a tool with these hints.
+fn asking_setting(
+    settings: &PolicySettings,
+    grants: &Grants,
+    tool: &Item<'_>,
+    hints: &ToolHints,
+) -> Option<String> {
+    settings
+        .ask
+        .reason(tool.upstream(), tool.name(), hints)
+        .or_else(|| settings.policy.question_before(grants, tool, hints))
 }
 
 /// Returns the server of an item and its name there: `SERVER/NAME`, or a name with the prefix of a
@@ -181,23 +308,76 @@ fn server_and_name<'a>(
     settings: &'a PolicySettings,
     kind: Kind,
     text: &'a str,
-) -> (&'a str, &'a str) {
-    if let Some((server, name)) = text.split_once('/')
-        && (server == OWN_UPSTREAM || settings.servers.iter().any(|it| it.name == server))
+) -> Result<(&'a str, &'a str), String> {
+    let in_front = text.split_once('/');
+    if let Some((server, name)) = in_front
+        && settings.servers.iter().any(|it| it.name == server)
     {
-        return (server, name);
+        return Ok((server, name));
     }
-    if kind != Kind::Resource {
+    if let Some((OWN_UPSTREAM, name)) = in_front {
+        return own_item(settings, kind, name);
+    }
+    if kind != Kind::Resource && !settings.has_own_tool(text) {
         let heads = settings.servers.iter().filter(|it| !it.head.is_empty());
         let owners = heads.filter(|it| text.starts_with(&it.head));
         if let Some(owner) = owners.max_by_key(|it| it.head.len()) {
-            return (&owner.name, &text[owner.head.len()..]);
+            return Ok((&owner.name, &text[owner.head.len()..]));
         }
         if let Some(owner) = settings.servers.iter().find(|it| it.head.is_empty()) {
-            return (&owner.name, text);
+            return Ok((&owner.name, text));
         }
     }
-    (OWN_UPSTREAM, text)
+    match in_front {
+        // The scheme of a URI is not a server.
+        Some((server, _)) if kind != Kind::Resource || !server.ends_with(':') => {
+            Err(unknown_server(settings, server))
+        }
+        _ => own_item(settings, kind, text),
+    }
+}
+
+/// Returns an item of this server itself.
+fn own_item<'a>(
+    settings: &PolicySettings,
+    kind: Kind,
+    name: &'a str,
+) -> Result<(&'a str, &'a str), String> {
+    let Some(known) = settings.own_tools.as_ref().filter(|_| kind == Kind::Tool) else {
+        return Ok((OWN_UPSTREAM, name));
+    };
+    if settings.has_own_tool(name) {
+        return Ok((OWN_UPSTREAM, name));
+    }
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let meant = did_you_mean(name, &known);
+    let mut error = format!("{OWN_UPSTREAM} itself has no tool {name:?}{meant}");
+    if meant.is_empty() {
+        let prefixes: Vec<&str> = settings.servers.iter().map(|it| it.head.as_str()).collect();
+        error.push_str(&match prefixes.as_slice() {
+            [] => format!("; {NO_SERVERS}"),
+            prefixes => format!(
+                ", and no server's prefix is in front of it ({}); write SERVER/TOOL",
+                prefixes.join(", ")
+            ),
+        });
+    }
+    Err(printable_line(&error))
+}
+
+const NO_SERVERS: &str = "the configuration has no servers; name their file with --mcp-config FILE";
+
+fn unknown_server(settings: &PolicySettings, name: &str) -> String {
+    let mut known: Vec<&str> = settings.servers.iter().map(|it| it.name.as_str()).collect();
+    if known.is_empty() {
+        return format!("no server {name:?}; {NO_SERVERS}");
+    }
+    known.push(OWN_UPSTREAM);
+    let meant = did_you_mean(name, &known);
+    if meant.is_empty() {
+        return format!("no server {name:?}; there are {}", printable_line(&known.join(", ")));
+    }
+    format!("no server {name:?}{meant}")
 }
 
 /// Describes the rules of a caller, and the servers that it sees.
@@ -216,6 +396,10 @@ fn of_caller(settings: &PolicySettings, caller: &Caller) -> String {
                 format!("policy.rules[{number}]  {}", described(&policy.rules()[number], needs));
             text.push_str(&format!("{}\n", printable_line(&line)));
         }
+    }
+    for setting in settings.ask.settings() {
+        let line = format!("{setting}  a person is asked before calls");
+        text.push_str(&format!("{}\n", printable_line(&line)));
     }
     let seen = seen_servers(settings, &grants);
     let seen = if seen.is_empty() { "none".to_owned() } else { seen.join(", ") };
@@ -246,11 +430,36 @@ fn described(rule: &Rule, needs_scopes: bool) -> String {
             parts.push(format!("denies {} {}", kind.setting(), list(&access.deny)));
         }
     }
+    if rule.ask != AskWhen::Never {
+        parts.push(format!("asks {}", rule.ask));
+    }
     if needs_scopes {
         let scopes: Vec<&str> = rule.scopes.iter().map(String::as_str).collect();
         parts.push(format!("listed; a call needs the scopes \"{}\"", scopes.join(" ")));
     }
     parts.join("; ")
+}
+
+/// Describes what a profile leaves of everything.
+fn profile_in_words(profile: &Profile) -> String {
+    let kinds: [(&str, &Access); 4] = [
+        ("servers", &profile.upstreams),
+        ("tools", &profile.tools),
+        ("prompts", &profile.prompts),
+        ("resources", &profile.resources),
+    ];
+    let mut parts = Vec::new();
+    for (kind, access) in kinds {
+        match &access.allow {
+            Some(allowed) if allowed.is_empty() => parts.push(format!("allows no {kind}")),
+            Some(allowed) => parts.push(format!("allows {kind} {}", list(allowed))),
+            None => {}
+        }
+        if !access.deny.is_empty() {
+            parts.push(format!("denies {kind} {}", list(&access.deny)));
+        }
+    }
+    if parts.is_empty() { "allows everything".to_owned() } else { parts.join("; ") }
 }
 
 fn list(patterns: &Patterns) -> String {
@@ -294,8 +503,12 @@ mod tests {
     }
 
     fn run(arguments: &[&str]) -> Result<String, String> {
+        run_with(settings(), arguments).map(|report| report.text)
+    }
+
+    fn run_with(settings: PolicySettings, arguments: &[&str]) -> Result<PolicyReport, String> {
         let all = ["policy", "explain"].iter().chain(arguments);
-        explain(&Cli::parse_from(all).policy, |_, _| Ok(settings()))
+        explain(&Cli::parse_from(all).policy, |_, _| Ok(settings))
     }
 
     #[test]
@@ -311,7 +524,7 @@ mod tests {
             ),
             (
                 &["--as", "ci", "--profile", "few", "github/get_b"],
-                "tool get_b of github: denied: it is not in the profile\n",
+                "tool get_b of github: denied: it is not in the profile\nprofiles.few  allows tools get_a\n",
             ),
             (
                 &["--as", "rob", "github__push"],
@@ -352,8 +565,103 @@ mod tests {
                 Ok(PolicySettings::new(Policy::new([rule])))
             });
         assert_eq!(
-            nobody.unwrap(),
+            nobody.unwrap().text,
             "no rule is for this caller: it sees nothing\nservers that it sees: none\n"
         );
+    }
+
+    #[test]
+    fn unknown_servers_and_tools_are_errors() {
+        let all = || settings().with_own_tools(["encodePlantUML", "list_artifacts"]);
+        for (arguments, want) in [
+            (&["githb/delete"][..], "no server \"githb\"; did you mean \"github\"?"),
+            (&["--kind", "prompt", "x/y"], "no server \"x\"; there are github, files, marquetry"),
+            (
+                &["--kind", "resource", "gitub/repo://a"],
+                "no server \"gitub\"; did you mean \"github\"?",
+            ),
+            (
+                &["marquetry/list_artifact"],
+                "marquetry itself has no tool \"list_artifact\"; did you mean \"list_artifacts\"?",
+            ),
+            (
+                &["write_file"],
+                "marquetry itself has no tool \"write_file\", and no server's prefix is in front of it (github__, f__); write SERVER/TOOL",
+            ),
+        ] {
+            let error = run_with(all(), &[&["--as", "rob"], arguments].concat()).unwrap_err();
+            assert_eq!(error, want, "{arguments:?}");
+        }
+        let none = PolicySettings::default().with_own_tools(["list_artifacts"]);
+        for tool in ["files/write_file", "files__write_file"] {
+            let error = run_with(none.clone(), &["--as", "ci", tool]).unwrap_err();
+            assert!(error.ends_with("name their file with --mcp-config FILE"), "{error}");
+        }
+        for arguments in [&["marquetry/list_artifacts"][..], &["--kind", "resource", "a://b/c"]] {
+            let report = run_with(all(), &[&["--as", "rob"], arguments].concat()).unwrap();
+            assert!(report.text.contains(" of marquetry: denied"), "{}", report.text);
+        }
+    }
+
+    #[test]
+    fn a_principal_that_is_no_token_is_warned_of() {
+        for (name, want) in [
+            ("rob", None),
+            ("local", None),
+            ("console", None),
+            ("https://login.example ann", None),
+            ("robb", Some("no token \"robb\" in [auth.tokens]; did you mean \"rob\"?")),
+            ("somebody", Some("no token \"somebody\" in [auth.tokens]. A caller of")),
+        ] {
+            let warnings = run_with(settings(), &["--as", name]).unwrap().warnings;
+            assert_eq!(warnings.len(), usize::from(want.is_some()), "{warnings:?}");
+            assert!(warnings.iter().all(|it| it.starts_with(want.unwrap())), "{warnings:?}");
+        }
+    }
+
+    #[test]
+    fn questions_to_a_person_are_explained() {
+        let all = Rule::new().tools(Access::new().allow(names(&["*"])));
+        let rules = [all.clone(), all.clone().ask(AskWhen::Destructive)];
+        let settings = PolicySettings::new(Policy::new(rules)).with_servers([
+            KnownServer::new("files", "files__"),
+            KnownServer::new("mail", "mail__"),
+        ]);
+        let report = run_with(settings.clone(), &["--as", "local", "files/write"]).unwrap();
+        assert_eq!(
+            report.text,
+            "tool write of files: allowed by policy.rules[0], pattern \"*\"; and a person is asked first: policy.rules[1].ask = \"destructive\"; destructive depends on the tool's annotations\n"
+        );
+        let own = run_with(settings.clone(), &["--as", "local", "x"]).unwrap().text;
+        assert!(!own.contains("asked"), "{own}");
+        let ask = AskRules::new(AskWhen::OpenWorld).with_server("mail", AskWhen::Always);
+        let settings = settings.with_ask(ask);
+        let report = run_with(settings.clone(), &["--as", "local", "mail__send"]).unwrap();
+        let asked = "; and a person is asked first: ask.servers.mail = \"always\"\n";
+        assert!(report.text.ends_with(asked), "{}", report.text);
+        assert_eq!(
+            run_with(settings, &["--as", "local"]).unwrap().text,
+            "policy.rules[0]  allows tools *\n\
+             policy.rules[1]  allows tools *; asks \"destructive\"\n\
+             ask.when = \"open-world\"  a person is asked before calls\n\
+             ask.servers.mail = \"always\"  a person is asked before calls\n\
+             servers that it sees: files, mail, marquetry\n"
+        );
+    }
+
+    #[test]
+    fn a_profile_is_described() {
+        let profile = Profile::new()
+            .upstreams(Access::new().allow(names(&["github"])))
+            .tools(Access::new().deny(names(&["*delete*"])))
+            .prompts(Access::new().allow(names(&[])));
+        let policy = Policy::default().with_profile("p", profile).with_profile("q", Profile::new());
+        let settings = PolicySettings::new(policy);
+        let text = run_with(settings.clone(), &["--as", "local", "--profile", "p"]).unwrap().text;
+        let want =
+            "\nprofiles.p  allows servers github; denies tools *delete*; allows no prompts\n";
+        assert!(text.ends_with(want), "{text}");
+        let text = run_with(settings, &["--as", "local", "--profile", "q"]).unwrap().text;
+        assert!(text.ends_with("\nprofiles.q  allows everything\n"), "{text}");
     }
 }

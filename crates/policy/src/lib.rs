@@ -120,6 +120,12 @@ impl Policy {
         self.profiles.contains_key(name)
     }
 
+    /// Returns the profile with this name.
+    #[must_use]
+    pub fn profile(&self, name: &str) -> Option<&Profile> {
+        self.profiles.get(name)
+    }
+
     /// Returns the names of the profiles.
     pub fn profiles(&self) -> impl Iterator<Item = &str> {
         self.profiles.keys().map(String::as_str)

@@ -50,7 +50,7 @@ use marquetry_program_log as program_log;
 use marquetry_redact::without_known_secrets;
 use marquetry_test_command as test_command;
 
-use crate::app::StartError;
+use crate::{app::StartError, tools::BuiltIns};
 
 /// Runs the program with its arguments, the program's name first.
 pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -94,9 +94,12 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Doctor(arguments) => shell::doctor(&arguments),
         Command::Audit(arguments) => audit::audit(&arguments),
         Command::Pins(arguments) => pins::pins(&arguments),
-        Command::Policy(arguments) => marquetry_policy_command::run(&arguments)
+        Command::Policy(arguments) => marquetry_policy_command::run(&arguments, BuiltIns::names)
             .map_err(|message| Failure { code: 2, message })
-            .and_then(|report| print(&report)),
+            .and_then(|report| {
+                report.warnings.iter().for_each(|warning| program_log::warn(warning));
+                print(&report.text)
+            }),
         Command::Index(arguments) => library::index(&arguments),
         Command::Search(arguments) => library::search(&arguments),
         Command::Records(arguments) => library::records(&arguments),
