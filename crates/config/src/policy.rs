@@ -208,6 +208,8 @@ fn names(patterns: &[String], key: String) -> Result<Patterns, PolicyFault> {
 
 #[cfg(test)]
 mod tests {
+    use marquetry_approvals::ToolHints;
+    use marquetry_knowledge::tools::KnowledgeTools;
     use marquetry_policy::Item;
 
     use super::*;
@@ -275,5 +277,47 @@ mod tests {
         assert!(warnings[0].starts_with("t.toml:"), "{warnings:?}");
         assert!(warnings[0].ends_with("\"cj\" matches no token; did you mean \"ci\"?"));
         assert!(warnings[1].ends_with("\"githab\" matches no server; did you mean \"github\"?"));
+    }
+
+    #[test]
+    fn the_example_of_the_book_does_what_its_text_says() {
+        let page = include_str!("../../../docs/guide/policy.md");
+        let (_, team) = page.split_once("## A team of three").unwrap();
+        let (_, example) = team.split_once("```toml\n").unwrap();
+        let (example, text) = example.split_once("```").unwrap();
+        let policy = config(example).access_policy().unwrap();
+        let ci = policy.grants(&Caller::new("ci"));
+        let ann = policy.grants(&Caller::new("https://login.example ann"));
+        let knowledge = KnowledgeTools::NAMES.into_iter().filter(|name| {
+            let (_, hints) = KnowledgeTools::listing(name).unwrap();
+            hints["readOnlyHint"] != true
+        });
+        let writing: Vec<&str> = knowledge.chain(["delete_artifact"]).collect();
+        assert_eq!(writing.len(), 6);
+        for tool in writing {
+            let item = Item::tool("marquetry", tool);
+            assert!(!policy.decide(&ci, &item).is_allowed(), "{tool}");
+            assert!(policy.decide(&ann, &item).is_allowed(), "{tool}");
+            assert!(text.contains(&format!("`{tool}`")), "the text names {tool}");
+        }
+        for (server, tool) in [
+            ("marquetry", "read_artifact"),
+            ("marquetry", "am7_vector_search"),
+            ("github", "get_issue"),
+        ] {
+            assert!(policy.decide(&ci, &Item::tool(server, tool)).is_allowed(), "{tool}");
+        }
+        assert!(!policy.decide(&ci, &Item::tool("github", "push_files")).is_allowed());
+        let bob = Caller::new("https://login.example bob").with_groups(["developers"]);
+        for (grants, tool, asks) in [
+            (&ann, "delete_repository", true),
+            (&policy.grants(&bob), "merge_pull_request", true),
+            (&policy.grants(&bob), "push_files", false),
+            (&ci, "get_issue", false),
+        ] {
+            let tool = Item::tool("github", tool);
+            let setting = policy.question_before(grants, &tool, &ToolHints::default());
+            assert_eq!(setting.is_some(), asks, "{tool:?}: {setting:?}");
+        }
     }
 }
