@@ -14,7 +14,7 @@ use marquetry_protocol::{
     server::RequestContext,
     types::{CallToolParams, ElicitAction, ElicitParams, ElicitResult},
 };
-use marquetry_request_notes::{Refusal, note};
+use marquetry_request_notes::{Refusal, ToolOfUpstream, note};
 use serde_json::{
     Value, json,
     value::{RawValue, to_raw_value},
@@ -257,6 +257,7 @@ impl Gateway {
         note(|notes| {
             secret_names.clone_from(&notes.secret_names);
             notes.rule.get_or_insert_with(|| reason.clone());
+            notes.tool_to_approve = Some(ToolOfUpstream::new(upstream, tool));
         });
         let call = CallToApprove::new(upstream, tool, arguments)
             .of_principal(cx.principal().map(|principal| principal.id()))

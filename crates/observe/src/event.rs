@@ -149,7 +149,6 @@ impl<'a> RequestEvent<'a> {
         end: &RequestEnd<'a>,
         arguments: Option<Box<RawValue>>,
     ) -> Self {
-        let call = end.notes.upstream_calls.last();
         let principal = cx.principal();
         let client = cx.client().map(|it| {
             let mut client = format!("{} {}", it.name, it.version);
@@ -164,8 +163,8 @@ impl<'a> RequestEvent<'a> {
             session: cx.session_id().map(short_hash),
             address: cx.http().and_then(address_of),
             method: cx.method(),
-            upstream: call.map(|call| &*call.upstream),
-            tool: call.and_then(|call| call.name.as_deref()),
+            upstream: end.notes.upstream(),
+            tool: end.notes.name_at_upstream(),
             name: end
                 .notes
                 .arguments

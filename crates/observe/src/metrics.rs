@@ -234,10 +234,10 @@ impl ServerMetrics {
         };
         let mut upstream = String::new();
         let mut tool = String::new();
-        if let Some(call) = notes.upstream_calls.last() {
-            call.upstream.as_ref().clone_into(&mut upstream);
+        if let Some(called) = notes.upstream() {
+            called.clone_into(&mut upstream);
             if method == "tools/call" {
-                tool = self.tool_label(&call.upstream, call.name.as_deref().unwrap_or_default());
+                tool = self.tool_label(called, notes.name_at_upstream().unwrap_or_default());
             }
         } else if method == "tools/call" && !matches!(end.outcome, RequestOutcome::RpcError(_)) {
             // Only a tool of ours answers without an upstream.

@@ -152,8 +152,7 @@ impl<'a> ObservedRequest<'a> {
         if method == "tools/call" && tracing::enabled!(target: TARGET, tracing::Level::INFO) {
             let caller = self.cx.principal().map_or_else(|| "local".to_owned(), |it| it.id());
             let ms = u64::try_from(end.time.as_millis()).unwrap_or(u64::MAX);
-            let upstream = end.notes.upstream_calls.last().map(|call| &*call.upstream);
-            let server = upstream.unwrap_or(&self.observer.server);
+            let server = end.notes.upstream().unwrap_or(&self.observer.server);
             let name = end.notes.name.as_deref().or(self.target.name.as_deref());
             // Clients choose the names of unknown tools.
             let tool = name.map_or("", |name| &name[..name.floor_char_boundary(200)]);

@@ -17,7 +17,7 @@ use marquetry_protocol::{
     RpcError,
     server::{Peer, Principal, Reply, RequestContext, Server, Toolbox},
 };
-use marquetry_request_notes::{Refusal, note};
+use marquetry_request_notes::{Refusal, ToolOfUpstream, note};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json, value::to_raw_value};
@@ -53,6 +53,13 @@ fn observed(path: &Path) -> Observed {
                 notes.rule = Some("readers".to_owned());
             });
             "denied".to_owned()
+        })
+        .tool("files__delete", "Is declined.", async |_: NoArguments, _: RequestContext| {
+            note(|notes| {
+                notes.refusal = Some(Refusal::NotConfirmed);
+                notes.tool_to_approve = Some(ToolOfUpstream::new("files", "delete"));
+            });
+            "declined".to_owned()
         });
     let server = Server::new(toolbox).with_observer(Arc::new(observer));
     Observed { server, log, metrics, runs }
@@ -91,6 +98,12 @@ async fn the_line_is_there_before_the_answer() {
     let text = observed.metrics.write(Format::Prometheus);
     assert!(text.contains("marquetry_denied_total{reason=\"denied\"} 1\n"), "{text}");
     assert!(text.contains("marquetry_audit_lines_total 102\n"), "{text}");
+    call(&observed.server, "files__delete").await.unwrap();
+    let line = last(&path);
+    assert_eq!((&line["upstream"], &line["tool"]), (&json!("files"), &json!("delete")));
+    let text = observed.metrics.write(Format::Prometheus);
+    let labels = "upstream=\"files\",gen_ai_tool_name=\"delete\",error_type=\"not_confirmed\"";
+    assert!(text.contains(labels), "{text}");
 }
 
 #[tokio::test]

@@ -44,6 +44,8 @@ pub struct Notes {
     pub upstream_calls: Vec<FinishedCall>,
     /// Calls of upstreams beyond those.
     pub more_upstream_calls: usize,
+    /// The tool of an upstream that the request is for, if a person is asked before the call.
+    pub tool_to_approve: Option<ToolOfUpstream>,
     /// The rule that decided whether the request is allowed.
     pub rule: Option<String>,
     /// Why the request was not answered as asked.
@@ -52,6 +54,24 @@ pub struct Notes {
     pub artifacts: Vec<String>,
     /// Artifacts beyond those.
     pub more_artifacts: usize,
+}
+
+/// A tool of an upstream.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct ToolOfUpstream {
+    /// The name of the upstream.
+    pub upstream: String,
+    /// The upstream's own name of the tool.
+    pub tool: String,
+}
+
+impl ToolOfUpstream {
+    /// Creates the tool of an upstream by its own name there.
+    #[must_use]
+    pub fn new(upstream: impl Into<String>, tool: impl Into<String>) -> Self {
+        Self { upstream: upstream.into(), tool: tool.into() }
+    }
 }
 
 /// Why a request was not answered as asked.
@@ -68,6 +88,26 @@ pub enum Refusal {
     Pinned,
     /// A person said no, or did not answer.
     NotConfirmed,
+}
+
+impl Notes {
+    /// Returns the upstream that got the request, or would have got it with a person's consent.
+    #[must_use]
+    pub fn upstream(&self) -> Option<&str> {
+        match self.upstream_calls.last() {
+            Some(call) => Some(&call.upstream),
+            None => self.tool_to_approve.as_ref().map(|it| &*it.upstream),
+        }
+    }
+
+    /// Returns that upstream's own name of the tool or prompt.
+    #[must_use]
+    pub fn name_at_upstream(&self) -> Option<&str> {
+        match self.upstream_calls.last() {
+            Some(call) => call.name.as_deref(),
+            None => self.tool_to_approve.as_ref().map(|it| &*it.tool),
+        }
+    }
 }
 
 impl Refusal {
@@ -288,5 +328,19 @@ mod tests {
         let notes = sheet.take();
         assert_eq!((notes.upstream_calls.len(), notes.more_upstream_calls), (16, 84));
         assert_eq!((notes.artifacts.len(), notes.more_artifacts), (64, 36));
+    }
+
+    #[tokio::test]
+    async fn a_call_that_was_not_sent_has_the_upstream_that_it_is_for() {
+        let sheet = NoteSheet::default();
+        let refused = async {
+            note(|notes| notes.tool_to_approve = Some(ToolOfUpstream::new("files", "delete")));
+        };
+        sheet.during(refused).await;
+        let notes = sheet.take();
+        assert_eq!((notes.upstream(), notes.name_at_upstream()), (Some("files"), Some("delete")));
+        sheet.during(async { UpstreamCall::begin("u", "m", Some("t".into())).end(None) }).await;
+        let notes = sheet.take();
+        assert_eq!((notes.upstream(), notes.name_at_upstream()), (Some("u"), Some("t")));
     }
 }
