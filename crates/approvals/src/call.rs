@@ -3,6 +3,8 @@
 use marquetry_protocol_wire::comparable;
 use serde_json::value::RawValue;
 
+use crate::SessionScope;
+
 /// A call that needs a decision: who makes it, and what it would do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
@@ -11,6 +13,8 @@ pub struct CallToApprove {
     pub owner: Option<String>,
     /// The session for which a decision may count; without sessions, the caller.
     pub session: String,
+    /// What `session` names.
+    pub scope: SessionScope,
     /// The name of the server.
     pub server: String,
     /// The server's own name of the tool.
@@ -33,6 +37,7 @@ impl CallToApprove {
         Self {
             owner: None,
             session: String::new(),
+            scope: SessionScope::default(),
             server: server.into(),
             tool: tool.into(),
             reason: String::new(),
@@ -49,7 +54,13 @@ impl CallToApprove {
     /// Sets the session for which a decision may count.
     #[must_use]
     pub fn of_session(self, session: impl Into<String>) -> Self {
-        Self { session: session.into(), ..self }
+        Self { session: session.into(), scope: SessionScope::Session, ..self }
+    }
+
+    /// Sets the caller for whom a decision may count, of a call without a session.
+    #[must_use]
+    pub fn of_caller(self, caller: impl Into<String>) -> Self {
+        Self { session: caller.into(), scope: SessionScope::Caller, ..self }
     }
 
     /// Sets the setting that demands the question.

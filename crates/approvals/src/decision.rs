@@ -5,12 +5,23 @@
 pub enum Decision {
     /// The call is allowed, this time.
     Once,
-    /// The tool is allowed for the rest of the session.
+    /// The tool is allowed for the rest of the session; without sessions, for this caller until the
+    /// program ends.
     Session,
     /// The tool is allowed from now on.
     Always,
     /// The call is not allowed.
     Declined,
+}
+
+/// The callers for whom [`Decision::Session`] counts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum SessionScope {
+    /// One session of a client.
+    #[default]
+    Session,
+    /// A caller without sessions: all of its clients, until the program ends.
+    Caller,
 }
 
 impl Decision {
@@ -35,12 +46,15 @@ impl Decision {
         }
     }
 
-    /// Returns its name for people.
+    /// Returns its name for people, of a call that is made in a session or without one.
     #[must_use]
-    pub fn title(self) -> &'static str {
+    pub fn title(self, scope: SessionScope) -> &'static str {
         match self {
             Self::Once => "Allow once",
-            Self::Session => "Allow for this session",
+            Self::Session => match scope {
+                SessionScope::Session => "Allow for this session",
+                SessionScope::Caller => "Allow until the server ends, for all clients of yours",
+            },
             Self::Always => "Always allow",
             Self::Declined => "Decline",
         }

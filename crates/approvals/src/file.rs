@@ -109,6 +109,12 @@ impl DecisionFile {
         Self { path: path.into(), cache: Mutex::default() }
     }
 
+    /// Returns its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Reads the file.
     ///
     /// # Errors

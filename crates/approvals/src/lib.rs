@@ -12,7 +12,7 @@ mod when;
 
 pub use crate::{
     call::CallToApprove,
-    decision::Decision,
+    decision::{Decision, SessionScope},
     event::{Answerer, ApprovalEvent, ApprovalOutcome, Question},
     file::{DecisionFile, DecisionFileError},
     open::{AnswerRefused, ApprovalLimits, Approvals, Resumed, TooManyQuestions, WaitingQuestion},

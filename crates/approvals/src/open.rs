@@ -4,6 +4,7 @@ use std::{
     any::Any,
     collections::BTreeMap,
     fmt,
+    path::Path,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
@@ -287,6 +288,12 @@ impl Approvals {
         let table = self.lock();
         let open = table.open.values().filter(|entry| entry.decision.is_none());
         open.map(|entry| entry.question.clone()).collect()
+    }
+
+    /// Returns the path of the file of decisions, if there is one.
+    #[must_use]
+    pub fn decision_file(&self) -> Option<&Path> {
+        self.file.as_ref().map(DecisionFile::path)
     }
 
     /// Returns the entry of the file of decisions that would allow a call.

@@ -10,7 +10,7 @@ use serde::{
 };
 use serde_json::{Value, json, value::RawValue};
 
-use crate::{Decision, ToolHints};
+use crate::{Decision, SessionScope, ToolHints};
 
 /// The name of the form's only field.
 pub const CHOICE: &str = "decision";
@@ -112,10 +112,11 @@ impl<'a> QuestionText<'a> {
     }
 }
 
-/// Returns the schema of the form: one choice between the ways to allow the call. Revisions before
-/// 2025-11-25 have no `oneOf` in forms, and show the names of `enumNames`.
+/// Returns the schema of the form: one choice between the ways to allow the call, which is made in
+/// a session or without one. Revisions before 2025-11-25 have no `oneOf` in forms, and show the
+/// names of `enumNames`.
 #[must_use]
-pub fn choice_schema(has_titled_choices: bool) -> Value {
+pub fn choice_schema(has_titled_choices: bool, scope: SessionScope) -> Value {
     let names = Decision::ALLOWING.map(Decision::name);
     let mut field = json!({
         "type": "string",
@@ -123,12 +124,13 @@ pub fn choice_schema(has_titled_choices: bool) -> Value {
         "description": "Decline to refuse it.",
     });
     if has_titled_choices {
-        let choices = Decision::ALLOWING.map(|it| json!({"const": it.name(), "title": it.title()}));
+        let choices =
+            Decision::ALLOWING.map(|it| json!({"const": it.name(), "title": it.title(scope)}));
         field["oneOf"] = json!(choices);
         field["default"] = json!(Decision::Once.name());
     } else {
         field["enum"] = json!(names);
-        field["enumNames"] = json!(Decision::ALLOWING.map(Decision::title));
+        field["enumNames"] = json!(Decision::ALLOWING.map(|it| it.title(scope)));
     }
     json!({"type": "object", "properties": {CHOICE: field}, "required": [CHOICE]})
 }
@@ -295,15 +297,24 @@ mod tests {
 
     #[test]
     fn the_form_fits_each_revision() {
-        let old = choice_schema(false);
+        let old = choice_schema(false, SessionScope::Session);
         assert_eq!(old["properties"][CHOICE]["enum"], json!(["once", "session", "always"]));
-        let new = choice_schema(true);
+        let new = choice_schema(true, SessionScope::Session);
         let choice = &new["properties"][CHOICE];
         assert_eq!(
             choice["oneOf"][1],
             json!({"const": "session", "title": "Allow for this session"})
         );
         assert!(choice["enum"].is_null());
+    }
+
+    #[test]
+    fn a_client_without_sessions_is_told_how_long_its_choice_counts() {
+        let title = "Allow until the server ends, for all clients of yours";
+        let old = choice_schema(false, SessionScope::Caller);
+        assert_eq!(old["properties"][CHOICE]["enumNames"][1], title);
+        let new = choice_schema(true, SessionScope::Caller);
+        assert_eq!(new["properties"][CHOICE]["oneOf"][1]["title"], title);
     }
 
     proptest! {

@@ -10,13 +10,6 @@ const WHAT = {
   "roots/list": "asks for the folders of the client",
 };
 
-const DECISIONS = [
-  ["once", "Allow once"],
-  ["session", "Allow for this session"],
-  ["always", "Always allow"],
-  ["decline", "Decline"],
-];
-
 /** A question of a server, which its client answers. */
 function upstreamQuestion(it) {
   return h(
@@ -41,7 +34,7 @@ function approval(it) {
       fill(said, failure(error));
     }
   };
-  const choices = DECISIONS.map(([name, title]) => [button(title, () => choose(name), { class: "small" }), " "]);
+  const choices = it.choices.map(([name, title]) => [button(title, () => choose(name), { class: "small" }), " "]);
   return h(
     "div",
     h("p", badge("input_required", "question"), " A call of ", h("strong", it.server), " waits for you."),

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use marquetry_approvals::{AnswerRefused, ApprovalOutcome, Approvals, Decision, Question};
+use marquetry_approvals::{
+    AnswerRefused, ApprovalOutcome, Approvals, Decision, Question, SessionScope,
+};
 use serde_json::{Value, json};
 
 use crate::{Audience, Console, Viewer};
@@ -63,6 +65,12 @@ impl Console {
     }
 }
 
+/// Returns names and titles of the decisions about a call in a session, or without one.
+fn choices(scope: SessionScope) -> Vec<[&'static str; 2]> {
+    let decisions = Decision::ALLOWING.into_iter().chain([Decision::Declined]);
+    decisions.map(|decision| [decision.name(), decision.title(scope)]).collect()
+}
+
 /// Returns a question as an event.
 fn shown(run: &str, question: &Question, is_open: bool) -> Value {
     let Question { id, call, message, .. } = question;
@@ -75,6 +83,7 @@ fn shown(run: &str, question: &Question, is_open: bool) -> Value {
         "call": null,
         "tool": call.tool,
         "message": if is_open { Some(message) } else { None },
+        "choices": if is_open { Some(choices(call.scope)) } else { None },
     })
 }
 
@@ -95,6 +104,11 @@ mod tests {
         let anna = Viewer::of("anna", false);
         let shown = console.approvals_of(&anna);
         assert_eq!((&shown[0]["approval"], &shown[0]["message"]), (&json!(id), &json!("?")));
+        assert_eq!(shown[0]["choices"][1], json!(["session", "Allow for this session"]));
+        assert_eq!(
+            choices(SessionScope::Caller)[1][1],
+            "Allow until the server ends, for all clients of yours"
+        );
         for other in [Viewer::of("bert", false), Viewer::of("root", true), Viewer::everything()] {
             assert!(console.approvals_of(&other).is_empty());
             let refused = console.answer_approval(id, &other, Decision::Once);

@@ -182,8 +182,13 @@ impl PendingCall<'_> {
                 "A person can allow it at {console} within {seconds} s; then call again. "
             );
         }
-        text +=
-            "To allow the tool from now on, a person adds this to the file ask.decisions_file:\n";
+        text += &match self.desk.approvals().decision_file() {
+            Some(file) => format!(
+                "To allow the tool from now on, a person adds this to {} (ask.decisions_file):\n",
+                file.display()
+            ),
+            None => "To allow the tool from now on, a person names a file in ask.decisions_file, and adds this to it:\n".to_owned(),
+        };
         text += &Approvals::entry_for(&self.call);
         Verdict::NotAsked(text)
     }
@@ -203,7 +208,8 @@ impl PendingCall<'_> {
     /// Returns the parameters of the question.
     fn question(&self) -> Result<Box<RawValue>, RpcError> {
         // The revision that brought pages for users also brought titles of choices.
-        let schema = choice_schema(self.cx.revision().has(Feature::UrlElicitation));
+        let schema =
+            choice_schema(self.cx.revision().has(Feature::UrlElicitation), self.call.scope);
         let params = ElicitParams::form(&*self.message, schema);
         let mut params = serde_json::to_value(params).unwrap_or_default();
         params["_meta"] = json!({UPSTREAM_KEY: self.call.server, TOOL_KEY: self.call.tool});
@@ -261,8 +267,8 @@ impl Gateway {
         });
         let call = CallToApprove::new(upstream, tool, arguments)
             .of_principal(cx.principal().map(|principal| principal.id()))
-            .of_session(session_of(cx))
             .because_of(reason);
+        let call = within_session(call, cx);
         let text = QuestionText::new(upstream, tool, arguments).with_hints(route.hints);
         let message = text.hiding(&secret_names).message();
         let pending = PendingCall { desk: approvals, call, message, cx, time };
@@ -286,13 +292,13 @@ impl Gateway {
     }
 }
 
-/// Returns what a decision for the session counts for: the session, and without one the caller.
-fn session_of(cx: &RequestContext) -> String {
+/// Sets what a decision for the session counts for: the session, and without one the caller.
+fn within_session(call: CallToApprove, cx: &RequestContext) -> CallToApprove {
     match (cx.announcer(), cx.principal()) {
-        (Some(_), _) => format!("{:?}", cx.conversation()),
+        (Some(_), _) => call.of_session(format!("{:?}", cx.conversation())),
         // A renewed token is the same caller.
-        (None, Some(principal)) => principal.id(),
-        (None, None) => format!("{:?}", cx.caller()),
+        (None, Some(principal)) => call.of_caller(principal.id()),
+        (None, None) => call.of_caller(format!("{:?}", cx.caller())),
     }
 }
 

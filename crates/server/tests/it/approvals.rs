@@ -532,7 +532,9 @@ async fn the_console_answers_for_a_caller_of_ones_own_and_the_audit_log_has_each
     let of_session = ["asked null", "allowed_once \"console\""];
     assert_eq!(decided[..4], [of_session, of_session].concat(), "{decided:?}");
     let text = fs::read_to_string(&audit).unwrap();
-    assert!(text.contains(r#""outcome":"not_confirmed""#), "{text}");
+    let refused = text.lines().find(|line| line.contains(r#""outcome":"not_confirmed""#));
+    let refused: Value = serde_json::from_str(refused.unwrap()).unwrap();
+    assert_eq!((&refused["upstream"], &refused["tool"]), (&json!("files"), &json!("delete")));
     assert!(text.contains(r#""event":"approval""#) && text.contains(r#""principal":"ann""#));
 }
 
@@ -571,6 +573,11 @@ async fn a_decision_from_now_on_counts_after_a_restart_for_its_principal() {
         text_of(&agent, "files__delete", json!({})).await;
         assert_eq!(person.asked(), times, "{token:?}");
     }
+    // The refusal of a client that cannot ask names the file.
+    let agent =
+        world.server.agent_of_user(Revision::V2025_11_25, ClientOptions::default(), bob.as_deref());
+    let refusal = text_of(&agent.await, "files__delete", json!({})).await;
+    assert!(refusal.contains(&format!("adds this to {} (ask.", file.display())), "{refusal}");
     // A damaged file allows nothing, and is left as it is.
     fs::write(&file, format!("{text}[[allow")).unwrap();
     let person = Person::who("always");
