@@ -129,6 +129,17 @@ pub(crate) fn lock(path: &Path) -> Result<File, AuditError> {
     }
 }
 
+/// Returns whether another process, or another log of this one, has locked a log.
+pub(crate) fn is_locked(path: &Path) -> bool {
+    let lock_path = with_suffix(path, ".lock");
+    // Opening a pipe would wait for its writer.
+    if !fs::symlink_metadata(&lock_path).is_ok_and(|found| found.is_file()) {
+        return false;
+    }
+    let file = File::open(&lock_path);
+    file.is_ok_and(|file| matches!(file.try_lock_shared(), Err(fs::TryLockError::WouldBlock)))
+}
+
 /// Renames the file to `PATH.1`, `PATH.1` to `PATH.2`, and so on. The file that would become
 /// `PATH.max_files` is removed.
 pub(crate) fn rotate(path: &Path, max_files: usize) -> io::Result<()> {

@@ -91,6 +91,12 @@ impl AuditLog {
         file::probe(path.as_ref())
     }
 
+    /// Returns whether a log is open, in this process or another one. Changes nothing.
+    #[must_use]
+    pub fn is_in_use(path: impl AsRef<Path>) -> bool {
+        file::is_locked(path.as_ref())
+    }
+
     /// Writes an event, which is a JSON object without the members `seq`, `prev` and `time`.
     /// Returns when the kernel has its line, with [`AuditOptions::sync`] when the disk has it. With
     /// [`OnFull::Drop`] it returns at once.

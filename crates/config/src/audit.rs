@@ -6,11 +6,14 @@ use std::{
 };
 
 use marquetry_artifacts::glob::Glob;
-use marquetry_audit::{AuditLog, AuditOptions, OnError, OnFull};
+use marquetry_audit::{AuditError, AuditLog, AuditOptions, OnError, OnFull};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{Config, ConfigError};
+
+/// How to go on when another process has the log open.
+const IN_USE_ADVICE: &str = "; set another audit.path for this process, or use the running server by its URL: connect clients with `marquetry connect CLIENT --url URL`, and call tools with `marquetry call --url URL`";
 
 /// The audit log: one line of JSON for each request of an agent, each refused token and each other
 /// event that an administrator may be asked about. Each line has the hash of the line before;
@@ -127,7 +130,23 @@ impl Config {
     pub fn open_audit_log(&self) -> Result<Option<AuditLog>, ConfigError> {
         let Some(path) = &self.audit.path else { return Ok(None) };
         let log = AuditLog::open(path, self.audit.options());
-        log.map(Some).map_err(|error| self.fault("audit.path", error.to_string()))
+        log.map(Some).map_err(|error| {
+            let advice = match &error {
+                AuditError::InUse { .. } => IN_USE_ADVICE,
+                _ => "",
+            };
+            self.fault("audit.path", format!("{error}{advice}"))
+        })
+    }
+
+    /// Runs without the audit log if another process has it open, and returns a warning then. It is
+    /// for commands that call no tool.
+    pub fn leave_out_audit_log_in_use(&mut self) -> Option<String> {
+        let path = self.audit.path.take_if(|path| AuditLog::is_in_use(path))?;
+        Some(format!(
+            "the audit log {} is in use by another process; this command calls no tool, and runs without it",
+            path.display()
+        ))
     }
 
     /// Returns the problem that opening the audit log would have. Changes nothing.

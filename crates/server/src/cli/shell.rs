@@ -5,6 +5,7 @@ use std::time::Duration;
 use marquetry_call_command::{self as command, CallArgs, Called, RemoteArgs, Session, ToolsArgs};
 use marquetry_config::{Config, Loaded};
 use marquetry_doctor_command::{self as doctor_command, DoctorArgs};
+use marquetry_program_log as program_log;
 
 use super::{
     ConfigArgs, Configured, Failure, serve,
@@ -23,6 +24,11 @@ pub(super) fn tools(arguments: &Configured<ToolsArgs>) -> Result<(), Failure> {
     let mut config = load(&arguments.config)?.config;
     let tools = &arguments.command;
     config.keep_only_server(tools.server())?;
+    if tools.remote().url().is_none()
+        && let Some(warning) = config.leave_out_audit_log_in_use()
+    {
+        program_log::warn(&warning);
+    }
     on_session(config, tools.remote(), async |session| command::tools(tools, session).await)
 }
 

@@ -205,8 +205,39 @@ async fn a_path_that_cannot_be_used_is_an_error_of_the_setting() {
     let log = AuditLog::open(&path, AuditOptions::default()).unwrap();
     let config = marquetry::Config::from_toml(&toml(&path, ""), "m.toml").unwrap();
     let error = marquetry::App::builder(config).start().await.map(drop).unwrap_err().to_string();
-    assert!(error.ends_with("is in use by another process"), "{error}");
+    let advice = "is in use by another process; set another audit.path for this process, or use the running server by its URL";
+    assert!(error.contains(advice), "{error}");
     log.close().await;
+}
+
+#[tokio::test]
+async fn tools_are_listed_and_not_called_while_another_process_has_the_log() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("audit.jsonl");
+    fs::write(folder.path().join("m.toml"), toml(&path, "[knowledge]\nenabled = false\n")).unwrap();
+    let marquetry = |arguments: &[&str]| {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_marquetry"));
+        command.args(arguments).args(["--config", "m.toml"]).current_dir(folder.path());
+        command.env("HOME", folder.path()).env_remove("MARQUETRY_CONFIG");
+        let output = command.output().unwrap();
+        let [stdout, stderr] =
+            [output.stdout, output.stderr].map(|it| String::from_utf8(it).unwrap());
+        (output.status.code().unwrap(), stdout, stderr)
+    };
+    let log = AuditLog::open(&path, AuditOptions::default()).unwrap();
+    let (code, listed, warning) = marquetry(&["tools"]);
+    assert_eq!(code, 0, "{warning}");
+    assert!(listed.contains("encodePlantUML"), "{listed}");
+    assert!(warning.contains("calls no tool, and runs without it"), "{warning}");
+    let (code, _, error) = marquetry(&["call", "encodePlantUML", "plantumlCode=a"]);
+    assert_eq!(code, 2, "{error}");
+    assert!(error.contains("call tools with `marquetry call --url URL`"), "{error}");
+    log.close().await;
+    drop(log);
+    let (_, _, warning) = marquetry(&["tools"]);
+    assert!(!warning.contains("audit"), "{warning}");
+    let text = fs::read_to_string(&path).unwrap();
+    assert!(text.contains("\"tools/list\""), "{text}");
 }
 
 #[cfg(unix)]
