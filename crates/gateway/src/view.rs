@@ -180,6 +180,13 @@ impl Gateway {
         self.views.policy.read().unwrap_or_else(PoisonError::into_inner).has_profile(name)
     }
 
+    /// Returns the names of the profiles.
+    #[must_use]
+    pub fn profile_names(&self) -> Vec<String> {
+        let policy = self.views.policy.read().unwrap_or_else(PoisonError::into_inner);
+        policy.profiles().map(str::to_owned).collect()
+    }
+
     /// Returns who sees the changes of a list since the last call for this list.
     #[must_use]
     pub fn list_change(&self, list: List) -> ListChange<'_> {

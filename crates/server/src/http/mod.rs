@@ -151,7 +151,8 @@ pub(crate) fn router(routes: Routes) -> Router {
             PROFILE,
             any(async move |Path(profile): Path<String>, mut request: Request| {
                 if !gateway.has_profile(&profile) {
-                    return RestError::NotFound.response();
+                    let known = gateway.profile_names();
+                    return RestError::ProfileNotFound { name: profile, known }.response();
                 }
                 request.extensions_mut().insert(SelectedProfile(profile.into()));
                 recorded(&profiles, &profile_site, request).await

@@ -35,6 +35,8 @@ pub(crate) enum RestError {
     MethodNotAllowed,
     /// No route has that path.
     NotFound,
+    /// No profile has that name. The names of profiles are not secret.
+    ProfileNotFound { name: String, known: Vec<String> },
     /// `Host` has this value, which is neither a loopback name nor in `server.allowed_hosts`. Empty
     /// if the header is missing.
     HostNotAllowed(String),
@@ -107,6 +109,15 @@ impl RestError {
             ),
             Self::NotFound => {
                 (StatusCode::NOT_FOUND, "NOT_FOUND", "No route has this path".into())
+            }
+            Self::ProfileNotFound { name, known } => {
+                let name = &name[..name.floor_char_boundary(64)];
+                let known = match known.as_slice() {
+                    [] => "[profiles] has none".to_owned(),
+                    known => format!("there are {}", known.join(", ")),
+                };
+                let message = format!("no profile {name:?}; {known}");
+                (StatusCode::NOT_FOUND, "PROFILE_NOT_FOUND", message.into())
             }
             Self::HostNotAllowed(host) if host.is_empty() => (
                 StatusCode::FORBIDDEN,
@@ -207,6 +218,11 @@ mod tests {
             RestError::ToolNameRequired,
             RestError::MethodNotAllowed,
             RestError::NotFound,
+            RestError::ProfileNotFound {
+                name: "nosuch".into(),
+                known: vec!["diagrams".into(), "reading".into()],
+            },
+            RestError::ProfileNotFound { name: "x".into(), known: Vec::new() },
             RestError::HostNotAllowed("far.example".into()),
             RestError::HostNotAllowed(String::new()),
             RestError::OriginNotAllowed("https://far.example".into()),
@@ -238,6 +254,7 @@ mod tests {
                     | RestError::ToolNameRequired
                     | RestError::MethodNotAllowed
                     | RestError::NotFound
+                    | RestError::ProfileNotFound { .. }
                     | RestError::HostNotAllowed(_)
                     | RestError::OriginNotAllowed(_)
                     | RestError::CrossSite(_)
@@ -250,7 +267,7 @@ mod tests {
                 format!("{} {code}: {message}\n", status.as_u16())
             })
             .collect();
-        expect![[r"
+        expect![[r#"
             400 EMPTY_CODE: plantumlCode is required and cannot be empty
             413 CODE_TOO_LARGE: PlantUML code exceeds maximum size of 50KB
             500 ENCODING_FAILED: Failed to encode PlantUML code
@@ -266,6 +283,8 @@ mod tests {
             400 TOOL_NAME_REQUIRED: Tool name is required
             405 METHOD_NOT_ALLOWED: Method not allowed; the Allow header lists the allowed methods
             404 NOT_FOUND: No route has this path
+            404 PROFILE_NOT_FOUND: no profile "nosuch"; there are diagrams, reading
+            404 PROFILE_NOT_FOUND: no profile "x"; [profiles] has none
             403 HOST_NOT_ALLOWED: Host 'far.example' is neither this machine nor one of server.allowed_hosts; add it there, or use 127.0.0.1 or localhost
             403 HOST_NOT_ALLOWED: The Host header is missing; send the name of this server in it
             403 ORIGIN_NOT_ALLOWED: Origin 'https://far.example' is neither this server's own page nor one of server.allowed_origins; to allow its calls, add it there
@@ -274,6 +293,6 @@ mod tests {
             403 INSUFFICIENT_SCOPE: why
             503 AUTH_UNAVAILABLE: why
             429 TOO_MANY_REQUESTS: why
-        "]].assert_eq(&table);
+        "#]].assert_eq(&table);
     }
 }

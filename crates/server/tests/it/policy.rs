@@ -603,6 +603,10 @@ async fn a_profile_is_a_part_of_everything() {
     assert_eq!(outside.0, -32602);
     assert!(call(&all, "git__push", json!({})).await.is_ok());
     assert!(within(connect("/mcp/profiles/unknown")).await.is_err());
+    let unknown = within(server.http("POST", "/mcp/profiles/nosuch", &[], b"{}")).await;
+    assert_eq!(unknown.status, 404);
+    assert!(unknown.body.contains(r#"no profile \"nosuch\"; there are "#), "{}", unknown.body);
+    assert!(unknown.body.contains("reading"), "{}", unknown.body);
     // The session of one URL is unknown at another one.
     let headers =
         [("Content-Type", "application/json"), ("Accept", "application/json, text/event-stream")];
