@@ -326,6 +326,11 @@ impl Catalog {
         self.tool_routes.get(exposed)
     }
 
+    /// Returns the names of all tools, as agents see them.
+    pub fn tool_names(&self) -> impl Iterator<Item = &str> {
+        self.tool_routes.keys().map(|name| &**name)
+    }
+
     /// Returns the route of a prompt.
     #[must_use]
     pub fn prompt(&self, exposed: &str) -> Option<&Route> {

@@ -199,7 +199,7 @@ impl Gateway {
             gateway.tasks.spawn(supervise(gateway.clone(), upstream.clone()));
         }
         if gateway.has_policy() {
-            gateway.tasks.spawn(gateway.clone().log_unmatched_rules_once_started());
+            gateway.once_settled(Self::log_unmatched_rules);
         }
         gateway
     }
@@ -251,6 +251,24 @@ impl Gateway {
         for upstream in self.upstreams().iter() {
             upstream.settled_all().await;
         }
+    }
+
+    /// Runs `work` once the first start of every upstream has succeeded or failed.
+    pub fn once_settled(self: &Arc<Self>, work: impl FnOnce(&Self) + Send + 'static) {
+        let gateway = self.clone();
+        self.tasks.spawn(async move {
+            if gateway.stopping.run_until_cancelled(gateway.settled()).await.is_some() {
+                work(&gateway);
+            }
+        });
+    }
+
+    /// Returns whether each upstream that is switched on is ready, so that the names of all tools
+    /// are known.
+    #[must_use]
+    pub fn knows_all_tools(&self) -> bool {
+        let mut upstreams = self.upstreams().to_vec().into_iter();
+        upstreams.all(|it| matches!(it.state(), UpstreamState::Ready(_) | UpstreamState::Disabled))
     }
 
     /// Returns whether the first start of every upstream has succeeded or failed. Once it is true,

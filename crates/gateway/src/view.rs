@@ -139,7 +139,7 @@ impl Gateway {
 
     /// Logs the patterns of the policy that match none of the tools and prompts that upstreams have
     /// now.
-    fn log_unmatched_rules(&self) {
+    pub(super) fn log_unmatched_rules(&self) {
         let policy = self.views.policy.read().unwrap_or_else(PoisonError::into_inner).clone();
         let upstreams = self.upstreams();
         let names = upstreams.iter().map(|upstream| upstream.name());
@@ -159,13 +159,6 @@ impl Gateway {
             });
         for warning in policy.unmatched_items(&known) {
             tracing::warn!("{warning}");
-        }
-    }
-
-    /// Logs patterns of the policy that match nothing, once all upstreams have started.
-    pub(super) async fn log_unmatched_rules_once_started(self: Arc<Self>) {
-        if self.stopping.run_until_cancelled(self.settled()).await.is_some() {
-            self.log_unmatched_rules();
         }
     }
 

@@ -7,6 +7,7 @@ use std::{
 
 use marquetry_apps_ext::types::Visibility;
 use marquetry_embed::builtin::StaticModel;
+use marquetry_nearest::nearest;
 use marquetry_protocol::types::{CallToolParams, CallToolResult, Tool};
 use marquetry_tool_search::{Argument, Embed, Hit, ToolIndex, ToolText};
 use serde::Deserialize;
@@ -62,6 +63,27 @@ impl ToolSearch {
     /// Replaces the options. The next list and call use them.
     pub fn set_options(&self, options: SearchOptions) {
         *self.options.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(options);
+    }
+
+    /// Returns a warning for each pattern of [`SearchOptions::always`] that matches none of these
+    /// names, which are all tools.
+    #[must_use]
+    pub fn unmatched(&self, names: &[&str]) -> Vec<String> {
+        let options = self.options();
+        if options.mode == Mode::Off {
+            return Vec::new();
+        }
+        let patterns = options.always.iter();
+        let unmatched = patterns.filter(|pattern| !names.iter().any(|name| pattern.matches(name)));
+        let warnings = unmatched.map(|pattern| {
+            let pattern = pattern.as_str();
+            let meant = nearest(pattern, names).map(|it| format!("; did you mean {it:?}?"));
+            format!(
+                "tools.search.always: {pattern:?} matches no tool{}",
+                meant.unwrap_or_else(|| "; use the names that `marquetry tools` prints".to_owned())
+            )
+        });
+        warnings.collect()
     }
 
     /// Returns whether a tool is one of the two, and they can be called.
@@ -203,5 +225,30 @@ impl Embed for BuiltInModel {
 
     fn knows(&self, word: &str) -> bool {
         StaticModel::built_in().coverage(word) >= 1.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use marquetry_artifacts::glob::Glob;
+
+    use super::*;
+
+    #[test]
+    fn patterns_that_match_no_tool_are_warned_of() {
+        let always = ["github__*", "read_artefact", "x*"].map(Glob::new).to_vec();
+        let mut options = SearchOptions { always, ..SearchOptions::default() };
+        let search = ToolSearch::new(options.clone());
+        let names = ["github__push", "read_artifact"];
+        assert!(search.unmatched(&names).is_empty(), "it is off");
+        options.mode = Mode::On;
+        search.set_options(options);
+        assert_eq!(
+            search.unmatched(&names),
+            [
+                "tools.search.always: \"read_artefact\" matches no tool; did you mean \"read_artifact\"?",
+                "tools.search.always: \"x*\" matches no tool; use the names that `marquetry tools` prints",
+            ]
+        );
     }
 }

@@ -113,6 +113,11 @@ impl Components {
         let artifacts = artifact_tools(&config, store.clone(), changes.clone(), recorder.clone());
         let savings = Savings::start(config.artifacts.savings_database.as_deref());
         let search = Arc::new(ToolSearch::new(config.tools.search.options()));
+        let mut own_tools: Vec<String> = custom.tools().map(|tool| tool.name.clone()).collect();
+        own_tools.extend(BuiltIns::names(&config).into_iter().map(str::to_owned));
+        if !config.tools.search.always.is_empty() {
+            warn_of_unmatched(&gateway, search.clone(), own_tools);
+        }
         let metadata = metadata_routes(access.resource_server.clone());
         let reloadable = access.reloadable.clone();
         let authenticator = access.with_logins(console.as_ref());
@@ -351,4 +356,18 @@ fn gateway_options(
         }));
     }
     options
+}
+
+/// Logs the patterns of `tools.search.always` that match no tool, once all tools are known.
+fn warn_of_unmatched(gateway: &Arc<Gateway>, search: Arc<ToolSearch>, own: Vec<String>) {
+    gateway.once_settled(move |gateway| {
+        if gateway.knows_all_tools() {
+            let catalog = gateway.catalog();
+            let names: Vec<&str> =
+                catalog.tool_names().chain(own.iter().map(String::as_str)).collect();
+            for warning in search.unmatched(&names) {
+                tracing::warn!("{warning}");
+            }
+        }
+    });
 }
