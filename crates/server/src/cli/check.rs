@@ -1,5 +1,6 @@
 //! `marquetry check`
 
+mod controls;
 mod knowledge;
 
 use std::path::Path;
@@ -108,7 +109,7 @@ fn summary(config: &Config) -> String {
     };
     let place = place.map(|place| printable_line(&format!(" in {place}")));
     let mut text = format!(
-        "listen     {}/mcp{}\nauth       {}\nartifacts  {}{}; saved above {} bytes, shown up to {} bytes\n{}servers    {}\n",
+        "listen     {}/mcp{}\nauth       {}\nartifacts  {}{}; saved above {} bytes, shown up to {} bytes\n{}{}servers    {}\n",
         base_url(config.server.scheme(), config.server.listen),
         if config.server.listen.ip().is_unspecified() {
             ", and every other address of this machine"
@@ -121,6 +122,7 @@ fn summary(config: &Config) -> String {
         settings.mcp_tool_response_save_threshold_bytes,
         settings.mcp_tool_llm_return_max_bytes,
         printable(&knowledge::summary(config)),
+        controls::summary(config),
         config.mcp_servers.len(),
     );
     let servers: Vec<(String, String)> = config
