@@ -44,6 +44,9 @@ A setting without a default is shown with an example.
 /// Sections with a table for each name.
 const NAMED: [&str; 3] = ["clients", "profiles", "mcp_servers"];
 
+/// Settings that are lists of tables with keys of their own.
+const LISTED: [&str; 1] = ["policy.rules"];
+
 fn example() -> String {
     let schema = schemars::schema_for!(Config).to_value();
     let mut page = Page { schema: &schema, text: HEAD.to_owned() };
@@ -99,6 +102,10 @@ impl Page<'_> {
                 }
             }
         }
+        for (name, key) in self.listed(path, schema) {
+            writeln!(self.text, "#\n# [[{path}.{name}]]").unwrap();
+            self.commented_keys(&self.resolve(&key["items"]));
+        }
         for (name, key, inner) in tables {
             self.section(&format!("{path}.{name}"), &key, &Value::Object(inner));
         }
@@ -110,7 +117,12 @@ impl Page<'_> {
         self.text.push('\n');
         self.comment(&property);
         writeln!(self.text, "#\n# [{section}.NAME]").unwrap();
-        for (name, key) in self.properties(&table) {
+        self.commented_keys(&table);
+    }
+
+    /// Writes the keys of a table as comments.
+    fn commented_keys(&mut self, table: &Value) {
+        for (name, key) in self.properties(table) {
             for line in key["description"].as_str().unwrap().lines() {
                 writeln!(self.text, "# # {line}").unwrap();
             }
@@ -133,6 +145,11 @@ impl Page<'_> {
             };
             writeln!(self.text, "| `{name}` | {default} | {} |", cell(&sentence(&key))).unwrap();
         }
+        for (name, key) in self.listed(path, schema) {
+            let table = self.resolve(&key["items"]);
+            write!(self.text, "\n## `[[{path}.{name}]]`\n\n{}\n\n", sentence(&table)).unwrap();
+            self.keys(&table);
+        }
         for (name, key) in inner {
             self.tables(&format!("{path}.{name}"), &key, &defaults[&name]);
         }
@@ -142,11 +159,22 @@ impl Page<'_> {
         let property = self.schema["properties"][section].clone();
         let table = self.resolve(&self.resolve(&property)["additionalProperties"]);
         write!(self.text, "\n## `[{section}.NAME]`\n\n{}\n\n", sentence(&property)).unwrap();
+        self.keys(&table);
+    }
+
+    /// Writes a table of the keys with their examples.
+    fn keys(&mut self, table: &Value) {
         self.text.push_str("| setting | example | meaning |\n|---|---|---|\n");
-        for (name, key) in self.properties(&table) {
+        for (name, key) in self.properties(table) {
             let example = code(&literal(&key["examples"][0]));
             writeln!(self.text, "| `{name}` | {example} | {} |", cell(&sentence(&key))).unwrap();
         }
+    }
+
+    /// Returns the settings of a section that are lists of tables.
+    fn listed(&self, path: &str, section: &Value) -> Vec<(String, Value)> {
+        let keys = self.properties(section).into_iter();
+        keys.filter(|(name, _)| LISTED.contains(&format!("{path}.{name}").as_str())).collect()
     }
 
     fn comment(&mut self, schema: &Value) {

@@ -29,27 +29,36 @@ pub struct RuleConfig {
     /// The callers that the rule is for, by patterns: the name of a token in `auth.tokens`, or
     /// "ISSUER SUBJECT" of a token of `auth.issuer`. Callers without authentication are "local".
     /// Not set: all callers.
+    #[schemars(example = &["ci", "https://login.example ann"])]
     pub principals: Option<Vec<String>>,
     /// Groups, by patterns: the caller must be in one of them. Not set: no group is needed.
+    #[schemars(example = &["developers"])]
     pub groups: Option<Vec<String>>,
     /// Scopes, all of which the caller's token must have.
+    #[schemars(example = &["repo:write"])]
     pub scopes: Vec<String>,
     /// The servers that the rule is about, by patterns for their names in `mcp_servers`.
     /// "marquetry" has this server's own tools, prompts and resources. Not set: all servers.
+    #[schemars(example = &["git*"])]
     pub upstreams: Option<Vec<String>>,
     /// Tools, by patterns for the names that their server gives them, without a prefix: `*` is any
     /// text, `?` one character. What the rule does not allow, another rule may allow.
+    #[schemars(example = serde_json::json!({"allow": ["get_*"], "deny": ["*secret*"]}))]
     pub tools: AccessConfig,
     /// Prompts, as `tools`.
+    #[schemars(example = serde_json::json!({"allow": ["review"]}))]
     pub prompts: AccessConfig,
     /// Resources and templates, by patterns for their URIs: `*` is any text without `/`, `**` any
     /// text.
+    #[schemars(example = serde_json::json!({"allow": ["repo://acme/**"]}))]
     pub resources: AccessConfig,
     /// Lets callers who lack only the scopes see what the rule allows. When they use it, they are
     /// asked for a token with the scopes (HTTP 403 `insufficient_scope`).
+    #[schemars(example = true)]
     pub step_up: bool,
     /// Before which calls a person is asked, as `ask.when`: of the tools that the rule allows, and
     /// without `tools.allow` of all tools of its servers. The strictest rule that matches applies.
+    #[schemars(example = &"destructive")]
     pub ask: AskSetting,
 }
 
