@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::Path};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use marquetry_atomic_file::{Readers, create};
-use marquetry_printable::{printable, printable_json, printable_line};
+use marquetry_printable::{printable_json, printable_line, printable_text};
 use serde_json::Value;
 
 /// Files that one answer may have.
@@ -20,7 +20,7 @@ pub(crate) fn text(result: &Value, tool: &str, folder: Option<&Path>) -> Result<
     let items = result.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     for item in items {
         let shown = match member(item, "type") {
-            "text" => printable(member(item, "text")),
+            "text" => printable_text(member(item, "text")),
             "image" | "audio" => {
                 file(member(item, "data"), member(item, "mimeType"), "", tool, folder)?
             }
@@ -48,7 +48,9 @@ fn resource(resource: &Value, tool: &str, folder: Option<&Path>) -> Result<Strin
     let uri = member(resource, "uri");
     match resource.get("blob").and_then(Value::as_str) {
         Some(blob) => file(blob, member(resource, "mimeType"), uri, tool, folder),
-        None => Ok(format!("[{}]\n{}", printable_line(uri), printable(member(resource, "text")))),
+        None => {
+            Ok(format!("[{}]\n{}", printable_line(uri), printable_text(member(resource, "text"))))
+        }
     }
 }
 
@@ -135,14 +137,14 @@ mod tests {
     #[test]
     fn texts_are_printed_and_files_are_named() {
         let result = json!({"content": [
-            {"type": "text", "text": "one\u{1b}[31m\ntwo\n"},
+            {"type": "text", "text": "one\u{1b}[31m\r\n\ttwo\n"},
             {"type": "image", "data": "aGVsbG8=", "mimeType": "image/png"},
             {"type": "resource", "resource": {"uri": "file:///a", "text": "inside"}},
             {"type": "resource", "resource": {"uri": "file:///b", "blob": "!"}},
             {"type": "resource_link", "uri": "file:///c", "name": "c"},
             {"type": "new", "x": 1},
         ], "structuredContent": {"a": 1}});
-        let want = "one\\u{1b}[31m\ntwo\n[image/png, 5 bytes]\n[file:///a]\ninside\n\
+        let want = "one\\u{1b}[31m\r\n\ttwo\n[image/png, 5 bytes]\n[file:///a]\ninside\n\
                     [file:///b application/octet-stream, not valid base64]\n[link file:///c, c]\n{\"type\":\"new\",\"x\":1}\n";
         assert_eq!(text(&result, "t", None).unwrap(), want);
         let result = json!({"content": [], "structuredContent": {"a": 1}});

@@ -13,6 +13,24 @@ pub fn printable(text: &str) -> String {
     })
 }
 
+/// Escapes as [`printable`] does, but leaves tabs and the carriage returns of line ends as they are:
+/// for texts whose layout and bytes matter.
+pub fn printable_text(text: &str) -> String {
+    let mut printable = String::with_capacity(text.len());
+    for line in text.split_inclusive('\n') {
+        let (line, end) = match line.strip_suffix("\r\n") {
+            Some(line) => (line, "\r\n"),
+            None => (line, ""),
+        };
+        printable.push_str(&escaped(line, |character| {
+            !matches!(character, '\n' | '\t')
+                && (character.is_control() || changes_layout(character))
+        }));
+        printable.push_str(end);
+    }
+    printable
+}
+
 /// Escapes as [`printable`] does, and line feeds, too, so that the text stays on one line.
 pub fn printable_line(text: &str) -> String {
     escaped(text, |character| character.is_control() || changes_layout(character))
@@ -64,6 +82,12 @@ mod tests {
         assert_eq!(printable("no\u{1b}[31m é\r\nnext\u{9b}"), "no\\u{1b}[31m é\\r\nnext\\u{9b}");
         assert_eq!(printable("a\u{202e}b"), "a\\u{202e}b");
         assert_eq!(printable_line("a\nerror: b\u{202e}é"), "a\\nerror: b\\u{202e}é");
+    }
+
+    #[test]
+    fn texts_keep_their_tabs_and_line_ends() {
+        assert_eq!(printable_text("a\tb\r\n\u{1b}[2J\rc\n\n"), "a\tb\r\n\\u{1b}[2J\\rc\n\n");
+        assert_eq!(printable_text("\r\n\u{202e}\r"), "\r\n\\u{202e}\\r");
     }
 
     #[test]
