@@ -130,6 +130,8 @@ fn failure(
             ..
         }) if !is_listed => unknown(tool, session, listed),
         ClientError::Rpc(error) => CallCommandError::new(EXIT_TOOL_FAILED, error.to_string()),
+        // It has answered, with a question that nobody could answer.
+        ClientError::Unanswered(error) => CallCommandError::new(EXIT_TOOL_FAILED, error.message),
         ClientError::Params { problem } => CallCommandError::new(EXIT_USAGE, problem),
         ClientError::Timeout(limit) => {
             let seconds = limit.as_secs_f64();

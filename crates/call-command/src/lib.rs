@@ -3,6 +3,7 @@
 mod answer;
 mod arguments;
 mod call;
+mod choices;
 mod listing;
 mod questions;
 mod session;

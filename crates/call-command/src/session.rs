@@ -143,7 +143,7 @@ fn options(bar: &ProgressBar) -> ClientOptions {
     ClientOptions {
         implementation: Implementation::new("marquetry-call", env!("CARGO_PKG_VERSION")),
         capabilities,
-        handler: Arc::new(Questions { bar: bar.clone() }),
+        handler: Arc::new(Questions::new(bar.clone())),
         // The server has its own limits, and Ctrl-C is at hand.
         request_timeout: Duration::from_hours(24),
         check_results: false,
