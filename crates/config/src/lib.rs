@@ -67,7 +67,7 @@ pub use crate::{
     log::check_log_level,
     reload::ServerSwitches,
     server::parse_listen,
-    source::{Loaded, load, load_with},
+    source::{Loaded, load, load_with, user_servers},
 };
 
 /// The sections of the configuration, and the values of their settings.

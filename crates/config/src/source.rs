@@ -61,6 +61,20 @@ pub fn load_with(named: Option<&Path>, switches: &ServerSwitches) -> Result<Load
     Search { variable, system: SYSTEM.as_ref(), here: FILE, switches }.load(named)
 }
 
+/// Returns the path of the user's own `mcp.json`, which `marquetry import` writes; [`None`] if
+/// `$MARQUETRY_CONFIG` names the whole configuration, or the user has no folder.
+#[must_use]
+pub fn user_servers() -> Option<PathBuf> {
+    user_servers_of(&|name| std::env::var_os(name))
+}
+
+fn user_servers_of(variable: &dyn Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    if variable(VARIABLE).is_some_and(|file| !file.is_empty()) {
+        return None;
+    }
+    Some(user_folder(variable, "XDG_CONFIG_HOME", ".config")?.join("marquetry/mcp.json"))
+}
+
 /// The locations that are searched for a configuration file.
 struct Search<'a> {
     variable: &'a dyn Fn(&str) -> Option<OsString>,
@@ -406,6 +420,22 @@ mod tests {
         let here = world.load(Some("here/marquetry.toml"), &[HOME, xdg, named]).unwrap();
         assert_eq!(here.config.log.level, "marquetry=error");
         assert_eq!(here.warnings, Vec::<String>::new());
+    }
+
+    #[test]
+    fn the_servers_of_the_user_are_beside_the_settings() {
+        let home = ("HOME", "/h");
+        for (variables, want) in [
+            (&[home, (VARIABLE, "")][..], Some("/h/.config/marquetry/mcp.json")),
+            (&[home, ("XDG_CONFIG_HOME", "/x")], Some("/x/marquetry/mcp.json")),
+            (&[home, (VARIABLE, "/m.toml")], None),
+            (&[], None),
+        ] {
+            let found = user_servers_of(&|name| {
+                variables.iter().find(|(it, _)| *it == name).map(|(_, value)| value.into())
+            });
+            assert_eq!(found, want.map(PathBuf::from), "{variables:?}");
+        }
     }
 
     #[test]

@@ -385,7 +385,8 @@ struct ConfigArgs {
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     /// File of MCP servers in the format of a client: mcp.json of Claude, Cursor, VS Code and
-    /// others. May be given several times.
+    /// others. May be given several times. Without this option, --config and $MARQUETRY_CONFIG, it
+    /// is ~/.config/marquetry/mcp.json, if that exists and the settings have no servers.
     #[arg(long, value_name = "FILE")]
     mcp_config: Vec<PathBuf>,
     /// Log level: error, warn, info, debug, trace, off, or a list by module such as
@@ -544,6 +545,15 @@ impl ServeArgs {
 }
 
 impl ConfigArgs {
+    /// Returns the user's own file of servers, if it exists and no argument names files. It is read
+    /// if the settings have no servers.
+    fn user_servers(&self) -> Option<PathBuf> {
+        if self.config.is_some() || !self.mcp_config.is_empty() {
+            return None;
+        }
+        marquetry_config::user_servers().filter(|file| file.exists())
+    }
+
     /// Loads the configuration of all sources.
     fn load(&self) -> Result<Loaded, Failure> {
         let loaded = self.read(&|_| None, &ServerSwitches::default())?;
@@ -561,7 +571,8 @@ impl ConfigArgs {
         let Loaded { mut config, file, mut warnings } =
             marquetry_config::load_with(self.config.as_deref(), switches)?;
         warnings.extend(config.take_warnings());
-        for servers in &self.mcp_config {
+        let user_servers = self.user_servers().filter(|_| config.mcp_servers.is_empty());
+        for servers in self.mcp_config.iter().chain(&user_servers) {
             warnings.extend(config.add_mcp_json_file_asking(servers, ask)?);
         }
         if let Some(level) = &self.log {

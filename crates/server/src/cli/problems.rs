@@ -171,7 +171,8 @@ struct Source {
 /// Returns the files that the configuration comes from, each with the servers that it names itself.
 fn sources(arguments: &ConfigArgs, settings: Option<&Path>) -> Vec<Source> {
     let settings = settings.and_then(|path| Source::new(path, Config::from_toml_file(path).ok()?));
-    let others = arguments.mcp_config.iter().filter_map(|path| {
+    let user_servers = arguments.user_servers();
+    let others = arguments.mcp_config.iter().chain(&user_servers).filter_map(|path| {
         let mut config = Config::default();
         config.add_mcp_json_file(path).ok()?;
         Source::new(path, config)
@@ -201,8 +202,12 @@ fn self_starting_servers(
             return None;
         }
         let folder = cwd.as_deref().unwrap_or_else(|| "".as_ref());
+        let mut read: Vec<PathBuf> = files_of(args).map(|file| folder.join(file)).collect();
+        if read.is_empty() && args.iter().any(|arg| ["stdio", "serve"].contains(&&**arg)) {
+            read.extend(marquetry_config::user_servers());
+        }
         let read: Vec<PathBuf> =
-            files_of(args).filter_map(|file| folder.join(file).canonicalize().ok()).collect();
+            read.into_iter().filter_map(|file| file.canonicalize().ok()).collect();
         (!read.is_empty()).then_some((name, read))
     });
     let own: Vec<(&String, Vec<PathBuf>)> = own.collect();

@@ -100,7 +100,9 @@ impl ServerSource {
     fn hash(&self) -> u64 {
         let mut hasher = DefaultHasher::new();
         let config = self.arguments.config();
-        for path in config.config.iter().chain(&self.found).chain(&config.mcp_config) {
+        let user_servers = config.user_servers();
+        let named = config.config.iter().chain(&self.found).chain(&config.mcp_config);
+        for path in named.chain(&user_servers) {
             // A file that cannot be read differs from every text.
             match fs::metadata(path) {
                 // Reading a pipe would take its text away from the next start.
@@ -118,8 +120,10 @@ impl ServerSource {
             SourceArgs::Serve(_) => "serve",
             SourceArgs::Stdio(_) => "stdio",
         };
+        let user_servers = config.user_servers();
         let files = config.config.iter().chain(&self.found).chain(&config.mcp_config);
-        let files: Vec<_> = files.map(|path| path.display().to_string()).collect();
+        let files: Vec<_> =
+            files.chain(&user_servers).map(|path| path.display().to_string()).collect();
         format!("{kind} {}", files.join(" ")).trim_end().to_owned()
     }
 }

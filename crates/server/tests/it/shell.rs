@@ -44,8 +44,15 @@ fn folder() -> TempDir {
 }
 
 fn marquetry(folder: &Path, arguments: &[&str]) -> Output {
+    let with_servers: Vec<&str> =
+        arguments.iter().copied().chain(["--mcp-config", "mcp.json"]).collect();
+    marquetry_alone(folder, &with_servers)
+}
+
+/// Runs a command whose files are all below `folder`.
+fn marquetry_alone(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_marquetry"));
-    command.args(arguments).args(["--mcp-config", "mcp.json"]).current_dir(folder);
+    command.args(arguments).current_dir(folder);
     command.env_remove("MARQUETRY_NOT_SET").env_remove("MARQUETRY_CONFIG");
     command.env("HOME", folder).env("XDG_CONFIG_HOME", folder.join("config"));
     command.env("XDG_DATA_HOME", folder.join("data")).stdin(Stdio::null());
@@ -113,6 +120,43 @@ fn the_tools_of_one_server_are_listed() {
     assert!(stderr.contains("unknown server \"goood\"; did you mean \"good\"?"), "{stderr}");
     let (_, stderr) = run(path, &["tools", "--server", "bad"], 3);
     assert!(stderr.contains("`marquetry doctor bad`"), "{stderr}");
+}
+
+#[test]
+fn the_servers_of_the_user_are_found_without_options() {
+    let folder = folder();
+    let path = folder.path();
+    let own = path.join("config/marquetry");
+    fs::create_dir_all(&own).unwrap();
+    let good = json!({"command": "sh", "args": [path.join("server.sh")]});
+    let own_file = own.join("mcp.json");
+    let program = env!("CARGO_BIN_EXE_marquetry");
+    let itself = json!({"command": program, "args": ["stdio"]});
+    let servers = json!({"mcpServers": {"mine": good, "itself": itself}});
+    fs::write(&own_file, servers.to_string()).unwrap();
+    for (arguments, want) in [
+        (&["call", "mine__echo", "n=1"][..], "{\"n\":1}\n"),
+        (&["tools", "--server", "mine"], "mine__fail()"),
+        (&["doctor", "mine"], "ok    mine"),
+        (&["check"], "mine"),
+    ] {
+        let output = marquetry_alone(path, arguments);
+        let stdout = String::from_utf8_lossy(&output.stdout);
+        assert!(stdout.contains(want), "{arguments:?}: {output:?}");
+    }
+    let output = marquetry_alone(path, &["check"]);
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert!(stderr.contains("server \"itself\" is not started"), "{output:?}");
+
+    // Servers of the settings and of an option stand alone.
+    fs::write(path.join("empty.toml"), "").unwrap();
+    let output = marquetry_alone(path, &["tools", "mine", "--config", "empty.toml"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
+    let (_, stderr) = run(path, &["tools", "--server", "mine"], 2);
+    assert!(stderr.contains("unknown server \"mine\""), "{stderr}");
+    fs::write(own.join("marquetry.toml"), "[mcp_servers.other]\ncommand = \"sh\"\n").unwrap();
+    let output = marquetry_alone(path, &["tools", "--server", "mine"]);
+    assert_eq!(output.status.code(), Some(2), "{output:?}");
 }
 
 #[test]
