@@ -41,6 +41,31 @@ pub struct Operation {
     pub after: String,
     /// The changes, in their order.
     pub changes: Vec<Change>,
+    /// The files that were created beside it, such as those of secrets.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub created: Vec<CreatedFile>,
+}
+
+/// A file that was created with a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+#[non_exhaustive]
+pub struct CreatedFile {
+    /// The file.
+    pub path: PathBuf,
+    /// BLAKE3 of its content.
+    pub hash: String,
+}
+
+/// What has become of a created file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CreatedFileState {
+    /// It is as it was created.
+    Unchanged,
+    /// It has other content, or cannot be read.
+    Changed,
+    /// It is gone.
+    Gone,
 }
 
 /// A change of one server.
@@ -140,7 +165,14 @@ impl Operation {
             existed: file.exists(),
             after: hash(after),
             changes,
+            created: Vec::new(),
         }
+    }
+
+    /// Sets [`Self::created`].
+    #[must_use]
+    pub fn with_created(self, created: Vec<CreatedFile>) -> Self {
+        Self { created, ..self }
     }
 
     fn section(&self) -> Section {
@@ -187,6 +219,29 @@ impl Operation {
             };
         }
         if text == now.text() { Ok(Undo::Nothing) } else { Ok(Undo::Edit(text)) }
+    }
+}
+
+impl CreatedFile {
+    /// Describes a file that was created with this content.
+    #[must_use]
+    pub fn new(path: PathBuf, content: &str) -> Self {
+        let path = std::path::absolute(&path).unwrap_or(path);
+        Self { path, hash: hash(content) }
+    }
+
+    /// Returns what has become of the file.
+    #[must_use]
+    pub fn state(&self) -> CreatedFileState {
+        // A link may lead to a file of another use.
+        match fs::symlink_metadata(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => CreatedFileState::Gone,
+            Ok(found) if found.is_file() => match fs::read_to_string(&self.path) {
+                Ok(text) if hash(&text) == self.hash => CreatedFileState::Unchanged,
+                _ => CreatedFileState::Changed,
+            },
+            _ => CreatedFileState::Changed,
+        }
     }
 }
 

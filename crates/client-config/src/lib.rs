@@ -20,6 +20,6 @@ pub use crate::{
     diff::unified,
     edit::{EditError, Section, Syntax},
     files::{ConfigFile, FileError},
-    journal::{Change, Journal, Operation},
+    journal::{Change, CreatedFile, CreatedFileState, Journal, Operation},
     place::{Home, Platform},
 };

@@ -1,6 +1,6 @@
 //! Shows a change of a file, asks, records it and writes it.
 
-use marquetry_client_config::{Change, Client, ConfigFile, Operation, unified};
+use marquetry_client_config::{Change, Client, ConfigFile, CreatedFile, Operation, unified};
 
 use crate::machine::{ConnectCommandError, Machine};
 
@@ -12,6 +12,8 @@ pub(crate) struct Plan {
     pub(crate) file: ConfigFile,
     pub(crate) after: String,
     pub(crate) changes: Vec<Change>,
+    /// The files that were created for the change.
+    pub(crate) created: Vec<CreatedFile>,
 }
 
 /// How the user agrees to changes.
@@ -91,7 +93,8 @@ impl Plan {
             &self.file,
             &self.after,
             self.changes.clone(),
-        );
+        )
+        .with_created(self.created.clone());
         let journal = machine.journal()?;
         let record =
             journal.record(&operation, self.file.text()).map_err(ConnectCommandError::new)?;

@@ -64,7 +64,8 @@ fn connect_one(
         machine.print(&format!("{client} is connected already"));
         return Ok(());
     }
-    let plan = Plan { command: "connect", client: Some(client), file, after, changes };
+    let created = Vec::new();
+    let plan = Plan { command: "connect", client: Some(client), file, after, changes, created };
     plan.show(machine);
     if !plan.is_agreed(machine, consent)? {
         return Ok(());
@@ -137,9 +138,7 @@ pub(crate) fn with_marquetry(
 ) -> Result<(String, Vec<Change>), ConnectCommandError> {
     let section = client.section();
     let Some(entry) = client.entry(NAME, launch) else {
-        return Err(ConnectCommandError::new(format!(
-            "{client} reaches servers of its file by stdio alone; use --transport stdio"
-        )));
+        return Err(ConnectCommandError::new(stdio_alone(client)));
     };
     let mut after = text.to_owned();
     let mut changes = Vec::new();
@@ -163,6 +162,10 @@ pub(crate) fn with_marquetry(
         }
     }
     Ok((after, changes))
+}
+
+fn stdio_alone(client: Client) -> String {
+    format!("{client} reaches servers of its file by stdio alone; use --transport stdio")
 }
 
 /// Reads the file of a client that is installed, or that the user names.

@@ -16,7 +16,7 @@ use crate::{
     },
     fetch,
     machine::{ConnectCommandError, Machine},
-    move_secrets::{SecretFile, move_secrets, secrets_of},
+    move_secrets::{SecretFile, move_secrets, remove_all, secrets_of, write_all},
     registry::RegistryServer,
     undo,
 };
@@ -173,8 +173,9 @@ impl Target {
                 .map_err(|error| edit_error(&self.file, error))?;
             changes.push(Change::Set { name: name.clone(), previous, created_section });
         }
-        let plan =
-            Plan { command: "import", client: None, file: self.file.clone(), after, changes };
+        let file = self.file.clone();
+        let created = Vec::new();
+        let mut plan = Plan { command: "import", client: None, file, after, changes, created };
         plan.show(machine);
         for file in &files {
             machine.print(&format!("a secret goes to {}", file.path.display()));
@@ -182,15 +183,11 @@ impl Target {
         if !plan.is_agreed(machine, consent)? {
             return Ok(false);
         }
-        for file in &files {
-            file.write().map_err(|error| {
-                ConnectCommandError::new(format!(
-                    "{} cannot be written: {error}",
-                    file.path.display()
-                ))
-            })?;
+        plan.created = write_all(&files)?;
+        if let Err(failure) = plan.write(machine) {
+            remove_all(&plan.created);
+            return Err(failure);
         }
-        plan.write(machine)?;
         Ok(true)
     }
 }
@@ -453,5 +450,7 @@ fn replacement(
     let launch = launch(machine, TransportKind::Stdio, into, "");
     let (after, more) = with_marquetry(*client, file, &after, &launch)?;
     changes.extend(more);
-    Ok(Plan { command: "import", client: Some(*client), file: file.clone(), after, changes })
+    let created = Vec::new();
+    let file = file.clone();
+    Ok(Plan { command: "import", client: Some(*client), file, after, changes, created })
 }

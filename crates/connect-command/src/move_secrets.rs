@@ -6,14 +6,17 @@ use std::{
 };
 
 use marquetry_atomic_file::{Readers, create, create_folder};
+use marquetry_client_config::CreatedFile;
 use marquetry_redact::{is_scheme, is_secret_variable, looks_secret};
 use serde_json::{Map, Value};
+
+use crate::machine::ConnectCommandError;
 
 /// A secret in an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Secret {
     /// `env` or `headers`.
-    section: &'static str,
+    pub(crate) section: &'static str,
     /// The variable or header.
     pub(crate) name: String,
     /// The text before the secret, such as `Bearer `.
@@ -53,20 +56,44 @@ pub(crate) struct SecretFile {
 }
 
 impl SecretFile {
-    /// Writes the file; one that holds the same secret stays.
-    pub(crate) fn write(&self) -> io::Result<()> {
+    /// Writes the file; one that holds the same secret stays. Returns the file if it is new.
+    pub(crate) fn write(&self) -> io::Result<Option<CreatedFile>> {
         if let Some(folder) = self.path.parent() {
             create_folder(folder)?;
         }
         match create(&self.path, self.value.as_bytes(), Readers::Owner) {
+            Ok(()) => Ok(Some(CreatedFile::new(self.path.clone(), &self.value))),
             Err(error)
                 if error.kind() == io::ErrorKind::AlreadyExists
                     && holds(&self.path, &self.value) =>
             {
-                Ok(())
+                Ok(None)
             }
-            written => written,
+            Err(error) => Err(error),
         }
+    }
+}
+
+/// Writes files of secrets, all or none. Returns those that are new.
+pub(crate) fn write_all(files: &[SecretFile]) -> Result<Vec<CreatedFile>, ConnectCommandError> {
+    let mut created = Vec::new();
+    for file in files {
+        match file.write() {
+            Ok(new) => created.extend(new),
+            Err(error) => {
+                remove_all(&created);
+                let path = file.path.display();
+                return Err(ConnectCommandError::new(format!("{path} cannot be written: {error}")));
+            }
+        }
+    }
+    Ok(created)
+}
+
+/// Removes files that were just created, since the file that names them was not written.
+pub(crate) fn remove_all(created: &[CreatedFile]) {
+    for file in created {
+        _ = fs::remove_file(&file.path);
     }
 }
 
@@ -133,8 +160,8 @@ mod tests {
         move_secrets("a/b", &mut entry, folder.path(), &mut files);
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
         for file in &files {
-            file.write().unwrap();
-            file.write().unwrap();
+            assert!(file.write().unwrap().is_some());
+            assert_eq!(file.write().unwrap(), None);
         }
         let key = folder.path().join("a_b-API_KEY");
         let header = folder.path().join("a_b-Authorization");

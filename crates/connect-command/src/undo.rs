@@ -1,8 +1,10 @@
 //! Takes back recorded changes, the newest first.
 
-use std::path::Path;
+use std::{fs, path::Path};
 
-use marquetry_client_config::{Client, ConfigFile, Operation, journal::Undo, unified};
+use marquetry_client_config::{
+    Client, ConfigFile, CreatedFile, CreatedFileState, Operation, journal::Undo, unified,
+};
 
 use crate::{
     apply::Consent,
@@ -65,13 +67,16 @@ fn undo_one(
         Undo::Remove => "",
         _ => {
             machine.print(&format!("{name}: the change is gone already"));
-            return Ok(consent != Consent::DryRun);
+            return undo_created(operation, file.text(), consent, machine);
         }
     };
     if matches!(undo, Undo::Edit(_)) {
         machine.print(&format!("{name} was edited since; only Marquetry's change is taken back"));
     }
     machine.print(unified(&name, file.text(), after).trim_end());
+    for created in removable(operation, after) {
+        machine.print(&format!("the file {} goes, too", created.path.display()));
+    }
     let is_agreed = match consent {
         Consent::DryRun => false,
         Consent::Given => true,
@@ -91,5 +96,67 @@ fn undo_one(
         file.write(after).map_err(ConnectCommandError::new)?;
         machine.print(&format!("{name}: undone"));
     }
+    remove_created(operation, after, machine);
     Ok(true)
+}
+
+/// Removes the created files of a change whose file is without it already, and returns whether the
+/// record is done with.
+fn undo_created(
+    operation: &Operation,
+    text: &str,
+    consent: Consent,
+    machine: &mut Machine<'_>,
+) -> Result<bool, ConnectCommandError> {
+    let count = removable(operation, text).count();
+    let is_agreed = match consent {
+        Consent::DryRun => false,
+        Consent::Ask if count > 0 => {
+            let question = format!("Remove {count} files of secrets that the change created?");
+            machine.confirm(&question, "pass --yes to undo, or --dry-run to look only")?
+        }
+        Consent::Given | Consent::Ask => true,
+    };
+    if is_agreed {
+        remove_created(operation, text, machine);
+    }
+    Ok(is_agreed)
+}
+
+/// Returns the created files that are unchanged, and that the text does not name.
+fn removable<'a>(operation: &'a Operation, text: &'a str) -> impl Iterator<Item = &'a CreatedFile> {
+    operation
+        .created
+        .iter()
+        .filter(move |file| file.state() == CreatedFileState::Unchanged && !names(text, &file.path))
+}
+
+/// Removes the files that the change created, and names those that stay.
+fn remove_created(operation: &Operation, text: &str, machine: &mut Machine<'_>) {
+    for file in &operation.created {
+        let path = file.path.display().to_string();
+        if names(text, &file.path) {
+            machine.print(&format!("{path}: stays, since {} names it", operation.path.display()));
+            continue;
+        }
+        match file.state() {
+            CreatedFileState::Gone => {}
+            CreatedFileState::Changed => {
+                machine.print(&format!("{path}: stays, since it was changed; remove it by hand"));
+            }
+            CreatedFileState::Unchanged => match fs::remove_file(&file.path) {
+                Ok(()) => machine.print(&format!("{path}: removed")),
+                Err(error) => machine.print(&format!("{path}: cannot be removed: {error}")),
+            },
+        }
+        if let Some(folder) = file.path.parent() {
+            // One that holds other files stays.
+            _ = fs::remove_dir(folder);
+        }
+    }
+}
+
+/// Returns whether a file of servers has a reference to a file, as import writes them.
+fn names(text: &str, path: &Path) -> bool {
+    text.contains(&format!("${{file:{}}}", path.display()))
 }

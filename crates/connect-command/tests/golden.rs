@@ -282,6 +282,46 @@ fn secrets_are_moved_and_shown_nowhere() {
 }
 
 #[test]
+fn an_undo_removes_the_unchanged_files_of_secrets() {
+    let home = Home::new();
+    let text = r#"{"mcpServers": {"a": {"command": "x", "env": {"A_KEY": "hush", "B_KEY": "hush-b",
+        "C_KEY": "hush-c"}}}}"#;
+    home.write(Client::Cursor, text);
+    let folder = home.folder.path().join(".config/marquetry/secrets");
+    // A file that was there with the same secret is not of this import.
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("a-C_KEY"), "hush-c").unwrap();
+    home.run("import cursor --yes --move-secrets").ok();
+    fs::write(folder.join("a-B_KEY"), "other").unwrap();
+    let output = home.run("import --undo --dry-run").ok();
+    let goes = format!("the file {} goes, too", folder.join("a-A_KEY").display());
+    assert!(output.contains(&goes) && !output.contains("a-B_KEY goes"), "{output}");
+    assert!(folder.join("a-A_KEY").exists());
+    let output = home.run("import --undo --yes").ok();
+    assert!(!folder.join("a-A_KEY").exists(), "{output}");
+    assert!(output.contains("a-B_KEY: stays, since it was changed; remove it by hand"), "{output}");
+    assert!(folder.join("a-B_KEY").exists() && folder.join("a-C_KEY").exists());
+
+    // A file that an entry still names stays; the folder goes with the last one.
+    fs::remove_dir_all(&folder).unwrap();
+    home.run("import cursor --yes --move-secrets").ok();
+    let own = fs::read_to_string(home.own()).unwrap();
+    fs::write(home.own(), own.replace("\"a\": {", "\"b\": {")).unwrap();
+    let output = home.run("import --undo --yes").ok();
+    assert!(output.contains("the change is gone already"), "{output}");
+    assert!(output.contains("a-A_KEY: stays, since ") && folder.join("a-A_KEY").exists());
+    fs::remove_file(home.own()).unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    home.run("import cursor --yes --move-secrets").ok();
+    // The user has removed the file of servers by hand.
+    fs::remove_file(home.own()).unwrap();
+    let message = home.run("import --undo").message();
+    assert!(message.contains("Remove 3 files of secrets"), "{message}");
+    home.run("import --undo --yes").ok();
+    assert!(!folder.exists());
+}
+
+#[test]
 fn broken_and_odd_files_are_refused_and_stay() {
     for (text, want) in [
         ("{\"mcpServers\": ", "line 1, column "),
