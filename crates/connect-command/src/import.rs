@@ -14,6 +14,7 @@ use crate::{
         NAME, client_file, client_file_name, edit_error, installed, is_marquetry, launch, parsed,
         with_marquetry,
     },
+    differences::differences,
     fetch,
     machine::{ConnectCommandError, Machine},
     move_secrets::{SecretFile, move_secrets, remove_all, secrets_of, write_all},
@@ -343,17 +344,21 @@ fn ask_conflict(
     }
     machine.print(&format!("{name:?} of {there}: {}", shown(&known.entry)));
     machine.print(&format!("{name:?} of {from}: {}", shown(&found.entry)));
-    let Some(dialog) = &mut machine.dialog else { return Ok(Conflict::Keep) };
+    for line in differences(&known.entry, &found.entry) {
+        machine.print(&format!("  {line}"));
+    }
+    let question =
+        format!("They differ. Keep that of {there} (k), take that of {from} (t), both (b)?");
     for _ in 0..3 {
-        let question =
-            format!("They differ. Keep that of {there} (k), take that of {from} (t), both (b)?");
+        let Some(dialog) = &mut machine.dialog else { break };
         match dialog.ask(&question).unwrap_or_default().to_ascii_lowercase().as_str() {
             "" | "k" | "keep" => return Ok(Conflict::Keep),
             "t" | "take" => return Ok(Conflict::Take),
             "b" | "both" => return Ok(Conflict::Both),
-            _ => {}
+            _ => machine.print("type k, t or b"),
         }
     }
+    machine.print("no valid answer after three questions: nothing is changed");
     Ok(Conflict::Keep)
 }
 

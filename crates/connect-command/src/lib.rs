@@ -4,6 +4,7 @@ mod apply;
 mod arguments;
 mod collect;
 mod connect;
+mod differences;
 mod fetch;
 mod guide;
 mod import;

@@ -322,6 +322,21 @@ fn an_undo_removes_the_unchanged_files_of_secrets() {
 }
 
 #[test]
+fn a_conflict_names_the_members_that_differ() {
+    let home = Home::new();
+    let cursor = r#"{"mcpServers": {"a": {"command": "x", "env": {"API_KEY": "hush-1"}}}}"#;
+    home.write(Client::Cursor, cursor);
+    home.write(Client::Windsurf, &cursor.replace("hush-1", "hush-2"));
+    let answers = Some(vec!["x", "y", "no", "n", "n", "n"]);
+    let output = home.run_with("import", answers).ok();
+    assert!(output.contains("  env.API_KEY: the values differ (hidden)\n"), "{output}");
+    assert_eq!(output.matches("type k, t or b\n").count(), 3, "{output}");
+    assert!(output.contains("no valid answer after three questions"), "{output}");
+    assert!(output.contains("a of Windsurf: left out, a stays as it was"), "{output}");
+    assert!(!output.contains("hush"), "{output}");
+}
+
+#[test]
 fn broken_and_odd_files_are_refused_and_stay() {
     for (text, want) in [
         ("{\"mcpServers\": ", "line 1, column "),
