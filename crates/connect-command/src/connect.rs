@@ -36,6 +36,11 @@ pub fn connect(
     let servers = machine.servers_file(arguments.mcp_config.as_deref())?;
     let mut failures = Vec::new();
     for client in clients {
+        let launch = launch(machine, arguments.transport, &servers, &arguments.url);
+        if arguments.all && client.entry(NAME, &launch).is_none() {
+            machine.print(&format!("{client}: left out: {}", stdio_alone(client)));
+            continue;
+        }
         let connected = connect_one(client, arguments, &servers, consent, machine);
         match connected {
             Ok(()) => {}

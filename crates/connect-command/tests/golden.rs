@@ -337,6 +337,18 @@ fn a_conflict_names_the_members_that_differ() {
 }
 
 #[test]
+fn clients_that_a_transport_does_not_reach_are_left_out_of_all() {
+    let home = Home::new();
+    let claude = home.write(Client::ClaudeDesktop, "{}");
+    let zed = home.write(Client::Zed, "{}");
+    let output = home.run("connect --all --transport http --yes").ok();
+    assert!(output.contains("Claude Desktop: left out: "), "{output}");
+    assert_file(&claude, "{}");
+    assert!(fs::read_to_string(zed).unwrap().contains("http://127.0.0.1:3001/mcp"));
+    home.run("connect claude-desktop --transport http --yes").message();
+}
+
+#[test]
 fn broken_and_odd_files_are_refused_and_stay() {
     for (text, want) in [
         ("{\"mcpServers\": ", "line 1, column "),
