@@ -60,10 +60,20 @@ pub fn guide(console: &str, machine: &mut Machine<'_>) -> Result<(), ConnectComm
             connect(&connect_arguments(&open), machine)?;
         }
     }
+    // A file that does not exist cannot be named; Marquetry has tools of its own.
+    let servers = if own.exists() {
+        format!(" --mcp-config {}", own.display())
+    } else {
+        machine.print(&format!(
+            "\nThere are no servers yet: \"marquetry import\" collects them in {}, or write them \
+             there as in a client's mcp.json.",
+            own.display()
+        ));
+        String::new()
+    };
     machine.print(&format!(
         "\nServe all clients at once, with a console in the browser at {console}:\n  marquetry \
-         serve --open --mcp-config {}\nAll commands: marquetry --help",
-        own.display()
+         serve --open{servers}\nAll commands: marquetry --help"
     ));
     Ok(())
 }

@@ -349,6 +349,14 @@ fn clients_that_a_transport_does_not_reach_are_left_out_of_all() {
 }
 
 #[test]
+fn the_guide_of_an_empty_home_names_no_file_that_is_missing() {
+    let home = Home::new();
+    let output = home.run_by(Some(vec![]), |machine| guide("http://127.0.0.1:3001/", machine)).ok();
+    assert!(output.contains("  marquetry serve --open\n"), "{output}");
+    assert!(output.contains("There are no servers yet: \"marquetry import\""), "{output}");
+}
+
+#[test]
 fn broken_and_odd_files_are_refused_and_stay() {
     for (text, want) in [
         ("{\"mcpServers\": ", "line 1, column "),
