@@ -17,7 +17,7 @@ use tokio::sync::mpsc;
 use crate::{
     CallArgs, CallCommandError, EXIT_TOOL_FAILED, EXIT_UNREACHABLE, EXIT_USAGE, Session, answer,
     arguments, print,
-    session::{DownServer, unreachable},
+    session::{DownServer, connection_error, unreachable},
 };
 
 /// The member of `_meta` in which Marquetry says that a server did not answer.
@@ -32,7 +32,7 @@ const UPSTREAM: &str = "marquetry/upstream";
 /// invalid, or the server does not answer.
 pub async fn call(arguments: &CallArgs, session: &Session) -> Result<(), CallCommandError> {
     let listed = session.client.list_tools().await;
-    let listed = listed.map_err(|error| unreachable(&error.to_string()))?;
+    let listed = listed.map_err(|error| connection_error(&error))?;
     // Arguments may be typed.
     session.bar.finish_and_clear();
     let tool = listed.iter().find(|tool| tool.name == arguments.tool);
@@ -139,7 +139,7 @@ fn failure(
                 "no answer within {seconds} s (--timeout); the call was cancelled"
             ))
         }
-        error => unreachable(&error.to_string()),
+        error => connection_error(&error),
     }
 }
 
@@ -152,13 +152,17 @@ fn down_error(down: &DownServer) -> CallCommandError {
 /// Returns the failure for a tool that is not listed: a misspelt name, or a server that is down.
 fn unknown(tool: &str, session: &Session, listed: &[Tool]) -> CallCommandError {
     let names: Vec<&str> = listed.iter().map(|tool| &*tool.name).collect();
-    if let Some(near) = nearest(tool, &names) {
-        let message = format!("unknown tool {tool:?}; did you mean {near:?}?");
-        return CallCommandError::new(EXIT_USAGE, message);
-    }
-    if let Some(down) = session.down().first() {
+    let near = nearest(tool, &names);
+    if let Some(down) = session.down().first().filter(|_| near.is_none()) {
         return down_error(down);
     }
-    let message = format!("unknown tool {tool:?}; `marquetry tools` lists the names");
+    let hint = match near {
+        Some(near) => format!("did you mean {near:?}?"),
+        None => "`marquetry tools` lists the names".to_owned(),
+    };
+    let mut message = format!("unknown tool {tool:?}; {hint}");
+    if let Some(hidden) = session.hidden_tools() {
+        _ = write!(message, "\n{hidden}");
+    }
     CallCommandError::new(EXIT_USAGE, message)
 }

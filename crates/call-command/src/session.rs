@@ -25,6 +25,7 @@ pub struct Session {
     pub(crate) client: Client,
     pub(crate) bar: ProgressBar,
     down: Vec<DownServer>,
+    hidden: usize,
 }
 
 /// A server behind the connection that is not running.
@@ -67,7 +68,7 @@ impl Session {
         let client = client.map_err(|error| unreachable(&error.to_string()))?;
         bar.set_message("waiting for servers");
         bar.enable_steady_tick(Duration::from_millis(200));
-        Ok(Self { client, bar, down: Vec::new() })
+        Ok(Self { client, bar, down: Vec::new(), hidden: 0 })
     }
 
     /// Connects to the URL that the arguments name; [`None`] if they name none.
@@ -83,9 +84,9 @@ impl Session {
         let client = Client::http(target, options(&bar)).await;
         let client = client.map_err(|error| match error {
             ClientError::Params { problem } => CallCommandError::new(EXIT_USAGE, problem),
-            error => unreachable(&error.to_string()),
+            error => connection_error(&error),
         })?;
-        Ok(Some(Self { client, bar, down: Vec::new() }))
+        Ok(Some(Self { client, bar, down: Vec::new(), hidden: 0 }))
     }
 
     /// Tells which servers behind the connection are not running, from the report of `/healthz`.
@@ -100,6 +101,24 @@ impl Session {
                 problem: upstream["problem"].as_str().unwrap_or("it is starting").to_owned(),
             })
             .collect();
+    }
+
+    /// Sets how many tools of servers the policy hides from this command.
+    pub fn set_hidden_tools(&mut self, count: usize) {
+        self.hidden = count;
+    }
+
+    /// Returns a clause about the tools that the policy hides, if there are any.
+    pub(crate) fn hidden_tools(&self) -> Option<String> {
+        let tools = match self.hidden {
+            0 => return None,
+            1 => "1 tool".to_owned(),
+            many => format!("{many} tools"),
+        };
+        Some(format!(
+            "[policy] hides {tools} of servers from the caller \"local\", who runs this command; \
+             \"marquetry policy explain\" names the rule"
+        ))
     }
 
     pub(crate) fn down_server(&self, name: &Value) -> Option<&DownServer> {
@@ -120,6 +139,17 @@ impl Drop for Session {
 
 pub(crate) fn unreachable(problem: &str) -> CallCommandError {
     CallCommandError::new(EXIT_UNREACHABLE, problem)
+}
+
+/// Returns the failure of a request that has no answer, with the option that helps.
+pub(crate) fn connection_error(error: &ClientError) -> CallCommandError {
+    let hint = match error {
+        ClientError::Unauthorized(_) | ClientError::Authorization(_) => {
+            "; give a valid token with --header \"Authorization: Bearer TOKEN\""
+        }
+        _ => "",
+    };
+    unreachable(&format!("{error}{hint}"))
 }
 
 /// Returns the progress line, which only a terminal shows.
@@ -178,6 +208,26 @@ mod tests {
         let remote = RemoteArgs { url: None, header: vec!["hush".to_owned()] };
         let error = remote.headers().unwrap_err();
         assert_eq!((error.code, error.message.contains("hush")), (EXIT_USAGE, false));
+    }
+
+    #[tokio::test]
+    async fn a_refused_request_names_the_option_for_a_token() {
+        use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                _ = stream.read(&mut [0; 4096]).await;
+                let answer = "HTTP/1.1 401 Unauthorized\r\nWWW-Authenticate: Bearer\r\n\
+                              Content-Length: 0\r\nConnection: close\r\n\r\n";
+                _ = stream.write_all(answer.as_bytes()).await;
+            }
+        });
+        let remote = RemoteArgs { url: Some(url), header: Vec::new() };
+        let error = Session::to_url(&remote).await.err().unwrap();
+        assert_eq!(error.code, EXIT_UNREACHABLE);
+        let want = "; give a valid token with --header \"Authorization: Bearer TOKEN\"";
+        assert!(error.message.ends_with(want), "{error:?}");
     }
 
     #[tokio::test]

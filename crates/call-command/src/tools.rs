@@ -5,7 +5,7 @@ use marquetry_protocol::types::{ListToolsResult, Tool};
 
 use crate::{
     CallCommandError, EXIT_UNREACHABLE, EXIT_USAGE, Session, ToolsArgs, listing, print,
-    session::unreachable,
+    session::connection_error,
 };
 
 /// Lists tools.
@@ -16,7 +16,7 @@ use crate::{
 /// server is not running.
 pub async fn tools(arguments: &ToolsArgs, session: &Session) -> Result<(), CallCommandError> {
     let all = session.client.list_tools().await;
-    let all = all.map_err(|error| unreachable(&error.to_string()))?;
+    let all = all.map_err(|error| connection_error(&error))?;
     session.bar.finish_and_clear();
     let filter = arguments.filter.as_deref().unwrap_or_default().to_lowercase();
     let is_empty = all.is_empty();
@@ -40,8 +40,14 @@ pub async fn tools(arguments: &ToolsArgs, session: &Session) -> Result<(), CallC
         return Err(CallCommandError::new(EXIT_UNREACHABLE, ""));
     }
     if !has_found && !filter.is_empty() {
-        let message = format!("no tool has {filter:?} in its name");
+        let mut message = format!("no tool has {filter:?} in its name");
+        if let Some(hidden) = session.hidden_tools() {
+            message = format!("{message}; {hidden}");
+        }
         return Err(CallCommandError::new(EXIT_USAGE, message));
+    }
+    if let Some(hidden) = session.hidden_tools().filter(|_| filter.is_empty()) {
+        eprintln!("note: {hidden}");
     }
     Ok(())
 }

@@ -99,6 +99,23 @@ async fn failures_have_exit_codes() {
 }
 
 #[tokio::test]
+async fn a_missing_tool_may_be_hidden_by_the_policy() {
+    for (hidden, want) in [(0, None), (1, Some("hides 1 tool of")), (2, Some("hides 2 tools of"))] {
+        let mut session = session(&Value::Null).await;
+        session.set_hidden_tools(hidden);
+        let line = ToolsLine::parse_from(["tools", "nothing"]);
+        let missing = tools(&line.tools, &session).await.unwrap_err();
+        let line = CallLine::parse_from(["call", "nothing-like-it"]);
+        let unknown = call(&line.call, &session).await.unwrap_err();
+        for error in [missing, unknown] {
+            assert_eq!(error.code, 2);
+            assert_eq!(error.message.contains("[policy] hides"), want.is_some(), "{error:?}");
+            assert!(error.message.contains(want.unwrap_or_default()), "{error:?}");
+        }
+    }
+}
+
+#[tokio::test]
 async fn tools_are_listed_and_filtered() {
     let ready = json!({"upstreams": [{"name": "a", "state": "ready"}]});
     let down = json!({"upstreams": [{"name": "a", "state": "backing_off", "problem": "gone"}]});

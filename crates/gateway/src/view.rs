@@ -119,6 +119,13 @@ impl Gateway {
         view
     }
 
+    /// Returns the number of tools that the policy hides from a principal.
+    #[must_use]
+    pub fn hidden_tools(&self, principal: Option<&Principal>) -> usize {
+        let view = self.view_of(principal, None);
+        self.catalog().tool_routes.len().saturating_sub(view.tool_routes.len())
+    }
+
     /// Replaces the policy. Running sessions have it from their next request on.
     pub fn set_policy(&self, policy: Policy) {
         {

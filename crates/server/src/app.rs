@@ -318,6 +318,11 @@ impl App {
         self.running.health.report()
     }
 
+    /// Returns the number of tools of servers that the policy hides from callers without a token.
+    pub(crate) fn hidden_tools(&self) -> usize {
+        self.running.gateway.hidden_tools(None)
+    }
+
     /// Returns the end of a link to the console for the person who started the server: `#code=…`
     /// with a code that works once within 60 s. Empty where no token is needed, or without a
     /// console. An earlier code stops working.

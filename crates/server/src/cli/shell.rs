@@ -63,6 +63,7 @@ fn on_session(
         let mut session = Session::of(async move |r, w| server.serve_stdio(r, w).await).await?;
         app.ready().await;
         session.set_health(&app.health());
+        session.set_hidden_tools(app.hidden_tools());
         let outcome = work(&session).await;
         app.shutdown().await;
         Ok(outcome?)

@@ -123,6 +123,26 @@ fn the_tools_of_one_server_are_listed() {
 }
 
 #[test]
+fn tools_that_the_policy_hides_are_counted() {
+    let folder = folder();
+    let path = folder.path();
+    let rules = "[[policy.rules]]\nprincipals = [\"ci\"]\ntools.allow = [\"*\"]\n\
+                 [[policy.rules]]\nprincipals = [\"local\"]\ntools.allow = [\"fail\"]\n";
+    fs::write(path.join("rules.toml"), rules).unwrap();
+    let settings = ["--config", "rules.toml"];
+    let listed = [&["tools", "--server", "good"][..], &settings].concat();
+    let (stdout, stderr) = run(path, &listed, 0);
+    assert_eq!(stdout, "good__fail()\n", "{stderr}");
+    assert!(
+        stderr.contains("[policy] hides 1 tool of servers from the caller \"local\""),
+        "{stderr}"
+    );
+    let (_, stderr) = run(path, &[&["call", "good__echo"][..], &settings].concat(), 2);
+    assert!(stderr.contains("unknown tool \"good__echo\""), "{stderr}");
+    assert!(stderr.contains("[policy] hides 1 tool of servers"), "{stderr}");
+}
+
+#[test]
 fn the_servers_of_the_user_are_found_without_options() {
     let folder = folder();
     let path = folder.path();
