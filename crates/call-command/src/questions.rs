@@ -223,7 +223,7 @@ fn line(input: &mut impl BufRead, output: &mut impl Write) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use marquetry_approvals::choice_schema;
+    use marquetry_approvals::{SessionScope, choice_schema};
     use marquetry_protocol::types::ElicitAction;
     use serde_json::json;
 
@@ -259,7 +259,8 @@ mod tests {
     #[test]
     fn an_approval_is_chosen_by_its_name_title_or_number() {
         for has_titles in [true, false] {
-            let params = ElicitParams::form("May it?", choice_schema(has_titles));
+            let params =
+                ElicitParams::form("May it?", choice_schema(has_titles, SessionScope::Session));
             let (declined, output) = asked(&params, "n\n");
             let want = "May it?\n  Allow this call?\n    1  once     Allow once\n    2  session  \
                         Allow for this session\n    3  always   ";
@@ -295,7 +296,7 @@ mod tests {
 
     #[test]
     fn without_a_terminal_only_an_approval_is_an_error() {
-        let approval = ElicitParams::form("May it?", choice_schema(true));
+        let approval = ElicitParams::form("May it?", choice_schema(true, SessionScope::Session));
         assert!(unasked(&approval).unwrap_err().message.contains("nobody was asked"));
         let other = ElicitParams::form("Sure?", json!({"type": "object"}));
         assert_eq!(unasked(&other).unwrap(), ElicitResult::decline());
