@@ -112,7 +112,7 @@ fn spellings_of_a_uri_evade_nothing() {
         ("repo://acme//secret/a", false),
         ("repo://acme/x/..\\secret/a", false),
         ("repo://other/a", false),
-        ("repo://acme/../other/a", true),
+        ("repo://acme/../other/a", false),
         ("repo://acme%2f..%2f..%2fother/a", false),
     ] {
         let found = decide(&policy, &caller, &Item::resource("u", uri)).is_allowed();

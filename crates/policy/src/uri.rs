@@ -214,7 +214,7 @@ mod tests {
             ("repo://acme/x/%2e%2E/secret", "repo://acme/secret", None),
             ("repo://acme/../../a", "repo://acme/a", Some("repo://a")),
             ("DOC://pub/../secret/x", "doc://pub/secret/x", Some("doc://secret/x")),
-            ("doc://pub/a/%2e%2e/..%2fsecret", "doc://pub/a/..%2Fsecret", Some("doc://secret")),
+            ("doc://pub/a/%2e%2e/..%2fsecret", "doc://pub/..%2Fsecret", Some("doc://secret")),
             ("doc://pub/a/../b", "doc://pub/b", None),
             ("repo://acme/a/..", "repo://acme/", None),
             (
@@ -222,7 +222,7 @@ mod tests {
                 "repo://acme/x%2F..%2Fsecret",
                 Some("repo://acme/secret"),
             ),
-            ("repo://acme/%252e%252e/a", "repo://acme/%252e%252e/a", Some("repo://acme/a")),
+            ("repo://acme/%252e%252e/a", "repo://acme/%252e%252e/a", Some("repo://a")),
             ("repo://acme//a", "repo://acme//a", Some("repo://acme/a")),
             ("repo://acme/x\\..\\a", "repo://acme/x\\..\\a", Some("repo://acme/a")),
             (
