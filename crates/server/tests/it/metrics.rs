@@ -5,9 +5,14 @@ use std::{
     io::Write as _,
     net::SocketAddr,
     process::{Command, Stdio},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
+use marquetry::{App, Config, ConfigSource, ServerSwitches};
 use marquetry_observe::ServerMetrics;
 use serde_json::{Value, json};
 use tokio::{
@@ -142,6 +147,40 @@ async fn instances_of_an_isolated_server_are_counted() {
     }
     until("they end with their sessions", async || value(&text(address).await, sample) == 1.0)
         .await;
+    server.stop().await;
+}
+
+/// A configuration that can be read once.
+struct ReadableOnce(AtomicBool);
+
+impl ConfigSource for ReadableOnce {
+    fn read(&self, _: &ServerSwitches) -> Result<(Config, Vec<String>), String> {
+        if self.0.swap(true, Ordering::Relaxed) {
+            return Err("it is gone".to_owned());
+        }
+        let config = Config::from_toml(CONFIG, "m.toml").map_err(|error| error.to_string())?;
+        Ok((config, Vec::new()))
+    }
+
+    fn has_changed(&self) -> bool {
+        false
+    }
+}
+
+#[tokio::test]
+async fn reloads_are_counted_by_their_result() {
+    let source = Arc::new(ReadableOnce(AtomicBool::new(false)));
+    let config = Config::from_toml(CONFIG, "m.toml").unwrap();
+    let app = App::builder(config).reload_from(source).start().await.unwrap();
+    let server = Running::serve(app).await;
+    let address = serve_metrics(&server).await;
+    assert!(server.app.reload().await.is_ok());
+    assert_eq!(server.app.reload().await.unwrap_err(), "it is gone");
+    let text = text(address).await;
+    for result in ["ok", "failed"] {
+        let sample = format!("marquetry_config_reloads_total{{result=\"{result}\"}}");
+        assert_eq!(value(&text, &sample), 1.0, "{result}");
+    }
     server.stop().await;
 }
 
