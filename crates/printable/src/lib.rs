@@ -13,8 +13,8 @@ pub fn printable(text: &str) -> String {
     })
 }
 
-/// Escapes as [`printable`] does, but leaves tabs and the carriage returns of line ends as they are:
-/// for texts whose layout and bytes matter.
+/// Escapes as [`printable`] does, but leaves tabs and the carriage returns of line ends as they
+/// are: for texts whose layout and bytes matter.
 pub fn printable_text(text: &str) -> String {
     let mut printable = String::with_capacity(text.len());
     for line in text.split_inclusive('\n') {
