@@ -319,6 +319,7 @@ impl App {
     }
 
     /// Returns the number of tools of servers that the policy hides from callers without a token.
+    #[cfg(feature = "cli")]
     pub(crate) fn hidden_tools(&self) -> usize {
         self.running.gateway.hidden_tools(None)
     }
