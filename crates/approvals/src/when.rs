@@ -135,7 +135,8 @@ mod tests {
 
     #[test]
     fn hints_have_the_defaults_of_mcp() {
-        let (yes, no) = (Some(true), Some(false));
+        let yes = Some(true);
+        let no = Some(false);
         check([None, None, None], [true, true]);
         check([yes, None, None], [false, true]);
         check([no, None, None], [true, true]);

@@ -130,7 +130,7 @@ fn failure(
             ..
         }) if !is_listed => unknown(tool, session, listed),
         ClientError::Rpc(error) => CallCommandError::new(EXIT_TOOL_FAILED, error.to_string()),
-        // It has answered, with a question that nobody could answer.
+        // It has answered, with a question, and there is no terminal to ask it in.
         ClientError::Unanswered(error) => CallCommandError::new(EXIT_TOOL_FAILED, error.message),
         ClientError::Params { problem } => CallCommandError::new(EXIT_USAGE, problem),
         ClientError::Timeout(limit) => {

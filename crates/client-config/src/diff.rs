@@ -55,7 +55,8 @@ fn changed_steps(
     old_range: Range<usize>,
     new_range: Range<usize>,
 ) -> Vec<Step> {
-    let (rows, columns) = (old_range.len(), new_range.len());
+    let rows = old_range.len();
+    let columns = new_range.len();
     if rows.saturating_mul(columns) > MAX_CELLS {
         return old_range.map(Step::Removed).chain(new_range.map(Step::Added)).collect();
     }
